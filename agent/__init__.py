@@ -1,0 +1,1 @@
+"""Thinking and acting: the loop, the prompt, the tools and the models."""

@@ -1,0 +1,114 @@
+"""The contract of a model, and the errors that one may raise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from memory.messages import ToolCall
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens that the provider counted. `cached` is the part of `prompt` that it had kept."""
+
+    prompt: int
+    completion: int
+    cached: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request: wire messages (the system prompt first), tool schemas as they are sent.
+
+    `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
+    """
+
+    messages: Sequence[Mapping[str, Any]]
+    tools: Sequence[Mapping[str, Any]] = ()
+    tool_choice: Literal["auto", "none"] = "auto"
+    max_tokens: int = 0
+    temperature: float | None = None
+    schema: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply:
+    """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …);
+    `usage` is None where the provider reports none; `model` is the name that prices go by."""
+
+    text: str
+    tool_calls: tuple[ToolCall, ...]
+    finish: str
+    model: str
+    usage: Usage | None = None
+    reasoning: str = ""
+
+
+OnDelta = Callable[[str], None]
+"""Called with each piece of text as it streams, from the event loop."""
+
+
+class Model(Protocol):
+    """Something that answers requests.
+
+    `window` is its context window in tokens (0: unknown); `takes_tools` whether tools are worth
+    sending. Cancelling `reply` ends the request on the wire, retries included.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def window(self) -> int: ...
+
+    @property
+    def takes_tools(self) -> bool: ...
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """Answer, streaming text to `on_delta`. Raises only `ModelError`s."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class ModelError(Exception):
+    """A request failed. The text is a plain sentence for the person: what happened, what to do.
+
+    `is_worth_another_model` says whether the next model of the fallback list should be asked.
+    """
+
+    is_worth_another_model = True
+
+
+class ContextOverflow(ModelError):
+    """The provider says that the request is longer than the model's window.
+
+    `window` is the size that it named, 0 where it named none.
+    """
+
+    is_worth_another_model = False
+
+    def __init__(self, sentence: str, window: int = 0) -> None:
+        super().__init__(sentence)
+        self.window = window
+
+
+class ModelRefused(ModelError):
+    """The key, the quota or the request was refused: asking again would change nothing."""
+
+
+class ModelUnreachable(ModelError):
+    """No connection, a time-out, or a server that fails, after all retries."""
+
+
+class ModelAnswerBroken(ModelError):
+    """An answer came that is none: it broke off, was empty, or was not the chat protocol.
+
+    `text` is what had streamed until then.
+    """
+
+    def __init__(self, sentence: str, text: str = "") -> None:
+        super().__init__(sentence)
+        self.text = text

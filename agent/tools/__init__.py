@@ -1,0 +1,1 @@
+"""The mechanism of tools: a tool is a typed function."""

@@ -1,0 +1,58 @@
+"""What a tool is, and what it is handed when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+from zoneinfo import ZoneInfo
+
+from memory.keys import ConversationKey
+
+Touch = Literal["reads", "writes", "network", "shell"]
+"""What a tool touches outside the conversation."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolContext:
+    """What a tool may know: `workspace` is the audience's own folder, the only one that it may touch.
+
+    Only `files/` in it may be written.
+    """
+
+    key: ConversationKey
+    workspace: Path
+    timezone: ZoneInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """A function that the model may call.
+
+    `parameters` is the JSON Schema of its arguments; `run` takes the checked arguments and a
+    context and returns text for the model. A sync function is run in a thread by the mechanism.
+    `is_parallel`: it may run beside others of the same reply.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    run: Callable[[dict[str, Any], ToolContext], Awaitable[str]]
+    touches: frozenset[Touch] = frozenset()
+    is_parallel: bool = True
+
+    def to_wire(self) -> dict[str, Any]:
+        """The schema as it is sent to a model."""
+        return {
+            "type": "function",
+            "function": {
+                "name": self.name,
+                "description": self.description,
+                "parameters": dict(self.parameters),
+            },
+        }
+
+
+class ToolError(Exception):
+    """A tool's refusal, in a sentence that the model can act on. It is a result, not a crash."""

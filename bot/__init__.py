@@ -1,0 +1,1 @@
+"""The assembled application: settings, access, router, sessions, delivery, assembly."""

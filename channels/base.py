@@ -1,0 +1,136 @@
+"""All contracts of this room: what a channel is, and what it may ask of the bot."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Protocol
+
+from channels.message import Address, Inbound, Outbound, Reply
+
+
+@dataclass(frozen=True, slots=True)
+class Glance:
+    """The context of one conversation in one line's worth of numbers.
+
+    `tokens` of `max_tokens` and `turns` of `max_turns` are in play; `cost` is in US dollars, and
+    None while a price is unknown; `is_measured` says whether the provider counted `tokens`.
+    """
+
+    tokens: int
+    max_tokens: int
+    turns: int
+    max_turns: int
+    cost: float | None
+    is_measured: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TurnStarted:
+    reply_to: str
+
+
+@dataclass(frozen=True, slots=True)
+class Delta:
+    """A piece of the answer as it streams. Provisional: the final text comes through `Channel.send`."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class StepRestarted:
+    """What streamed in this step is void: the model is asked again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolStarted:
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEnded:
+    name: str
+    is_error: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ContextChanged:
+    glance: Glance
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A line for the person that is part of no answer: a model that loads, a spending limit."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """The turn is over and its reply is on disk; `Channel.send` has it or will have it."""
+
+    reply_to: str
+    turn: str | None
+
+
+Activity = (
+    TurnStarted | Delta | StepRestarted | ToolStarted | ToolEnded | ContextChanged | Notice | Done
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """A message is on disk. `is_new` is False for one that was there already."""
+
+    id: str
+    is_new: bool
+
+
+class Bot(Protocol):
+    """All that a channel may ask of the bot."""
+
+    async def submit(self, inbound: Inbound) -> Accepted:
+        """Take a message in: returns once it is on disk. Commands in it are carried out at once,
+        everything else joins its conversation's line; both are answered through `Channel.send`.
+        Text with broken or control characters is cleaned; refusals are answered too."""
+        ...
+
+    async def command(self, address: Address, line: str) -> Reply:
+        """Carry out a command line ("/context") now and return what it answers. For controls and
+        displays: neither inbox nor outbox knows of it."""
+        ...
+
+    def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
+        """What happens in this address's conversation, from now on, in order. A watcher that reads
+        too slowly loses the oldest deltas, never another kind of event."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What a platform can show. `longest` is the most characters that one message may have (0: any)."""
+
+    edits: bool = False
+    buttons: bool = False
+    images: bool = False
+    typing: bool = False
+    markup: str = "plain"
+    longest: int = 0
+
+
+class Channel(Protocol):
+    """A messaging platform. A channel translates; it decides nothing."""
+
+    name: str
+    capabilities: Capabilities
+
+    async def listen(self, bot: Bot) -> None:
+        """Hand every message to `bot.submit` until the platform ends (end of input, quit) or this
+        task is cancelled."""
+        ...
+
+    async def send(self, outbound: Outbound) -> None:
+        """Deliver one reply; return only when the platform has it. Raise to have it tried again."""
+        ...

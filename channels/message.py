@@ -1,0 +1,62 @@
+"""What passes between channels and the bot, as frozen values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a message comes from and a reply goes to. `user` is "" for whoever sits at the machine."""
+
+    channel: str
+    chat: str
+    thread: str = ""
+    user: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Inbound:
+    """A message as a channel hands it over. `id` is the platform's: the same id is handled once."""
+
+    id: str
+    address: Address
+    text: str
+    sender: str = ""
+    at: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A control offered with a reply: pressing it is the same as typing `command`."""
+
+    label: str
+    command: str
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """What a command or a turn answers: markdown text, the same as data, and controls."""
+
+    text: str
+    data: Mapping[str, Any] | None = None
+    actions: tuple[Action, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Outbound:
+    """A reply on its way out. `reply_to` is the inbound id, `turn` the turn's id ("t3") or None.
+
+    `is_resent` marks a reply that may have been sent already, by a process that was killed before
+    it could say so.
+    """
+
+    id: int
+    address: Address
+    reply: Reply
+    reply_to: str
+    turn: str | None = None
+    is_resent: bool = False

@@ -1,0 +1,85 @@
+"""What is said, as frozen values: messages and tool calls."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Role = Literal["user", "assistant", "tool"]
+Mark = Literal["", "stopped", "failed", "steps"]
+"""Why a turn's last message is not the model's own ending: stopped by a person, failed, or out of steps."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's wish to run a tool. `arguments` is JSON text, kept just as the model wrote it."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def parsed(self) -> dict[str, Any]:
+        """The arguments as an object; raises ValueError with a sentence when they are not one."""
+        try:
+            value = json.loads(self.arguments or "{}")
+        except ValueError as error:
+            raise ValueError(f"the arguments are not valid JSON ({error})") from None
+        if not isinstance(value, dict):
+            raise ValueError(f"the arguments must be a JSON object, not {type(value).__name__}")
+        return value
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of the transcript. System prompts are not messages: they belong to the `Frame`.
+
+    `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
+    talk, `reasoning` where the model returned its thoughts; `mark` on a turn's last message.
+    """
+
+    role: Role
+    text: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    tool: str = ""
+    speaker: str = ""
+    reasoning: str = ""
+    is_error: bool = False
+    mark: Mark = ""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether this message ends its turn: an assistant's message that asks for no tool."""
+        return self.role == "assistant" and not self.tool_calls
+
+    def to_wire(self) -> dict[str, Any]:
+        """The message in the shape of OpenAI's chat protocol."""
+        if self.role == "tool":
+            return {"role": "tool", "tool_call_id": self.call_id, "content": self.text}
+        if self.role == "user" and self.speaker:
+            return {"role": "user", "content": f"{self.speaker}: {self.text}"}
+        if not self.tool_calls:
+            return {"role": self.role, "content": self.text}
+        return {
+            "role": "assistant",
+            "content": self.text or None,
+            "tool_calls": [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": _wire_arguments(call)},
+                }
+                for call in self.tool_calls
+            ],
+        }
+
+
+def _wire_arguments(call: ToolCall) -> str:
+    # Strict endpoints refuse a history with malformed arguments; the transcript keeps the original,
+    # and the call's result has told the model what was wrong with it.
+    try:
+        call.parsed()
+    except ValueError:
+        return "{}"
+    return call.arguments or "{}"

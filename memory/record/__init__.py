@@ -1,0 +1,1 @@
+"""What was said and is kept: the store, its tables, search and files."""

@@ -1,0 +1,60 @@
+"""Entries and turns: messages with their place in the transcript."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from memory.messages import Message
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A message in its place: `seq` counts up within its conversation, `turn` is the turn's number,
+    `tokens` the meter's raw estimate made when it was inserted, `at` the time in UTC."""
+
+    seq: int
+    turn: int
+    message: Message
+    tokens: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """A user's message and all that follows until the final reply; at least one entry."""
+
+    number: int
+    entries: tuple[Entry, ...]
+
+    @property
+    def id(self) -> str:
+        return f"t{self.number}"
+
+    @property
+    def is_complete(self) -> bool:
+        return self.entries[-1].message.is_final
+
+    @property
+    def tokens(self) -> int:
+        return sum(entry.tokens for entry in self.entries)
+
+    @property
+    def question(self) -> Message:
+        return self.entries[0].message
+
+    @property
+    def reply(self) -> Message | None:
+        """The final reply, or None while the turn runs."""
+        return self.entries[-1].message if self.is_complete else None
+
+    def plus(self, entry: Entry) -> Turn:
+        return Turn(self.number, (*self.entries, entry))
+
+
+def turn_number(turn_id: str) -> int:
+    """"t7" -> 7; raises ValueError with a sentence for anything else."""
+    digits = turn_id.strip().lower().removeprefix("t")
+    if not digits.isascii() or not digits.isdigit() or int(digits) < 1:
+        raise ValueError(f"{turn_id!r} is not a turn; turns are named t1, t2, …")
+    return int(digits)
