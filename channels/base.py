@@ -33,7 +33,7 @@ class TurnStarted:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of the answer as it streams. Provisional: the final text comes through `Channel.send`."""
+    """A piece of the answer as it streams. Provisional: `Channel.send` has the final text."""
 
     text: str
 
@@ -91,10 +91,11 @@ class Accepted:
 class Bot(Protocol):
     """All that a channel may ask of the bot."""
 
-    async def submit(self, inbound: Inbound) -> Accepted:
+    async def submit(self, inbound: Inbound) -> Accepted | None:
         """Take a message in: returns once it is on disk. Commands in it are carried out at once,
         everything else joins its conversation's line; both are answered through `Channel.send`.
-        Text with broken or control characters is cleaned; refusals are answered too."""
+        Text with broken or control characters is cleaned. None: it was not taken in (a stranger,
+        a full disk); why is answered through `Channel.send` too."""
         ...
 
     async def command(self, address: Address, line: str) -> Reply:
@@ -110,7 +111,7 @@ class Bot(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What a platform can show. `longest` is the most characters that one message may have (0: any)."""
+    """What a platform can show. `longest`: the most characters of one message (0: any number)."""
 
     edits: bool = False
     buttons: bool = False

@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a message comes from and a reply goes to. `user` is "" for whoever sits at the machine."""
+    """Where a message comes from and a reply goes to. `user` is "" for who sits at the machine."""
 
     channel: str
     chat: str
@@ -48,7 +48,8 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Outbound:
-    """A reply on its way out. `reply_to` is the inbound id, `turn` the turn's id ("t3") or None.
+    """A reply on its way out. `reply_to` is the inbound id, `turn` the turn's id ("t3") or None;
+    `id` is 0 for what is not kept in the outbox (a refusal).
 
     `is_resent` marks a reply that may have been sent already, by a process that was killed before
     it could say so.

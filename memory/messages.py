@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 Role = Literal["user", "assistant", "tool"]
 Mark = Literal["", "stopped", "failed", "steps"]
-"""Why a turn's last message is not the model's own ending: stopped by a person, failed, or out of steps."""
+"""Why a turn's last message is not the model's own ending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class ToolCall:
         """The arguments as an object; raises ValueError with a sentence when they are not one."""
         try:
             value = json.loads(self.arguments or "{}")
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f"the arguments are not valid JSON ({error})") from None
         if not isinstance(value, dict):
             raise ValueError(f"the arguments must be a JSON object, not {type(value).__name__}")

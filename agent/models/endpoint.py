@@ -1,0 +1,39 @@
+"""An OpenAI-compatible endpoint and one model behind it, as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit, urlunsplit
+
+OPENAI_URL = "https://api.openai.com/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a model is reached, and how.
+
+    `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
+    `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
+    """
+
+    model: str
+    base_url: str = OPENAI_URL
+    api_key: str = field(default="", repr=False)
+    window: int = 0
+    timeout: float = 120.0
+    max_retries: int = 2
+    takes_tools: bool = True
+    is_free: bool = False
+
+    @property
+    def shown_url(self) -> str:
+        """The address without what may be secret in it: user, password, query."""
+        try:
+            parts = urlsplit(self.base_url)
+        except ValueError:
+            return "the address given"
+        return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    def without_key(self, text: str) -> str:
+        """The text with the key blotted out, for providers that repeat it in their errors."""
+        return text.replace(self.api_key, "…") if self.api_key else text

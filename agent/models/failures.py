@@ -1,0 +1,192 @@
+"""What went wrong with a request, as a `ModelError` whose sentence says what to do. All pure."""
+
+from __future__ import annotations
+
+import re
+
+import orjson
+
+from agent.models.base import (
+    ContextOverflow,
+    ModelAnswerBroken,
+    ModelError,
+    ModelRefused,
+    ModelUnreachable,
+)
+from agent.models.endpoint import Endpoint
+
+# Digitorn's phrases, then those of Anthropic and llama.cpp.
+_OVERFLOW = (
+    "maximum context length",
+    "context_length_exceeded",
+    "context window",
+    "reduce the length of the messages",
+    "too many tokens",
+    "token limit",
+    "prompt is too long",
+    "exceeds the available context size",
+    "exceed_context_size_error",
+)
+_WINDOW = re.compile(
+    r"n_ctx\W{1,4}(\d+)"
+    r"|maximum context length (?:is|of) (\d[\d,]*)"
+    r"|available context size \((\d+)"
+    r"|tokens > (\d+) maximum",
+    re.IGNORECASE,
+)
+# Rate limits and quotas speak of token limits too, and are no overflow.
+_NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
+_LONGEST_QUOTE = 300
+
+
+def is_overflow(text: str) -> bool:
+    """Whether an error's text says that the context is too long; phrases in any case, anywhere."""
+    lowered = text.lower()
+    return any(phrase in lowered for phrase in _OVERFLOW)
+
+
+def named_window(text: str) -> int:
+    """The context window in tokens that an overflow's text names; 0 where it names none."""
+    found = _WINDOW.search(text)
+    return int(next(filter(None, found.groups())).replace(",", "")) if found else 0
+
+
+def refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
+    """The error for an HTTP status that is no success, all retries done; `body` as it came."""
+    if status not in _NEVER_OVERFLOW and is_overflow(body):
+        return overflow(endpoint, body)
+    if status == 402 or "insufficient_quota" in body:
+        return ModelRefused(
+            f"The account at {endpoint.shown_url} has no credit left; "
+            "top it up or choose another model."
+        )
+    if status == 429:
+        return ModelUnreachable(
+            f"{endpoint.shown_url} is taking no more requests for now (error 429); "
+            "wait a little and ask again."
+        )
+    if status >= 500:
+        return ModelUnreachable(
+            f"{endpoint.shown_url} failed with error {status}; "
+            "ask again later or choose another model."
+        )
+    return ModelRefused(_refusal_sentence(endpoint, status, body))
+
+
+def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
+    match status:
+        case 401:
+            return f"{endpoint.shown_url} refused the API key; check OPENAI_API_KEY."
+        case 403:
+            return (
+                f"{endpoint.shown_url} does not let this API key use {endpoint.model!r}; "
+                "check the key's rights or choose another model."
+            )
+        case 404:
+            return (
+                f"{endpoint.shown_url} has no model {endpoint.model!r}, or is not the address of "
+                "an OpenAI-compatible API; check the model's name and OPENAI_BASE_URL."
+            )
+        case _:
+            return (
+                f"{endpoint.shown_url} refused the request (error {status}): "
+                f"{_quote(endpoint, body)}"
+            )
+
+
+def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
+    window = named_window(text)
+    size = f" of {window:,} tokens" if window else ""
+    return ContextOverflow(
+        f"The conversation is longer than the context window{size} of {endpoint.model}; "
+        "`/context clear` makes room.",
+        window,
+    )
+
+
+def unreachable(endpoint: Endpoint) -> ModelUnreachable:
+    return ModelUnreachable(
+        f"No connection to {endpoint.shown_url}; "
+        "check OPENAI_BASE_URL, and that the server there is running."
+    )
+
+
+def unsendable(endpoint: Endpoint) -> ModelRefused:
+    return ModelRefused(
+        f"A request to {endpoint.shown_url} cannot be made; "
+        "check OPENAI_BASE_URL and OPENAI_API_KEY for characters that do not belong there."
+    )
+
+
+def silent(endpoint: Endpoint) -> ModelUnreachable:
+    return ModelUnreachable(_silence(endpoint))
+
+
+def fell_silent(endpoint: Endpoint) -> ModelAnswerBroken:
+    """As `silent`, but a part of the answer had come."""
+    return ModelAnswerBroken(_silence(endpoint))
+
+
+def _silence(endpoint: Endpoint) -> str:
+    return (
+        f"{endpoint.shown_url} sent nothing for {endpoint.timeout:g} s; "
+        "ask again, or raise `request_timeout`."
+    )
+
+
+def broke_off(endpoint: Endpoint) -> ModelAnswerBroken:
+    return ModelAnswerBroken(f"The answer of {endpoint.model} broke off; ask again.")
+
+
+def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken:
+    what = "a web page" if "html" in content_type else "something else"
+    return ModelAnswerBroken(
+        f"{endpoint.shown_url} answered with {what} instead of the chat protocol; "
+        "check OPENAI_BASE_URL (it often ends in /v1)."
+    )
+
+
+def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
+    """The error for an error object that came with status 200, in a stream or instead of one."""
+    text = orjson.dumps(error).decode()
+    if is_overflow(text):
+        return overflow(endpoint, text)
+    return ModelAnswerBroken(f"{endpoint.model} broke off with an error: {_quote(endpoint, text)}")
+
+
+def nothing_said(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
+    """The error for an answer without text and without tool calls."""
+    match finish:
+        case "length":
+            return ModelAnswerBroken(
+                f"{endpoint.model} reached its length limit before it said anything; "
+                "ask for less at once, or choose another model."
+            )
+        case "content_filter":
+            return ModelAnswerBroken(
+                f"The content filter of {endpoint.shown_url} kept the answer back; "
+                "put the question in other words."
+            )
+        case _:
+            return ModelAnswerBroken(
+                f"{endpoint.model} answered with nothing; ask again or choose another model."
+            )
+
+
+def _quote(endpoint: Endpoint, body: str) -> str:
+    """The provider's own words: one line, not too long, without the key, ended like a sentence."""
+    line = " ".join(endpoint.without_key(_message(body)).split())
+    cut = line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1] + "…"
+    return cut if cut.endswith((".", "!", "?", "…")) else f"{cut}."
+
+
+def _message(body: str) -> str:
+    """The message in an error's body: OpenAI's `error.message`, or what others have there."""
+    try:
+        value = orjson.loads(body)
+    except ValueError:
+        value = body
+    while isinstance(value, dict):
+        value = next((value[key] for key in ("error", "message", "detail") if key in value), body)
+    text = value if isinstance(value, str) else body
+    return "it gave no reason" if not text.strip() or text.lstrip().startswith("<") else text

@@ -1,0 +1,169 @@
+"""Any model behind an OpenAI-compatible endpoint."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+from agent.models import failures
+from agent.models.answer import Answer
+from agent.models.base import (
+    Model,
+    ModelAnswerBroken,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+)
+from agent.models.endpoint import OPENAI_URL, Endpoint
+
+if TYPE_CHECKING:
+    from agent.models.openai_client import Client
+
+__all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
+
+
+class OpenAIModel(Model):
+    """A model asked through the official SDK, which is loaded at the first request."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client: Client | None = None
+        self._opening = asyncio.Lock()
+        self._unwanted: frozenset[str] = frozenset()
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.model
+
+    @property
+    def window(self) -> int:
+        return self._endpoint.window
+
+    @property
+    def takes_tools(self) -> bool:
+        return self._endpoint.takes_tools
+
+    @property
+    def is_free(self) -> bool:
+        return self._endpoint.is_free
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        """Answer, streaming. A parameter that the endpoint refuses by name is left out for good."""
+        whole = wire_body(self.name, request)
+        while True:
+            body = without(whole, self._unwanted)
+            try:
+                return await self._ask(body, on_delta)
+            except ModelRefused as error:
+                if not (refused := refused_parameter(body, str(error))):
+                    raise
+                self._unwanted |= {refused}
+
+    async def first_listed_model(self) -> str | None:
+        """The first model that the endpoint lists; None where it lists none, or fails."""
+        try:
+            client = await self._connected()
+            return first_name(await client.listed())
+        except ModelError:
+            return None
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    async def _ask(self, body: Mapping[str, Any], on_delta: OnDelta) -> ModelReply:
+        client = await self._connected()
+        answer = Answer()
+        try:
+            async with aclosing(client.chunks(body)) as chunks:
+                async for chunk in chunks:
+                    if piece := answer.add(chunk):
+                        on_delta(piece)
+        except ModelAnswerBroken as error:
+            error.text = answer.text
+            raise
+        return finished(self._endpoint, answer)
+
+    async def _connected(self) -> Client:
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(_open_client, self._endpoint)
+            return self._client
+
+
+def _open_client(endpoint: Endpoint) -> Client:
+    from agent.models.openai_client import Client  # noqa: PLC0415 - half a second, not at start
+
+    return Client(endpoint)
+
+
+def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
+    """The JSON of a streaming request; what is not asked for is not in it."""
+    body: dict[str, Any] = {
+        "model": model,
+        "messages": list(request.messages),
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
+    if request.tools:
+        body |= {"tools": list(request.tools), "tool_choice": request.tool_choice}
+    if request.max_tokens:
+        body["max_tokens"] = request.max_tokens
+    if request.temperature is not None:
+        body["temperature"] = request.temperature
+    if request.schema is not None:
+        format_ = {"name": "answer", "schema": dict(request.schema)}
+        body["response_format"] = {"type": "json_schema", "json_schema": format_}
+    return body
+
+
+# Parameters that some endpoints refuse, with the words by which they do, and what they want
+# instead. OpenAI's reasoning models refuse the second and the third.
+_REFUSALS = {
+    "stream_options": "stream_options",
+    "max_tokens": "max_completion_tokens",
+    "temperature": "'temperature' does not support",
+}
+_SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
+
+
+def refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
+    """The parameter of a request that a refusal is about and that can be left out, or ""."""
+    named = (name for name, words in _REFUSALS.items() if name in body and words in complaint)
+    return next(named, "")
+
+
+def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:
+    """The request without parameters that were refused, or under the name that is wanted."""
+    kept = {name: value for name, value in body.items() if name not in unwanted}
+    renamed = {
+        other: body[name]
+        for name, other in _SUBSTITUTES.items()
+        if name in unwanted and name in body
+    }
+    return kept | renamed
+
+
+def finished(endpoint: Endpoint, answer: Answer) -> ModelReply:
+    """The reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
+    reply = answer.reply(endpoint.model)
+    if not reply.text.strip() and not reply.tool_calls:
+        raise failures.nothing_said(endpoint, answer.finish)
+    if not answer.is_whole:
+        broken = failures.broke_off(endpoint)
+        broken.text = reply.text
+        raise broken
+    return reply
+
+
+def first_name(listing: object) -> str | None:
+    """The first model's name in what `GET /models` answered, or None."""
+    data = listing.get("data") if isinstance(listing, dict) else None
+    first = data[0] if isinstance(data, list) and data else None
+    name = first.get("id") if isinstance(first, dict) else None
+    return name if isinstance(name, str) and name else None

@@ -1,0 +1,210 @@
+"""A tool from a typed function: its schema from the signature and the docstring."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+import reprlib
+import textwrap
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import field, make_dataclass
+from functools import partial
+from typing import Any, get_args, get_type_hints, overload
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError
+
+from agent.tools.base import Tool, ToolContext, ToolError, Touch
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what OpenAI's protocol takes as a function's name
+_SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Examples?):\s*$", re.MULTILINE)
+_ENTRY = re.compile(r"^(\w+)[^:\n]*:(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
+_MOST_COMPLAINTS = 5
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> Tool: ...
+
+
+@overload
+def tool(
+    *, touches: Collection[Touch] = (), is_parallel: bool | None = None
+) -> Callable[[Callable[..., Any]], Tool]: ...
+
+
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    touches: Collection[Touch] = (),
+    is_parallel: bool | None = None,
+) -> Tool | Callable[[Callable[..., Any]], Tool]:
+    """Make a `Tool` of a typed function, sync or async: `@tool` or `@tool(touches={"reads"})`.
+
+    The docstring's text is the description that the model reads, and a Google-style `Args:`
+    section describes the parameters. Types are pydantic's: Literal, defaults, ranges as
+    `Annotated[int, Field(ge=1)]`. A parameter annotated `ToolContext` is handed in and hidden
+    from the model. What returns something else than text is sent as JSON. `is_parallel` is True
+    by default for what neither writes nor uses a shell. Raises TypeError, with a sentence, for a
+    function that makes no tool.
+    """
+    if function is None:
+        return partial(_from_function, touches=touches, is_parallel=is_parallel)
+    return _from_function(function, touches, is_parallel)
+
+
+def _from_function(
+    function: Callable[..., Any], touches: Collection[Touch], is_parallel: bool | None
+) -> Tool:
+    name = function.__name__
+    if not _NAME.fullmatch(name):
+        raise TypeError(f"{name!r} can't name a tool: up to 64 of a-z, A-Z, 0-9, _ and -")
+    if unknown := sorted(set(touches) - set(get_args(Touch))):
+        raise TypeError(f"{name} touches {unknown}, but a tool touches {get_args(Touch)}")
+    hints = _hints(function)
+    description, notes = _docstring(function)
+    if strangers := sorted(notes.keys() - hints.keys()):
+        raise TypeError(f"the docstring of {name} describes {strangers}, which it doesn't take")
+    adapter = _adapter(function, hints)
+    parameters = _described(_untitled(adapter.json_schema()), notes)
+    return Tool(
+        name=name,
+        description=description,
+        parameters=parameters,
+        run=_runner(function, hints, adapter, takes(parameters)),
+        touches=frozenset(touches),
+        is_parallel=not {"writes", "shell"} & set(touches) if is_parallel is None else is_parallel,
+    )
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    hints = get_type_hints(function, include_extras=True)
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name not in hints or parameter.kind in _UNNAMED:
+            raise TypeError(
+                f"parameter {parameter.name!r} of tool {function.__name__} needs a name and a type"
+            )
+    hints.pop("return", None)
+    return hints
+
+
+_UNNAMED = {
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+}
+
+
+def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+    """The description, and what `Args:` says of each parameter."""
+    text, *sections = _SECTION.split(inspect.getdoc(function) or "")
+    if not text.strip():
+        raise TypeError(f"tool {function.__name__} needs a docstring: the model goes by it")
+    entries = dict(zip(sections[::2], sections[1::2], strict=True)).get("Args", "")
+    notes = {
+        entry[1]: " ".join(entry[2].split()) for entry in _ENTRY.finditer(textwrap.dedent(entries))
+    }
+    return "\n".join(" ".join(block.split()) for block in text.strip().split("\n\n")), notes
+
+
+def _adapter(function: Callable[..., Any], hints: Mapping[str, Any]) -> TypeAdapter[Any]:
+    """What checks arguments: a dataclass with a field for each parameter the model fills in.
+
+    A dataclass, as pydantic's models have no room for parameters named `json` or `copy`.
+    """
+    fields = [
+        (parameter.name, hints[parameter.name], _default(parameter))
+        for parameter in inspect.signature(function).parameters.values()
+        if hints[parameter.name] is not ToolContext
+    ]
+    strict = {"__pydantic_config__": ConfigDict(extra="forbid")}
+    return TypeAdapter(make_dataclass(function.__name__, fields, kw_only=True, namespace=strict))
+
+
+def _default(parameter: inspect.Parameter) -> Any:
+    return field() if parameter.default is parameter.empty else field(default=parameter.default)
+
+
+def _untitled(node: Any) -> Any:
+    """A schema without its "title" keywords; a property that is named "title" stays."""
+    if isinstance(node, list):
+        return [_untitled(item) for item in node]
+    if not isinstance(node, dict):
+        return node
+    return {
+        key: _untitled(value)
+        for key, value in node.items()
+        if key != "title" or not isinstance(value, str)
+    }
+
+
+def _described(schema: dict[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
+    properties = {
+        name: {**parameter, "description": notes[name]} if name in notes else parameter
+        for name, parameter in schema["properties"].items()
+    }
+    return {**schema, "properties": properties}
+
+
+def takes(parameters: Mapping[str, Any]) -> str:
+    """A sentence that says what arguments fit a tool's schema."""
+    required = parameters.get("required", ())
+    known = [
+        f"{name} ({', '.join(_kind(parameter, is_required=name in required))})"
+        for name, parameter in parameters.get("properties", {}).items()
+    ]
+    return f"It takes {', '.join(known)}." if known else "It takes no arguments."
+
+
+def _kind(parameter: Mapping[str, Any], *, is_required: bool) -> list[str]:
+    values = "|".join(map(str, parameter.get("enum", ())))
+    kind = values or str(parameter.get("type", "see its schema"))
+    return [kind] if is_required else [kind, "optional"]
+
+
+def _runner(
+    function: Callable[..., Any],
+    hints: Mapping[str, Any],
+    adapter: TypeAdapter[Any],
+    wanted: str,
+) -> Callable[[dict[str, Any], ToolContext], Any]:
+    handed_in = [name for name, hint in hints.items() if hint is ToolContext]
+    is_async = inspect.iscoroutinefunction(function)
+
+    async def run(arguments: dict[str, Any], context: ToolContext) -> Any:
+        try:
+            checked = adapter.validate_python(arguments)
+        except ValidationError as error:
+            complaints = _complaints(error)
+            raise ToolError(f"{function.__name__} was not run: {complaints}. {wanted}") from None
+        values = vars(checked) | dict.fromkeys(handed_in, context)
+        if is_async:
+            return await function(**values)
+        return await asyncio.to_thread(_call, function, values)
+
+    return run
+
+
+def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    try:
+        return function(**values)
+    except StopIteration as error:
+        # asyncio can't carry a StopIteration out of a thread: whoever awaits it would wait forever.
+        raise RuntimeError("the tool let a StopIteration out") from error
+
+
+def _complaints(error: ValidationError) -> str:
+    """What is wrong with each field, in short."""
+    found = [_complaint(detail) for detail in error.errors(include_url=False)]
+    rest = len(found) - _MOST_COMPLAINTS
+    return "; ".join(found[:_MOST_COMPLAINTS]) + (f"; and {rest} more" if rest > 0 else "")
+
+
+def _complaint(detail: Mapping[str, Any]) -> str:
+    name = ".".join(map(str, detail["loc"]))
+    if detail["type"] == "missing":
+        return f"`{name}` is missing"
+    if detail["type"] == "unexpected_keyword_argument":
+        return f"`{name}` is unknown"
+    wanted = detail["msg"].replace("Input should", "it should")
+    return f"`{name}` is {reprlib.repr(detail['input'])}, but {wanted[:1].lower()}{wanted[1:]}"

@@ -1,0 +1,80 @@
+"""The tools at hand, and the one place where their calls are run."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from pydantic_core import to_json
+
+from agent.tools.base import Tool, ToolContext, ToolError
+from agent.tools.schema import takes
+from memory.messages import ToolCall
+
+log = logging.getLogger(__name__)
+
+
+class Toolbox:
+    """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model."""
+
+    def __init__(self, tools: Iterable[Tool]) -> None:
+        """Raises ValueError where two tools have one name."""
+        ordered = sorted(tools, key=lambda tool: tool.name)
+        for one, other in itertools.pairwise(ordered):
+            if one.name == other.name:
+                raise ValueError(f"two tools are named {one.name!r}")
+        self._tools = {tool.name: tool for tool in ordered}
+        self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
+
+    async def run(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
+        """What came of a call, as text for the model, and whether it is an error.
+
+        Raises nothing but the cancellation of the caller.
+        """
+        try:
+            result = await self._tool(call.name).run(self._arguments(call), context)
+            return _as_text(result), False
+        except ToolError as refusal:
+            return _as_text(str(refusal)), True
+        except (Exception, SystemExit) as error:  # the one boundary of all tools
+            log.exception("the tool %s failed", call.name)
+            fault = type(error).__name__
+            return f"{call.name} failed by a fault of its own ({fault}); the log says more.", True
+
+    def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
+        """The calls in their order: neighbours that may run together, every other one alone."""
+        groups = itertools.groupby(calls, key=self._is_parallel)
+        return [
+            batch
+            for is_parallel, group in groups
+            for batch in ([list(group)] if is_parallel else [[call] for call in group])
+        ]
+
+    def _is_parallel(self, call: ToolCall) -> bool:
+        return call.name not in self._tools or self._tools[call.name].is_parallel
+
+    def _tool(self, name: str) -> Tool:
+        if name in self._tools:
+            return self._tools[name]
+        nearest = difflib.get_close_matches(name, self._tools, n=1)
+        guess = f" Did you mean {nearest[0]}?" if nearest else ""
+        known = ", ".join(self._tools) or "none"
+        raise ToolError(f"There is no tool {name[:100]!r}.{guess} Tools: {known}.")
+
+    def _arguments(self, call: ToolCall) -> dict[str, Any]:
+        try:
+            return call.parsed()
+        except ValueError as error:
+            wanted = takes(self._tools[call.name].parameters)
+            raise ToolError(f"{call.name} was not run: {error}. {wanted}") from None
+
+
+def _as_text(result: object) -> str:
+    """Text that UTF-8 can carry; a result that is no text becomes JSON."""
+    if result is None:
+        return "(no output)"
+    text = result if isinstance(result, str) else to_json(result, fallback=str).decode()
+    return text.encode("utf-8", "replace").decode() if text.strip() else "(no output)"

@@ -1,0 +1,192 @@
+"""The workspace: the only folder that tools may touch, and no way out of it.
+
+Two locks, one behind the other. `resolve` decides by the path's text and by what is on disk, and
+has a sentence for every refusal. The functions that open something walk down from the root
+by descriptors and follow no symbolic link, so that one put there after `resolve` opens nothing.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from agent.tools.base import ToolError
+
+WRITABLE = "files"
+"""The folder of a workspace that tools may write in."""
+
+_DEEPEST = 32  # folders in folders; deeper ones would use up the descriptors of a walk
+_LONGEST_NAME = 255  # bytes, on nearly every file system
+_LONGEST_PATH = 2000  # bytes; Linux takes 4096 with the root in front
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
+_REASONS = {
+    errno.ENOENT: "does not exist",
+    errno.ENOTDIR: "has a file where a folder is needed",
+    errno.EISDIR: "is a folder, not a file",
+    errno.ELOOP: "is a symbolic link, and links are not followed",
+    errno.EACCES: "may not be opened: the system denies it",
+    errno.ENOSPC: "can't be written: the disk is full",
+    errno.EDQUOT: "can't be written: the disk quota is used up",
+}
+
+
+def resolve(root: Path, path: str, *, must_write: bool) -> Path:
+    """The place below `root` that the model means by `path`; it need not exist.
+
+    Paths are relative to `root`. Reading looks into `files/` too for what is not at the root; a
+    bare name is written to `files/`. Raises ToolError, naming the path as the model wrote it, for
+    `..`, absolute paths, `~`, backslashes, control characters, symbolic links wherever they lead,
+    and with `must_write` for all that is not in `files/`.
+    """
+    if complaint := _complaint(path):
+        raise ToolError(f"{quoted(path)} {complaint}.")
+    parts = PurePosixPath(path).parts
+    place = _to_write(path, parts) if must_write else _to_read(root, parts)
+    target = root.joinpath(*place)
+    with plain_errors(path):
+        if any(root.joinpath(*place[:depth]).is_symlink() for depth in range(1, len(place) + 1)):
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return target
+
+
+def _complaint(path: str) -> str:
+    """What makes the text of a path unacceptable, or ""."""
+    parts = PurePosixPath(path).parts
+    if any(unicodedata.category(character) in {"Cc", "Cs"} for character in path):
+        return "holds characters that no file name should have"
+    if "\\" in path:
+        return "has a backslash: write / between folders"
+    if path.startswith(("/", "~")) or ".." in parts:
+        return "leads out of the workspace; paths look like 'files/notes.txt'"
+    return _excess(path, parts)
+
+
+def _excess(path: str, parts: tuple[str, ...]) -> str:
+    if len(parts) > _DEEPEST:
+        return f"goes too deep: at most {_DEEPEST} folders in one another"
+    if len(path.encode()) > _LONGEST_PATH:
+        return f"is too long: at most {_LONGEST_PATH:,} bytes"
+    if any(len(part.encode()) > _LONGEST_NAME for part in parts):
+        return f"has too long a name in it: at most {_LONGEST_NAME} bytes each"
+    return ""
+
+
+def _to_write(path: str, parts: tuple[str, ...]) -> tuple[str, ...]:
+    if len(parts) > 1 and parts[0] == WRITABLE:
+        return parts
+    if len(parts) == 1 and parts[0] != WRITABLE:
+        return (WRITABLE, *parts)
+    raise ToolError(f"{quoted(path)} can't be written: only files in '{WRITABLE}/' can.")
+
+
+def _to_read(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
+    moved = (WRITABLE, *parts)
+    is_moved = not os.path.lexists(root.joinpath(*parts)) and os.path.lexists(root.joinpath(*moved))
+    return moved if is_moved else parts
+
+
+def quoted(path: str) -> str:
+    """A path as the model wrote it, in quotes, cut where it is very long."""
+    return repr(path if len(path) <= 200 else path[:199] + "…")
+
+
+@contextmanager
+def plain_errors(path: str) -> Iterator[None]:
+    """Turn what the system says of `path` into a ToolError with a sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = _REASONS.get(error.errno or 0, f"can't be used: {error.strerror or error}")
+        raise ToolError(f"{quoted(path)} {reason}.") from error
+
+
+@contextmanager
+def open_folder(root: Path, target: Path, *, make: bool = False) -> Iterator[int]:
+    """A descriptor of the folder `target`, reached from `root` without following a link.
+
+    `make` makes the folders that are missing. Raises OSError.
+    """
+    if make:
+        root.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for name in target.relative_to(root).parts:
+            if make:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=descriptor)
+            inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=descriptor)
+            os.close(descriptor)
+            descriptor = inner
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def open_file(root: Path, target: Path) -> Iterator[BinaryIO]:
+    """A regular file, open for reading. Raises OSError, also for devices and pipes."""
+    if target == root:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    with (
+        open_folder(root, target.parent) as folder,
+        open(target.name, "rb", opener=_opener(folder)) as file,
+    ):
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file")
+        yield file
+
+
+def _opener(folder: int) -> Callable[[str, int], int]:
+    # Without O_NONBLOCK, opening a pipe would wait for somebody to write to it.
+    extra = os.O_NOFOLLOW | os.O_NONBLOCK
+    return lambda name, flags: os.open(name, flags | extra, 0o666, dir_fd=folder)
+
+
+def save_file(root: Path, target: Path, content: bytes) -> bool:
+    """Put `content` in the place of `target` in one step; returns whether a file was replaced.
+
+    Readers see the old content or the new, never a part. Raises OSError.
+    """
+    draft = f".{secrets.token_hex(8)}.draft"
+    with open_folder(root, target.parent, make=True) as folder:
+        try:
+            with open(draft, "xb", opener=_opener(folder)) as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            is_replaced = _is_regular(target.name, folder)
+            os.replace(draft, target.name, src_dir_fd=folder, dst_dir_fd=folder)
+        finally:
+            with suppress(FileNotFoundError):
+                os.unlink(draft, dir_fd=folder)
+    return is_replaced
+
+
+def list_folder(root: Path, target: Path) -> list[tuple[str, os.stat_result]]:
+    """The entries of a folder by name; links are told by their own mode. Raises OSError."""
+    with open_folder(root, target) as folder, os.scandir(folder) as entries:
+        return sorted((entry.name, entry.stat(follow_symlinks=False)) for entry in entries)
+
+
+def files_below(root: Path, target: Path) -> Iterator[Path]:
+    """The regular files below a folder at any depth, in a stable order. Raises OSError."""
+    with open_folder(root, target) as top:
+        for folder, folders, names, descriptor in os.fwalk(".", dir_fd=top):
+            place = target / folder
+            folders[:] = sorted(folders) if len(place.relative_to(root).parts) < _DEEPEST else []
+            yield from (place / name for name in sorted(names) if _is_regular(name, descriptor))
+
+
+def _is_regular(name: str, folder: int) -> bool:
+    try:
+        return stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:  # it left while we walked
+        return False

@@ -1,0 +1,225 @@
+"""The assembled bot: `assemble` draws the pipeline, `App.run` lets it run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.loop import Agent
+from agent.models import catalogue
+from agent.models.base import Model, ModelError
+from agent.models.selection import Credentials, Models
+from agent.prompt import Prompt
+from agent.tools.base import ToolContext
+from agent.tools.toolbox import Toolbox
+from bot.activity import Hub
+from bot.delivery import Delivery
+from bot.ports import (
+    ChosenModels,
+    RunningTurns,
+    StoredLedger,
+    StoredSettings,
+    choice_of,
+    window_in_force,
+)
+from bot.router import Router
+from bot.settings import Layers, Settings, SettingsBook
+from bot.turns import Turns
+from channels.base import Channel, ContextChanged, Notice
+from memory.context.limits import DEFAULT_WINDOW, Limits
+from memory.context.meter import Frame, Meter
+from memory.conversation import Conversation, Conversations
+from memory.keys import ConversationKey
+from memory.record import overrides
+from memory.record.store import Store
+from plugins.api import Ports
+from plugins.glance import glance_of
+from plugins.loader import load
+
+log = logging.getLogger(__name__)
+
+VERSION = "0.1.0"
+DATABASE = "parley.db"
+PATIENCE = 10.0
+"""Seconds that turns have to finish when the bot is told to stop; what is left over goes on at the
+next start."""
+
+
+@dataclass(frozen=True, slots=True)
+class InForce:
+    """The settings and the models, asked anew at every step: what holds for a conversation now."""
+
+    book: SettingsBook
+    models: Models
+    prompt: Prompt
+    toolbox: Toolbox
+    data: Path
+
+    def settings(self, key: ConversationKey) -> Settings:
+        return self.book.effective(key.id)
+
+    def model(self, key: ConversationKey) -> Model:
+        return self.models.of(choice_of(self.settings(key)))
+
+    def limits(self, key: ConversationKey) -> Limits:
+        settings, model = self.settings(key), self.model(key)
+        return Limits(
+            strategy=settings.context.strategy,
+            max_turns=settings.agent_max_context_turns,
+            max_tokens=settings.agent_max_context_tokens,
+            window=window_in_force(settings, model) or DEFAULT_WINDOW,
+            output_reserved=settings.context.output_reserved,
+            tool_result_limit=settings.context.tool_result_limit,
+            model=model.name,
+        )
+
+    def frame(self, key: ConversationKey) -> Frame:
+        return self.prompt.frame(self.settings(key).system_prompt, self.model(key).takes_tools)
+
+    def agent(self, key: ConversationKey) -> Agent:
+        """What the next turn of a conversation is answered with."""
+        return Agent(
+            model=self.model(key),
+            frame=self.frame(key),
+            toolbox=self.toolbox,
+            surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
+            max_steps=lambda: self.settings(key).agent_max_steps,
+        )
+
+    def workspace(self, key: ConversationKey) -> Path:
+        """The folder of a conversation's audience, made on first use."""
+        folder = self.data / "audiences" / key.audience
+        (folder / "files").mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def timeout(self, key: ConversationKey) -> float:
+        return self.settings(key).turn_timeout
+
+
+@dataclass(frozen=True, slots=True)
+class App:
+    """The bot, ready to run."""
+
+    store: Store
+    in_force: InForce
+    conversations: Conversations
+    delivery: Delivery
+    turns: Turns
+    hub: Hub
+    router: Router
+    channels: Mapping[str, Channel]
+
+    async def run(self) -> None:
+        """Take up what was left, listen until the channels end or a signal comes, then finish."""
+        stopping = asyncio.Event()
+        for name in (signal.SIGTERM, signal.SIGINT):
+            with suppress(NotImplementedError):  # not on every system
+                asyncio.get_running_loop().add_signal_handler(name, stopping.set)
+        await self._take_up()
+        listeners = [
+            asyncio.create_task(channel.listen(self.router), name=f"listen {name}")
+            for name, channel in self.channels.items()
+        ]
+        warming = asyncio.create_task(self._warm_up())
+        await _first_of(stopping, listeners)
+        await self._finish(None if not stopping.is_set() else PATIENCE)
+        warming.cancel()
+        await asyncio.gather(warming, return_exceptions=True)
+        for task in listeners:
+            task.result() if task.done() and not task.cancelled() else None
+
+    async def _take_up(self) -> None:
+        """Go on where the process before this one stopped."""
+        await self.delivery.send_unsent()
+        for received in await self.delivery.unanswered():
+            self.router.route(received)
+
+    async def _warm_up(self) -> None:
+        """Load what is slow, while the person reads the greeting."""
+        await self.conversations.meter.ready()
+        choice = choice_of(self.in_force.book.effective())
+        try:
+            if self.in_force.models.uses_embedded(choice):
+                await self.in_force.models.start_embedded(self._announce)
+        except ModelError as error:
+            self._announce(str(error))
+        await asyncio.to_thread(catalogue.load)
+
+    def _announce(self, text: str) -> None:
+        log.info("%s", text)
+        self.hub.announce(Notice(text))
+
+    async def _finish(self, patience: float | None) -> None:
+        """Let what is under way end, for as long as there is patience (None: for as long as it
+        takes); then close. What is cut short here goes on at the next start."""
+        work = (self.router.lanes, self.turns.lanes, self.delivery.lanes)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                for lanes in work:
+                    await lanes.idle()
+        for lanes in work:
+            await lanes.close()
+        await self.in_force.models.close()
+        await self.store.close()
+
+
+async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
+    """Draw the pipeline. Raises StoreError and SettingError with a sentence for the person."""
+    store = await Store.open(data / DATABASE)
+    book = SettingsBook(layers)
+    left_out = book.adopt(await store.read(overrides.load))
+    folder = book.effective().plugins_dir
+    plugins = load(Path(folder) if folder else data / "plugins")
+    toolbox = Toolbox(plugins.tools.values())
+    models = Models(_credentials(layers.secrets))
+    in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
+
+    hub = Hub()
+    conversations = Conversations(store, Meter(), in_force.limits, in_force.frame)
+    conversations.on_change = lambda conversation: _show(hub, conversation)
+    await conversations.restore_ratios()
+    by_name = {channel.name: channel for channel in channels}
+    delivery = Delivery(store, by_name)
+    turns = Turns(conversations, delivery, hub, in_force.agent, in_force.timeout)
+
+    problems = (*left_out, *plugins.problems)
+    ports = Ports(
+        settings=StoredSettings(book, store),
+        turns=RunningTurns(
+            turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
+        ),
+        models=ChosenModels(book, models),
+        ledger=StoredLedger(store),
+        commands=plugins.commands,
+        version=VERSION,
+    )
+    router = Router(ports, conversations, delivery, turns, hub, lambda: book.effective().owners)
+    for problem in problems:
+        log.warning("%s", problem)
+    return App(store, in_force, conversations, delivery, turns, hub, router, by_name)
+
+
+def _credentials(secrets: Mapping[str, str]) -> Credentials:
+    return Credentials(secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""))
+
+
+def _show(hub: Hub, conversation: Conversation) -> None:
+    """Tell whoever watches a conversation how full its context is."""
+    if hub.is_watched(conversation.key.id):
+        hub.publish(conversation.key.id, ContextChanged(glance_of(conversation)))
+
+
+async def _first_of(stopping: asyncio.Event, listeners: list[asyncio.Task[None]]) -> None:
+    """Until a signal comes, or every channel has ended."""
+    waiting = asyncio.create_task(stopping.wait())
+    everything = asyncio.create_task(asyncio.wait(listeners))
+    await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)
+    for task in (waiting, everything, *listeners):
+        task.cancel()
+    await asyncio.gather(waiting, everything, *listeners, return_exceptions=True)

@@ -1,0 +1,115 @@
+"""Inbox and outbox: a message is on disk before it is acknowledged, a reply before it is sent.
+
+What was taken in and not answered is worked on again after a crash; what was written and not
+marked as sent is sent again, with a mark, since nobody knows whether it arrived.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+
+from bot.lanes import Lanes
+from channels.base import Channel
+from channels.message import Action, Address, Inbound, Outbound, Reply
+from memory.record import mailbox
+from memory.record.mailbox import InboxRow, OutboxRow, Place
+from memory.record.store import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message that is on disk. `row` is its place in the inbox, `id` the platform's."""
+
+    row: int
+    id: str
+    address: Address
+    text: str
+    sender: str
+
+
+class Delivery:
+    """The mail room: one inbox and one outbox for all channels."""
+
+    def __init__(self, store: Store, channels: Mapping[str, Channel]) -> None:
+        self._store, self._channels = store, channels
+        self.lanes = Lanes("send")
+
+    async def receive(self, inbound: Inbound) -> tuple[Received, bool]:
+        """Put a message into the inbox; says whether it is new. The same id with the same text,
+        in the same chat, is the same message. Raises StoreError."""
+        address = inbound.address
+        digest = hashlib.sha256(inbound.text.encode()).hexdigest()[:32]
+        row, is_new = await self._store.write(
+            lambda db: mailbox.receive(
+                db, _place(address), inbound.id, digest, inbound.text, inbound.sender
+            )
+        )
+        return _received(row), is_new
+
+    async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
+        """Put a reply into the outbox and the message off the inbox, at once, and send it."""
+        text = _dump(reply)
+        row = OutboxRow(_place(received.address), received.id, turn, text)
+        try:
+            (row_id,) = await self._store.write(lambda db: mailbox.answer(db, received.row, [row]))
+        except StoreError as error:
+            log.exception("the reply to %s could not be saved", received.id)
+            reply = Reply(f"{reply.text}\n\n({error})")
+            row_id = 0
+        self.send(Outbound(row_id, received.address, reply, received.id, turn))
+
+    def send(self, outbound: Outbound) -> None:
+        """Hand a reply to its channel, after those that go to the same chat before it."""
+        channel = self._channels.get(outbound.address.channel)
+        if channel is None:
+            return  # that channel does not run today; the outbox keeps the reply for it
+        lane = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
+        self.lanes.put(lane, lambda: self._send(channel, outbound))
+
+    async def _send(self, channel: Channel, outbound: Outbound) -> None:
+        await channel.send(outbound)
+        if outbound.id:
+            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id))
+
+    async def unanswered(self) -> list[Received]:
+        """Messages that were taken in and not answered by the process before this one."""
+        return [_received(row) for row in await self._store.read(mailbox.waiting_in)]
+
+    async def send_unsent(self) -> None:
+        """Send what the process before this one may not have sent, marked as such."""
+        for row in await self._store.read(mailbox.waiting_out):
+            address = _address(row.place)
+            reply = _load(row.reply)
+            self.send(Outbound(row.id, address, reply, row.reply_to, row.turn, is_resent=True))
+
+
+def _place(address: Address) -> Place:
+    return Place(address.channel, address.chat, address.thread, address.user)
+
+
+def _address(place: Place) -> Address:
+    return Address(place.channel, place.chat, place.thread, place.user)
+
+
+def _received(row: InboxRow) -> Received:
+    return Received(row.id, row.platform_id, _address(row.place), row.text, row.sender)
+
+
+def _dump(reply: Reply) -> str:
+    actions = [[action.label, action.command] for action in reply.actions]
+    whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
+    return orjson.dumps(whole, default=str).decode()
+
+
+def _load(text: str) -> Reply:
+    whole = orjson.loads(text)
+    actions = tuple(Action(*action) for action in whole["actions"])
+    return Reply(whole["text"], whole["data"], actions)

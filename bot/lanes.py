@@ -1,0 +1,70 @@
+"""Jobs in order within a lane, lanes side by side.
+
+One mechanism for all that must keep an order: turns and commands of a conversation, replies to a
+chat. A lane exists as long as it has jobs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Hashable
+
+Job = Callable[[], Awaitable[None]]
+
+log = logging.getLogger(__name__)
+
+
+class Lanes:
+    """Runs jobs; a job that raises is logged and does not hold up those behind it."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: dict[Hashable, deque[Job]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, lane: Hashable, job: Job) -> None:
+        """Add a job at the end of a lane."""
+        if lane in self._jobs:
+            self._jobs[lane].append(job)
+            return
+        self._jobs[lane] = deque([job])
+        task = asyncio.create_task(self._run(lane), name=f"{self._name} {lane}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def depth(self, lane: Hashable) -> int:
+        """Jobs of a lane that are not done, the running one included."""
+        return len(self._jobs.get(lane, ()))
+
+    @property
+    def running(self) -> int:
+        return len(self._jobs)
+
+    @property
+    def waiting(self) -> int:
+        return sum(len(jobs) - 1 for jobs in self._jobs.values())
+
+    async def idle(self) -> None:
+        """Wait until every lane is empty, also of jobs that are added meanwhile."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def close(self) -> None:
+        """Cancel what runs and forget what waits."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, lane: Hashable) -> None:
+        jobs = self._jobs[lane]
+        try:
+            while jobs:
+                try:
+                    await jobs[0]()
+                except Exception:
+                    log.exception("a job of %s %s failed", self._name, lane)
+                jobs.popleft()
+        finally:
+            del self._jobs[lane]

@@ -1,0 +1,115 @@
+"""What commands may ask of the bot (`plugins.api.Ports`), answered by the rooms that know."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.models.base import Model
+from agent.models.catalogue import window_of
+from agent.models.selection import Choice, Models
+from bot.settings import SettingError, Settings, SettingsBook
+from bot.turns import Turns
+from memory.keys import ConversationKey
+from memory.record import ledger, overrides
+from memory.record.ledger import Bill
+from memory.record.store import Store
+from plugins.api import CommandError, ModelInfo, SettingInfo, Status
+
+
+class StoredSettings:
+    """The settings book, with every change on disk before it holds."""
+
+    def __init__(self, book: SettingsBook, store: Store) -> None:
+        self._book, self._store = book, store
+
+    def describe(self, key: str, scope: str) -> SettingInfo:
+        try:
+            return self._book.describe(key, scope)
+        except SettingError as error:
+            raise CommandError(str(error)) from None
+
+    def describe_all(self, scope: str) -> list[SettingInfo]:
+        return list(self._book.describe_all(scope))
+
+    async def set(self, key: str, text: str, scope: str) -> SettingInfo:
+        try:
+            value = self._book.check(key, text, scope)
+        except SettingError as error:
+            raise CommandError(f"Nothing was changed: {error}") from None
+        await self._store.write(lambda db: overrides.save(db, scope, key, value))
+        self._book.set(key, value, scope)
+        return self._book.describe(key, scope)
+
+    async def unset(self, key: str, scope: str) -> SettingInfo:
+        try:
+            self._book.unset(key, scope)
+        except SettingError as error:
+            raise CommandError(f"Nothing was changed: {error}") from None
+        await self._store.write(lambda db: overrides.remove(db, scope, key))
+        return self._book.describe(key, scope)
+
+
+def choice_of(settings: Settings) -> Choice:
+    """What the settings say about models."""
+    return Choice(settings.model, settings.fallback_models, settings.request_timeout)
+
+
+def window_in_force(settings: Settings, model: Model) -> int:
+    """The context window in tokens: as set, as the model says, as is known of it, or 0."""
+    return settings.context.max_tokens or model.window or window_of(model.name)
+
+
+class ChosenModels:
+    """The model in force for a conversation."""
+
+    def __init__(self, book: SettingsBook, models: Models) -> None:
+        self._book, self._models = book, models
+
+    def about(self, key: ConversationKey) -> ModelInfo:
+        settings = self._book.effective(key.id)
+        choice = choice_of(settings)
+        model = self._models.of(choice)
+        window = window_in_force(settings, model)
+        where = self._models.where(choice)
+        return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where)
+
+
+class StoredLedger:
+    """The cost ledger over all conversations."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def bill(self, since: float) -> Bill:
+        return await self._store.read(lambda db: ledger.bill(db, since=since))
+
+    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
+        return await self._store.read(lambda db: ledger.bills_by_model(db, since))
+
+
+@dataclass(frozen=True, slots=True)
+class RunningTurns:
+    """The turns under way, and the bot around them."""
+
+    turns: Turns
+    channels: tuple[str, ...]
+    plugins: tuple[str, ...]
+    problems: tuple[str, ...]
+    data: Path
+    started: float
+
+    def stop(self, key: ConversationKey) -> bool:
+        return self.turns.stop(key)
+
+    def status(self) -> Status:
+        return Status(
+            uptime=time.monotonic() - self.started,
+            running=self.turns.lanes.running,
+            waiting=self.turns.lanes.waiting,
+            channels=self.channels,
+            plugins=self.plugins,
+            problems=self.problems,
+            data=str(self.data),
+        )

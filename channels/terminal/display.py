@@ -1,0 +1,108 @@
+"""What things look like: each function renders one thing to text with ANSI styles, `width` columns
+wide and ending with a newline. NO_COLOR and TERM=dumb are rich's to honour.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from io import StringIO
+
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.segment import Segment, SegmentLines
+from rich.text import Text
+from rich.theme import Theme
+
+from channels.message import Action
+from channels.terminal.controls import one_line, without_controls
+
+_THEME = Theme(
+    {
+        "markdown.code": "cyan",
+        "markdown.h1": "bold underline",
+        "markdown.h2": "bold",
+        "markdown.h3": "bold dim",
+        "markdown.block_quote": "italic",
+        "markdown.table.border": "dim",
+        "markdown.table.header": "bold",
+    }
+)
+_ECHO_LINES, _ECHO_CHARACTERS = 12, 1_000
+
+
+def markdown(source: str, width: int) -> str:
+    # rich.markdown is slow to import, and the first prompt doesn't wait for it.
+    from channels.terminal.markdown import Page  # noqa: PLC0415
+
+    return _rendered(Page(without_controls(source)), width)
+
+
+def unfinished(source: str, width: int, height: int) -> str:
+    """A markdown block that still grows: its end, as far as `height` lines can show it."""
+    from channels.terminal.markdown import ending  # noqa: PLC0415 - as above
+
+    return markdown(ending(source, width, height), width)
+
+
+def command_reply(source: str, width: int) -> str:
+    """Indented: what the bot says of itself is not what the model says."""
+    from channels.terminal.markdown import Page  # noqa: PLC0415 - as above
+
+    return _rendered(Padding(Page(without_controls(source)), (0, 0, 0, 2)), width)
+
+
+def next_steps(actions: Sequence[Action], width: int) -> str:
+    commands = " · ".join(one_line(action.command) for action in actions)
+    return _rendered(Padding(Text(f"Next: {commands}", "dim"), (0, 0, 0, 2)), width)
+
+
+def note(text: str, width: int) -> str:
+    return _rendered(Text(without_controls(text).strip(), "dim"), width)
+
+
+def question(text: str, width: int, *, is_waiting: bool = False) -> str:
+    """What the person said, on its way from the input line; the beginning of a long text only."""
+    lines = without_controls(text[:_ECHO_CHARACTERS]).split("\n")[:_ECHO_LINES]
+    shown = "\n  ".join(lines)
+    if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
+        shown += f"\n  … ({len(text):,} characters)"
+    return _rendered(Text(f"› {shown}", "dim" if is_waiting else "bold cyan"), width)
+
+
+def tool(name: str, arguments: str, outcome: str, width: int) -> str:
+    """`⚙ read_file notes.txt … ok`, in one line at any width."""
+    call = Text(one_line(f"⚙ {name} {_values(arguments)}"), "dim")
+    call.truncate(max(1, width - len(outcome) - 3), overflow="ellipsis")
+    call.append(f" … {outcome}".rstrip(), "red" if outcome == "failed" else "dim")
+    return _rendered(call, width)
+
+
+def _values(arguments: str) -> str:
+    """The values of a call's JSON arguments; what is not an object is shown as it came."""
+    try:
+        parsed = json.loads(arguments)
+    except ValueError:
+        return arguments
+    return " ".join(map(str, parsed.values())) if isinstance(parsed, dict) else arguments
+
+
+def _rendered(thing: RenderableType, width: int) -> str:
+    out = StringIO()
+    console = Console(file=out, width=max(1, width), force_terminal=True, theme=_THEME)
+    lines = [_trimmed(line) for line in console.render_lines(thing, pad=False)]
+    while lines and not lines[0]:
+        lines.pop(0)
+    console.print(SegmentLines(lines, new_lines=True), end="")
+    return out.getvalue()
+
+
+def _trimmed(line: Iterable[Segment]) -> list[Segment]:
+    """Without the blanks at its end, which would wrap when the window becomes narrower."""
+    segments = list(line)
+    while segments and not segments[-1].text.strip():
+        segments.pop()
+    if segments:
+        last = segments.pop()
+        segments.append(Segment(last.text.rstrip(), last.style))
+    return segments

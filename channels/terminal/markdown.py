@@ -1,0 +1,130 @@
+"""Markdown as the terminal shows it. Loaded at the first answer: rich.markdown takes 50 ms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import accumulate
+from typing import ClassVar
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+# No word of an answer is left out: HTML tags and link definitions are shown as the text they are.
+_PARSER = MarkdownIt(options_update={"maxNesting": 100}).enable(["table", "strikethrough"])
+_PARSER.disable(["html_block", "html_inline", "reference"])
+
+_BLOCKS = MarkdownIt().enable("table").disable(["html_block", "reference"])
+_BLOCKS.core.ruler.enableOnly(["normalize", "block"])
+
+# Columns: what one level of nesting takes, the most that all may take, the least left for words.
+_LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
+
+
+def finished(source: str) -> int:
+    """The length of the blocks at the beginning of `source` that no further line can change.
+
+    That is all but the last one. `source` must end with a newline: half a line may still turn into
+    something else ("#" into "#hashtag").
+    """
+    starts = [token.map[0] for token in _BLOCKS.parse(source) if token.map and not token.level]
+    if len(starts) < 2:
+        return 0
+    return sum(len(line) + 1 for line in source.split("\n")[: starts[-1]])
+
+
+def ending(source: str, width: int, height: int) -> str:
+    """As much of an unfinished block's end as `height` lines can show, still read as what it is: a
+    code block keeps the line that opens it, a table its head."""
+    lines = source.split("\n")
+    first = next(iter(_BLOCKS.parse("\n".join(lines[:2]))), None)
+    head = {"fence": 1, "table_open": 2}.get(first.type, 0) if first else 0
+    shown = lines[:head] + lines[head:][-height:]
+    return "\n".join(line[-width * height :] for line in shown)
+
+
+class _LeftHeading(Heading):
+    LEVEL_ALIGN: ClassVar[dict[str, JustifyMethod]] = {}
+
+
+class _Code(CodeBlock):
+    """Code in the terminal's own colours, without a background: lines can be copied as they are."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        code = str(self.text).rstrip()
+        yield Syntax(code, self.lexer_name, theme="ansi_dark", word_wrap=True, padding=(0, 2))
+
+
+class _WholeTable(TableElement):
+    """A table whose cells wrap within words when they must, instead of ending in "…"."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for table in super().__rich_console__(console, options):
+            if isinstance(table, Table):
+                table.show_edge = False
+                for column in table.columns:
+                    column.overflow = "fold"
+            yield table
+
+
+class Page(Markdown):
+    """Markdown for reading in a chat: line breaks hold, links and pictures show their address.
+
+    What is nested too deeply for the screen is shown as its source.
+    """
+
+    elements: ClassVar[dict[str, type[MarkdownElement]]] = {
+        **Markdown.elements,
+        "heading_open": _LeftHeading,
+        "fence": _Code,
+        "code_block": _Code,
+        "table_open": _WholeTable,
+    }
+
+    def __init__(self, source: str) -> None:
+        super().__init__("")
+        self.parsed = _PARSER.parse(source)
+        for token in self.parsed:
+            if token.type == "inline":
+                token.children = list(_spelled_out(token.children or ()))
+        self._source = Text(source)
+        self._indent = _indent(self.parsed)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if self._indent > min(_DEEPEST, options.max_width - _NARROWEST):
+            yield self._source
+        else:
+            yield from super().__rich_console__(console, options)
+
+
+def _indent(tokens: Iterable[Token]) -> int:
+    """The columns in front of the innermost block, at most."""
+    nested = (t.nesting for t in tokens if t.type.startswith(("blockquote", "list_item")))
+    return _LEVEL * max(accumulate(nested, initial=0))
+
+
+def _spelled_out(tokens: Iterable[Token]) -> Iterator[Token]:
+    """Inline tokens with all that a terminal can't do said in words. An address that hides behind
+    other words could lead anywhere, so it is written out."""
+    said, address = "", ""
+    for token in tokens:
+        match token.type:
+            case "softbreak":
+                yield Token("hardbreak", "br", 0)
+            case "link_open":
+                said, address = "", str(token.attrs.get("href", ""))
+            case "link_close":
+                yield _text("" if said == address else f" ({address})")
+            case "image":
+                yield _text(f"{token.content} ({token.attrs.get('src', '')})".strip())
+            case _:
+                said += token.content
+                yield token
+
+
+def _text(content: str) -> Token:
+    return Token("text", "", 0, content=content)

@@ -1,0 +1,275 @@
+"""The screen's lower end: what still changes, the input line, and the bar. All else is scrollback.
+
+Text for the scrollback goes above the input line, which stays usable all the time.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import Application, get_app_session
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.data_structures import Point
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition, is_searching
+from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
+from prompt_toolkit.history import FileHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import (
+    AnyContainer,
+    BufferControl,
+    Dimension,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+)
+from prompt_toolkit.layout import Window as Pane
+from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.screen import Screen as Drawing
+from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.styles import Style
+from prompt_toolkit.widgets import SearchToolbar
+
+from channels.terminal.completion import Choice
+
+_STYLE = Style.from_dict(
+    {
+        "prompt": "ansicyan bold",
+        "bar": "ansibrightblack",
+        "bar.warm": "ansiyellow",
+        "bar.hot": "ansired bold",
+        "completion-menu": "bg:default",
+        "completion-menu.completion": "bg:default fg:default",
+        "completion-menu.completion.current": "bg:default fg:ansicyan bold",
+        "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
+        "completion-menu.meta.completion.current": "bg:default fg:ansicyan",
+    }
+)
+# xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
+_CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
+_LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
+
+
+class Listener(Protocol):
+    """What the screen asks and tells."""
+
+    def said(self, text: str) -> None: ...
+
+    def interrupted(self) -> bool:
+        """Ctrl-C was pressed; True if it stops something, False if it is for the input line."""
+        ...
+
+    def bar(self, width: int) -> tuple[str, str]:
+        """The line at the bottom: its style and its text."""
+        ...
+
+    async def choices(self, line: str) -> Iterable[Choice]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What was drawn last: the columns of each row down to the cursor."""
+
+    width: int
+    rows: tuple[int, ...]
+
+    def wrapped_rows(self, width: int) -> int:
+        """The rows it takes more in a window `width` columns wide."""
+        return sum(max(0, columns - 1) // width for columns in self.rows)
+
+
+def _length(drawing: Drawing, row: int) -> int:
+    """Columns of a drawn row, without the blanks at its end."""
+    cells = drawing.data_buffer[row].items()
+    return max((column + cell.width for column, cell in cells if cell.char.strip()), default=0)
+
+
+class Screen:
+    """A terminal that can move its cursor."""
+
+    def __init__(self, history: Path, listener: Listener) -> None:
+        self._listener = listener
+        self._passing: StyleAndTextTuples = []
+        self._drawn: _Drawn | None = None
+        self._input = Buffer(
+            history=FileHistory(str(history)),
+            completer=_Completer(listener),
+            complete_while_typing=Condition(lambda: self._input.text.startswith("/")),
+        )
+        self._app: Application[None] = Application(
+            self._layout(),
+            _STYLE,
+            key_bindings=self._keys(),
+            include_default_pygments_style=False,
+            erase_when_done=True,
+            max_render_postpone_time=None,
+            before_render=lambda _: self._climb(),
+            after_render=lambda app: self._remember(app.renderer.last_rendered_screen),
+        )
+        # Asking the terminal where the cursor is would make the bar jump to the bottom and back.
+        if isinstance(self._app.output, Vt100_Output):
+            self._app.output.enable_cpr = False
+
+    @property
+    def width(self) -> int:
+        return self._app.output.get_size().columns
+
+    @property
+    def height(self) -> int:
+        return self._app.output.get_size().rows
+
+    async def run(self) -> None:
+        """Returns when the person leaves."""
+        await self._app.run_async(set_exception_handler=False)
+
+    def leave(self) -> None:
+        self._app.exit()
+
+    def echo(self, text: str) -> None:
+        self.write(text)
+
+    def refresh(self) -> None:
+        self._app.invalidate()
+
+    def write(self, text: str) -> None:
+        """Put text for good above the input line."""
+        if self._app.is_running:
+            self._app.renderer.erase(leave_alternate_screen=False)
+            self._climb()
+        self._app.output.write_raw(text.replace("\n", "\r\n"))
+        self._app.output.flush()
+        self._app.invalidate()
+
+    def show(self, text: str) -> None:
+        """Let `text` and an empty line stand above the input line until the next call."""
+        self._passing = to_formatted_text(ANSI(text))
+        self._app.invalidate()
+
+    def _remember(self, drawing: Drawing | None) -> None:
+        if drawing:
+            cursor = drawing.get_cursor_position(self._app.layout.current_window)
+            above = tuple(_length(drawing, row) for row in range(cursor.y))
+            self._drawn = _Drawn(self.width, (*above, cursor.x + 1))
+
+    def _climb(self) -> None:
+        """A window that became narrower wraps what is drawn: go up to where it begins now."""
+        if self._drawn and self.width < self._drawn.width and not _CUTS_OFF:
+            self._app.output.cursor_up(self._drawn.wrapped_rows(self.width))
+            self._app.output.erase_down()
+        self._drawn = None
+
+    def _layout(self) -> Layout:
+        search = SearchToolbar()
+        passing = FormattedTextControl(lambda: self._passing, get_cursor_position=self._passing_end)
+        line = BufferControl(self._input, search_buffer_control=search.control)
+        panes: list[AnyContainer] = [
+            Pane(
+                passing, height=Dimension(min=0), dont_extend_height=True, always_hide_cursor=True
+            ),
+            Pane(
+                line,
+                height=lambda: Dimension(min=1, max=max(1, self.height // 2)),
+                wrap_lines=True,
+                dont_extend_height=True,
+                get_line_prefix=_prefix,
+            ),
+            search,
+            CompletionsMenu(max_height=8),
+            Pane(FormattedTextControl(self._bar), height=1),
+        ]
+        return Layout(HSplit(panes), focused_element=line)
+
+    def _passing_end(self) -> Point:
+        """Where the pane scrolls to when it can't show all."""
+        return Point(0, sum(text.count("\n") for _, text, *_ in self._passing))
+
+    def _bar(self) -> StyleAndTextTuples:
+        return [self._listener.bar(self.width)]
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+        is_empty = Condition(lambda: not self._input.text)
+
+        @keys.add("enter", filter=~is_searching)
+        def _say(event: KeyPressEvent) -> None:
+            text = self._input.text
+            self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
+            self._listener.said(text)
+
+        @keys.add("escape", "enter", filter=~is_searching)
+        def _break_line(event: KeyPressEvent) -> None:
+            self._input.newline(copy_margin=False)
+
+        @keys.add("c-c", filter=~is_searching)
+        @keys.add("<sigint>")
+        def _interrupt(event: KeyPressEvent) -> None:
+            if not self._listener.interrupted():
+                self._input.reset()
+
+        @keys.add("c-d", filter=is_empty & ~is_searching)
+        def _leave(event: KeyPressEvent) -> None:
+            self.leave()
+
+        return keys
+
+
+class DumbScreen:
+    """A terminal that can only write on (TERM=dumb): nothing is drawn twice."""
+
+    width, height = 80, 24
+
+    def __init__(self, history: Path, listener: Listener) -> None:
+        self._listener = listener
+        self._session: PromptSession[str] = PromptSession(history=FileHistory(str(history)))
+        self._output = get_app_session().output
+        self._is_left = False
+
+    async def run(self) -> None:
+        with suppress(EOFError):
+            while not self._is_left:
+                try:
+                    self._listener.said(await self._session.prompt_async("> "))
+                except KeyboardInterrupt:
+                    self._listener.interrupted()
+
+    def leave(self) -> None:
+        self._is_left = True
+
+    def echo(self, text: str) -> None:
+        """The terminal shows what is typed."""
+
+    def refresh(self) -> None:
+        """There is no bar."""
+
+    def write(self, text: str) -> None:
+        self._output.write_raw(text.replace("\n", "\r\n"))
+        self._output.flush()
+
+    def show(self, text: str) -> None:
+        """What passes is not shown."""
+
+
+class _Completer(Completer):
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:
+        return ()
+
+    async def get_completions_async(
+        self, document: Document, event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        if document.text.startswith("/"):
+            for choice in await self._listener.choices(document.text_before_cursor):
+                yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
+
+
+def _prefix(line: int, wrap: int) -> StyleAndTextTuples:
+    return [("class:prompt", "  " if line or wrap else "› ")]

@@ -1,0 +1,305 @@
+"""The terminal as a channel: what the bot does becomes what the screen shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import monotonic
+from typing import Any
+from uuid import uuid4
+
+from prompt_toolkit.patch_stdout import patch_stdout
+from prompt_toolkit.utils import is_dumb_terminal
+
+from channels.base import (
+    Activity,
+    Bot,
+    Capabilities,
+    ContextChanged,
+    Delta,
+    Done,
+    Glance,
+    Notice,
+    StepRestarted,
+    ToolEnded,
+    ToolStarted,
+    TurnStarted,
+)
+from channels.message import Address, Inbound, Outbound
+from channels.terminal import display
+from channels.terminal.answer import Answer
+from channels.terminal.bar import bar_style, bar_text
+from channels.terminal.completion import Choice, Vocabulary, choices
+from channels.terminal.screen import DumbScreen, Screen
+
+ADDRESS = Address("terminal", "main")
+_LEAVING = {"/quit", "/exit"}
+_FRAME = 0.1  # seconds between two pictures of what moves
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_HINT = "/help lists the commands · Ctrl-D leaves"
+# Seconds that a reply waits for the end of its turn to be seen, so that it follows what streamed.
+_PATIENCE = 1.0
+
+
+@dataclass
+class _Exchange:
+    """A message of the person's until it is answered. `question` is "" once it stands in the
+    scrollback, `reply_to` names it."""
+
+    reply_to: str
+    question: str = ""
+    answer: Answer = field(default_factory=Answer)
+    tools: list[ToolStarted] = field(default_factory=list)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+class Terminal:
+    """Whoever sits at this machine talks to the bot here; `history` keeps what they typed."""
+
+    name = "terminal"
+    capabilities = Capabilities(typing=True, markup="markdown")
+
+    def __init__(self, history: Path, greeting: str = "") -> None:
+        self._greeting = greeting
+        self._screen = (DumbScreen if is_dumb_terminal() else Screen)(history, self)
+        self._exchanges: dict[str, _Exchange] = {}
+        self._current: _Exchange | None = None
+        self._glance: Glance | None = None
+        self._vocabulary: Vocabulary | None = None
+        self._hint = ""
+        self._is_within_lines = False
+
+    async def listen(self, bot: Bot) -> None:
+        self._bot = bot
+        with patch_stdout(), bot.watch(ADDRESS) as activities:
+            async with asyncio.TaskGroup() as self._tasks:
+                follower = self._tasks.create_task(self._follow(activities))
+                self._tasks.create_task(self._look())
+                if self._greeting:
+                    self._note(self._greeting)
+                await self._screen.run()
+                await self._part()
+                follower.cancel()
+
+    async def send(self, outbound: Outbound) -> None:
+        exchange = self._exchanges.get(outbound.reply_to)
+        if exchange and outbound.turn:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(exchange.over.wait(), _PATIENCE)
+        self._settle(outbound)
+
+    # What the person does: screen.Listener.
+
+    def said(self, text: str) -> None:
+        self._hint, self._vocabulary = "", None
+        if text.strip() in _LEAVING:
+            self._screen.leave()
+        elif text.strip():
+            is_at_once = not self._is_busy or _is_command(text)
+            inbound = Inbound(f"terminal-{uuid4().hex}", ADDRESS, text)
+            exchange = self._open(inbound.id, text)
+            if is_at_once:
+                self._echo(exchange)
+            self._tasks.create_task(self._bot.submit(inbound))
+
+    def interrupted(self) -> bool:
+        if self._is_busy:
+            self._tasks.create_task(self._stop())
+            return True
+        self._hint = _HINT
+        return False
+
+    def bar(self, width: int) -> tuple[str, str]:
+        doing = self._doing()[:width]
+        if self._glance is None:
+            return "class:bar", doing
+        context = bar_text(self._glance, width - len(doing) - 3)
+        return bar_style(self._glance), " · ".join(part for part in (doing, context) if part)
+
+    async def choices(self, line: str) -> Iterable[Choice]:
+        if self._vocabulary is None:
+            commands = await self._ask("/help", "commands")
+            settings = await self._ask("/config", "settings")
+            self._vocabulary = Vocabulary(commands or (), settings or ())
+        return choices(line, self._vocabulary)
+
+    # What the bot does.
+
+    async def _follow(self, activities: AsyncIterator[Activity]) -> None:
+        async for activity in activities:
+            self._take(activity)
+
+    def _take(self, activity: Activity) -> None:
+        match activity:
+            case TurnStarted(reply_to):
+                self._begin(reply_to)
+            case Done(reply_to):
+                self._end(reply_to)
+            case ContextChanged(glance):
+                self._glance = glance
+            case Notice(text):
+                self._note(text)
+            case _ if self._current:
+                self._take_step(self._current, activity)
+        self._screen.refresh()
+
+    def _take_step(self, exchange: _Exchange, activity: Activity) -> None:
+        match activity:
+            case Delta(text):
+                exchange.answer.add(text)
+            case StepRestarted():
+                self._void(exchange)
+            case ToolStarted():
+                self._commit(exchange.answer.take_all())
+                exchange.answer = Answer()
+                exchange.tools.append(activity)
+            case ToolEnded(name, is_error):
+                self._end_tool(exchange, name, "failed" if is_error else "ok")
+
+    def _begin(self, reply_to: str) -> None:
+        """A turn starts: the last one has said all, even if its reply is still on its way."""
+        if self._current:
+            self._commit(self._current.answer.take_all())
+        self._current = self._open(reply_to)
+        self._echo(self._current)
+
+    def _end(self, reply_to: str) -> None:
+        if exchange := self._exchanges.get(reply_to):
+            for tool in list(exchange.tools):
+                self._end_tool(exchange, tool.name, "stopped")
+            exchange.over.set()
+
+    def _end_tool(self, exchange: _Exchange, name: str, outcome: str) -> None:
+        for tool in exchange.tools:
+            if tool.name == name:
+                exchange.tools.remove(tool)
+                self._put(display.tool(name, tool.arguments, outcome, self._width), is_line=True)
+                return
+
+    def _void(self, exchange: _Exchange) -> None:
+        if exchange.answer.is_begun:
+            self._note("The model is asked again; the answer above is void.")
+        exchange.answer = Answer()
+
+    def _settle(self, outbound: Outbound) -> None:
+        """Print what of a reply is not on the screen yet."""
+        exchange = self._exchanges.pop(outbound.reply_to, None) or _Exchange(outbound.reply_to)
+        exchange.over.set()
+        self._echo(exchange)
+        if self._current is exchange:
+            self._current = None
+        self._draw()
+        if outbound.is_resent:
+            self._note("(sent again after a restart)")
+        if outbound.turn is None:
+            self._commit(exchange.answer.take_all())
+            self._put(display.command_reply(outbound.reply.text, self._width))
+        else:
+            self._commit(self._rest(exchange, outbound.reply.text))
+        if outbound.reply.actions:
+            self._put(display.next_steps(outbound.reply.actions, self._width))
+
+    def _rest(self, exchange: _Exchange, final: str) -> str:
+        rest = exchange.answer.rest_of(final)
+        if rest is None:
+            self._note("The answer in its final form:")
+        return final if rest is None else rest
+
+    # What the bot is asked.
+
+    async def _stop(self) -> None:
+        reply = await self._bot.command(ADDRESS, "/stop")
+        if not self._current:  # else the turn's own reply says that it was stopped
+            self._note(reply.text)
+
+    async def _part(self) -> None:
+        if self._is_busy:
+            await self._bot.command(ADDRESS, "/stop")
+            if self._current:
+                self._commit(self._current.answer.take_all())
+            self._note("You left: the answer under way is stopped; what was done is kept.")
+        for exchange in self._exchanges.values():
+            exchange.over.set()
+
+    async def _look(self) -> None:
+        if glance := await self._ask("/context", "glance"):
+            self._glance = Glance(**glance)
+            self._screen.refresh()
+
+    async def _ask(self, command: str, what: str) -> Any:
+        """A part of a command's data; None if it has none."""
+        reply = await self._bot.command(ADDRESS, command)
+        return (reply.data or {}).get(what)
+
+    # What is shown.
+
+    @property
+    def _width(self) -> int:
+        return self._screen.width
+
+    @property
+    def _is_busy(self) -> bool:
+        return any(not exchange.over.is_set() for exchange in self._exchanges.values())
+
+    def _open(self, reply_to: str, question: str = "") -> _Exchange:
+        if not self._is_busy:
+            self._tasks.create_task(self._animate())
+        return self._exchanges.setdefault(reply_to, _Exchange(reply_to, question))
+
+    async def _animate(self) -> None:
+        """While something is under way: blocks that are finished go up, the rest is drawn anew."""
+        while self._is_busy:
+            self._draw()
+            await asyncio.sleep(_FRAME)
+        self._draw()
+
+    def _draw(self) -> None:
+        if self._current:
+            self._commit(self._current.answer.take())
+        self._screen.show(self._passing())
+
+    def _passing(self) -> str:
+        """What still changes: the unfinished block, the tools that run, the questions that wait."""
+        parts = []
+        if self._current and (tail := self._current.answer.tail.strip("\n")):
+            parts.append(display.unfinished(tail, self._width, self._screen.height))
+        if self._current and self._current.tools:
+            calls = self._current.tools
+            parts.append("".join(display.tool(t.name, t.arguments, "", self._width) for t in calls))
+        for exchange in self._exchanges.values():
+            if exchange.question:
+                parts.append(display.question(exchange.question, self._width, is_waiting=True))
+        return "\n" + "\n".join(parts) if parts else ""
+
+    def _doing(self) -> str:
+        if not self._is_busy:
+            return self._hint
+        frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]
+        has_words = self._current and (self._current.answer.is_begun or self._current.answer.tail)
+        return f"{frame} {'answering' if has_words else 'thinking'}… · Ctrl-C stops"
+
+    def _commit(self, markdown: str) -> None:
+        if markdown.strip():
+            self._put(display.markdown(markdown, self._width))
+
+    def _note(self, text: str) -> None:
+        self._put(display.note(text, self._width), is_line=True)
+
+    def _echo(self, exchange: _Exchange) -> None:
+        if exchange.question:
+            self._screen.echo("\n" + display.question(exchange.question, self._width))
+            exchange.question, self._is_within_lines = "", False
+
+    def _put(self, text: str, *, is_line: bool = False) -> None:
+        """Text for the scrollback, with an empty line above; lines of one kind keep together."""
+        gap = "" if is_line and self._is_within_lines else "\n"
+        self._is_within_lines = is_line
+        self._screen.write(gap + text)
+
+
+def _is_command(text: str) -> bool:
+    """For the display only: what a command is, is the bot's to say."""
+    return text.startswith("/") and not text.startswith("//")

@@ -1,0 +1,60 @@
+"""When the next cut comes, and what leaves by it: the strategy asked about turns yet to come."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from memory.context.limits import Limits
+from memory.context.plan import Plan
+from memory.context.strategies import STRATEGIES
+from memory.context.view import View
+from memory.messages import Message
+from memory.turns import Entry, Turn
+
+_FARTHEST = 1_024  # turns that are looked ahead
+_SOMETIME = datetime.fromtimestamp(0, UTC)
+_TYPICAL = 300  # tokens of a turn where there is none to judge by
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """`plan` is due when turn `at_turn` begins; `tokens` is what leaves by it, by the meter."""
+
+    at_turn: int
+    plan: Plan
+    tokens: int
+
+
+def forecast(view: View, limits: Limits) -> Forecast | None:
+    """The next cut if the turns to come are as long as those in play; None when none is near."""
+    strategy = STRATEGIES[limits.strategy]
+    ahead = range(1, _FARTHEST + 1)
+    index = bisect_left(
+        ahead, True, key=lambda count: strategy(_with_turns(view, count), limits) is not None
+    )
+    if index == len(ahead):
+        return None
+    later = _with_turns(view, ahead[index])
+    plan = strategy(later, limits)
+    assert plan is not None, "bisection found a turn at which the strategy plans"
+    gone = set(plan.leaving)
+    raw = sum(turn.tokens for turn in later.turns if turn.number in gone)
+    return Forecast(later.current, plan, view.scale.part(raw))
+
+
+def _with_turns(view: View, count: int) -> View:
+    """The view as it will be when `count` more turns have begun, each as long as the average."""
+    last = view.turns[-1] if view.turns else None
+    number = last.number if last else 0
+    seq = last.entries[-1].seq if last else 0
+    tokens = sum(t.tokens for t in view.turns) // len(view.turns) if view.turns else _TYPICAL
+    coming = tuple(_imagined(number + i, seq + 2 * i - 1, tokens) for i in range(1, count + 1))
+    return replace(view, turns=view.turns + coming, current=number + count)
+
+
+def _imagined(number: int, seq: int, tokens: int) -> Turn:
+    question = Entry(seq, number, Message("user"), tokens, _SOMETIME)
+    reply = Entry(seq + 1, number, Message("assistant"), 0, _SOMETIME)
+    return Turn(number, (question, reply))

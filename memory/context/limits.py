@@ -1,0 +1,42 @@
+"""The limits in force for one conversation; asked for at each step, never kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory.keys import ConversationKey
+
+DEFAULT_WINDOW = 128_000
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """All sizes in tokens. `window` is the model's context window, `output_reserved` what its
+    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone."""
+
+    strategy: str = "trim"
+    max_turns: int = 20
+    max_tokens: int = 50_000
+    window: int = DEFAULT_WINDOW
+    output_reserved: int = 4_096
+    tool_result_limit: int = 0
+    model: str = ""
+
+    @property
+    def ceiling(self) -> int:
+        """The most that any request may hold, under every strategy."""
+        return self.window - min(self.output_reserved, self.window // 4)
+
+    @property
+    def budget(self) -> int:
+        """What the meter is compared with and shown against."""
+        return min(self.max_tokens, self.ceiling) if self.strategy == "trim" else self.ceiling
+
+    @property
+    def longest_result(self) -> int:
+        """The most that one tool result may hold when it arrives."""
+        return self.tool_result_limit or min(50_000, self.window // 4)
+
+
+LimitsFor = Callable[[ConversationKey], Limits]

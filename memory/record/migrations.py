@@ -1,0 +1,72 @@
+"""Numbered migrations: the list index plus one is the schema's version. Append, never edit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from peewee import DatabaseError, SqliteDatabase
+
+
+def _first_tables(database: SqliteDatabase) -> None:
+    for statement in (
+        """CREATE TABLE conversation (
+            id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, audience TEXT NOT NULL,
+            last_seq INTEGER NOT NULL DEFAULT 0, last_turn INTEGER NOT NULL DEFAULT 0,
+            created_at REAL NOT NULL, active_at REAL NOT NULL)""",
+        """CREATE TABLE message (
+            id INTEGER PRIMARY KEY,
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            seq INTEGER NOT NULL, turn INTEGER NOT NULL, role TEXT NOT NULL, text TEXT NOT NULL,
+            extra TEXT NOT NULL, tokens INTEGER NOT NULL, inbox INTEGER, at REAL NOT NULL)""",
+        "CREATE UNIQUE INDEX message_place ON message(conversation, seq)",
+        "CREATE INDEX message_turn ON message(conversation, turn)",
+        """CREATE TABLE view_event (
+            id INTEGER PRIMARY KEY,
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            at REAL NOT NULL, kind TEXT NOT NULL, actor TEXT NOT NULL, strategy TEXT NOT NULL,
+            reason TEXT NOT NULL, change TEXT NOT NULL, tokens_before INTEGER NOT NULL,
+            tokens_after INTEGER NOT NULL)""",
+        "CREATE INDEX view_event_conversation ON view_event(conversation, id)",
+        """CREATE TABLE usage (
+            id INTEGER PRIMARY KEY,
+            conversation INTEGER REFERENCES conversation(id) ON DELETE SET NULL,
+            turn INTEGER, at REAL NOT NULL, purpose TEXT NOT NULL, model TEXT NOT NULL,
+            prompt INTEGER NOT NULL, cached INTEGER NOT NULL, completion INTEGER NOT NULL,
+            cost REAL, is_reported INTEGER NOT NULL)""",
+        "CREATE INDEX usage_conversation ON usage(conversation)",
+        """CREATE TABLE calibration (
+            model TEXT PRIMARY KEY, ratio REAL NOT NULL)""",
+        """CREATE TABLE override (
+            scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (scope, key)) WITHOUT ROWID""",
+        """CREATE TABLE inbox (
+            id INTEGER PRIMARY KEY, channel TEXT NOT NULL, chat TEXT NOT NULL,
+            thread TEXT NOT NULL, user TEXT NOT NULL, platform_id TEXT NOT NULL,
+            digest TEXT NOT NULL, text TEXT NOT NULL, sender TEXT NOT NULL, at REAL NOT NULL,
+            is_done INTEGER NOT NULL DEFAULT 0)""",
+        "CREATE UNIQUE INDEX inbox_once ON inbox(channel, chat, thread, platform_id, digest)",
+        "CREATE INDEX inbox_waiting ON inbox(id) WHERE is_done = 0",
+        """CREATE TABLE outbox (
+            id INTEGER PRIMARY KEY, inbox INTEGER NOT NULL, channel TEXT NOT NULL,
+            chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, reply_to TEXT NOT NULL,
+            turn TEXT, reply TEXT NOT NULL, at REAL NOT NULL,
+            is_sent INTEGER NOT NULL DEFAULT 0)""",
+        "CREATE INDEX outbox_waiting ON outbox(id) WHERE is_sent = 0",
+    ):
+        database.execute_sql(statement)
+
+
+MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables]
+
+
+def migrate(database: SqliteDatabase) -> None:
+    """Bring the schema up to date, each step in a transaction with its version number."""
+    version = database.execute_sql("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise DatabaseError(
+            f"it was written by a newer Parley: schema {version}, known here {len(MIGRATIONS)}"
+        )
+    for number, step in enumerate(MIGRATIONS[version:], version + 1):
+        with database.atomic("EXCLUSIVE"):
+            step(database)
+            database.execute_sql(f"PRAGMA user_version = {number}")

@@ -1,0 +1,37 @@
+"""Settings changed while the bot runs (`/config`), kept in the database."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import orjson
+from peewee import SqliteDatabase
+
+from memory.record import tables
+
+EVERYWHERE = ""
+"""The scope of an override that holds for all conversations; others are conversation ids."""
+
+
+def load(database: SqliteDatabase) -> dict[str, dict[str, Any]]:
+    """All overrides: scope -> key -> value."""
+    columns = tables.Override
+    found: dict[str, dict[str, Any]] = {}
+    query = columns.select(columns.scope, columns.key, columns.value)
+    for scope, key, value in query.tuples().execute(database):
+        found.setdefault(scope, {})[key] = orjson.loads(value)
+    return found
+
+
+def save(database: SqliteDatabase, scope: str, key: str, value: Any) -> None:
+    """Set one override."""
+    tables.Override.insert(
+        scope=scope, key=key, value=orjson.dumps(value).decode(), at=time.time()
+    ).on_conflict_replace().execute(database)
+
+
+def remove(database: SqliteDatabase, scope: str, key: str) -> None:
+    """Take one override back; removing what is not there is fine."""
+    columns = tables.Override
+    columns.delete().where((columns.scope == scope) & (columns.key == key)).execute(database)

@@ -1,0 +1,223 @@
+"""The database: one thread that writes, one that reads, each with a connection of its own.
+
+Writes that arrive while a transaction is being committed share the next one (group commit), so a
+hundred conversations cost hardly more commits than one. A write's awaiter resumes only after the
+commit is on disk. Work is a function of the database; it runs in the lane's thread and must not
+touch the event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from peewee import DatabaseError, OperationalError, SqliteDatabase
+
+from memory.record.migrations import migrate
+
+T = TypeVar("T")
+Work = Callable[[SqliteDatabase], T]
+
+log = logging.getLogger(__name__)
+
+GROUP = 500  # jobs that share one transaction at most
+_BUSY_MS = 5_000
+
+
+class StoreError(Exception):
+    """The database can't do what it must. The text is a plain sentence with what to do."""
+
+
+@dataclass(slots=True)
+class _Job(Generic[T]):
+    work: Work[T]
+    future: asyncio.Future[T]
+    result: T | None = None
+    error: BaseException | None = None
+
+    def run(self, database: SqliteDatabase) -> None:
+        try:
+            self.result = self.work(database)
+        except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised
+            self.error = error
+
+    def settle(self) -> None:
+        if self.future.done():
+            return  # its awaiter was cancelled meanwhile; what was written stays written
+        if self.error is not None:
+            self.future.set_exception(_explained(self.error))
+        else:
+            self.future.set_result(self.result)  # type: ignore[arg-type]
+
+
+class _Lane(threading.Thread):
+    """A thread that owns a connection and carries out jobs in order."""
+
+    def __init__(self, name: str, path: Path, loop: asyncio.AbstractEventLoop, writes: bool):
+        super().__init__(name=name, daemon=True)
+        self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
+        self._path, self._loop, self._writes = path, loop, writes
+
+    def run(self) -> None:
+        database = connect(self._path)
+        try:
+            is_open = True
+            while is_open:
+                group, is_open = self._next_group()
+                self._carry_out(database, group)
+                self._loop.call_soon_threadsafe(_settle, group)
+        finally:
+            database.close()
+
+    def _next_group(self) -> tuple[list[_Job[Any]], bool]:
+        group: list[_Job[Any]] = []
+        job = self.jobs.get()
+        while job is not None:
+            group.append(job)
+            if len(group) == GROUP:
+                return group, True
+            try:
+                job = self.jobs.get_nowait()
+            except queue.Empty:
+                return group, True
+        return group, False
+
+    def _carry_out(self, database: SqliteDatabase, group: list[_Job[Any]]) -> None:
+        if not self._writes or not group:
+            for job in group:
+                job.run(database)
+            return
+        try:
+            with database.atomic("IMMEDIATE"):
+                for job in group:
+                    _run_apart(database, job)
+        except DatabaseError as error:  # the transaction failed: nothing of the group is on disk
+            for job in group:
+                job.error = job.error or error
+
+
+def _run_apart(database: SqliteDatabase, job: _Job[Any]) -> None:
+    """Run a job so that its failure takes back what it wrote, and nothing else of its group."""
+    with database.savepoint() as savepoint:
+        job.run(database)
+        if job.error is not None:
+            savepoint.rollback()
+
+
+def _settle(group: list[_Job[Any]]) -> None:
+    for job in group:
+        job.settle()
+
+
+def connect(path: Path) -> SqliteDatabase:
+    """A connection set up as this project wants it: WAL, durable commits, waits for others.
+
+    `synchronous=FULL`: a message that was acknowledged survives a power cut; with group commit it
+    costs one sync for many writes.
+    """
+    database = SqliteDatabase(
+        str(path),
+        pragmas={
+            "journal_mode": "wal",
+            "synchronous": "full",
+            "busy_timeout": _BUSY_MS,
+            "foreign_keys": 1,
+            "secure_delete": 1,  # what /forget deletes must not linger in free pages
+        },
+    )
+    database.connect()
+    return database
+
+
+def _explained(error: BaseException) -> BaseException:
+    if not isinstance(error, OperationalError):
+        return error
+    text = str(error)
+    reasons = {
+        "full": "the disk is full; free some space, nothing that was confirmed is lost",
+        "locked": "another process holds the database; stop it and try again",
+        "readonly": "the database can't be written; check the rights of the data folder",
+        "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder",
+        "unable to open": "the database can't be opened; check the rights of the data folder",
+    }
+    for sign, sentence in reasons.items():
+        if sign in text:
+            return StoreError(f"This could not be saved: {sentence} ({text}).")
+    return StoreError(f"This could not be saved: the database says {text!r}.")
+
+
+class Store:
+    """One database file, open. Use as `store = await Store.open(path)` … `await store.close()`."""
+
+    def __init__(self, path: Path, loop: asyncio.AbstractEventLoop) -> None:
+        self.path = path
+        self._writer = _Lane("store-writer", path, loop, writes=True)
+        self._reader = _Lane("store-reader", path, loop, writes=False)
+        self._loop = loop
+        self._is_open = True
+
+    @classmethod
+    async def open(cls, path: Path) -> Store:
+        """Open, creating and migrating as needed; raises StoreError."""
+        await asyncio.to_thread(_prepare, path)
+        store = cls(path, asyncio.get_running_loop())
+        store._writer.start()
+        store._reader.start()
+        return store
+
+    async def write(self, work: Work[T]) -> T:
+        """Carry out `work` in the next transaction; returns after it is on disk."""
+        return await self._put(self._writer, work)
+
+    async def read(self, work: Work[T]) -> T:
+        """Carry out `work` on what is committed now."""
+        return await self._put(self._reader, work)
+
+    def _put(self, lane: _Lane, work: Work[T]) -> asyncio.Future[T]:
+        if not self._is_open:
+            raise StoreError("The database is closed; the bot is shutting down.")
+        future: asyncio.Future[T] = self._loop.create_future()
+        lane.jobs.put(_Job(work, future))
+        return future
+
+    async def close(self) -> None:
+        """Finish what is under way and close; later calls raise StoreError."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        for lane in (self._writer, self._reader):
+            lane.jobs.put(None)
+            await asyncio.to_thread(lane.join)
+
+
+def _prepare(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        database = connect(path)
+        try:
+            migrate(database)
+        finally:
+            database.close()
+    except (OSError, DatabaseError) as error:
+        raise _opening_error(path, error) from error
+
+
+def _opening_error(path: Path, error: Exception) -> StoreError:
+    text = str(error)
+    if "not a database" in text or "malformed" in text or "newer Parley" in text:
+        return StoreError(
+            f"{path} is not a Parley database that can be used here ({text}); move it away, or "
+            "restore a backup with `python main.py restore FILE`."
+        )
+    explained = _explained(error)
+    if isinstance(explained, StoreError):
+        return explained
+    return StoreError(
+        f"The database {path} can't be opened ({text}); check the rights of the data folder."
+    )

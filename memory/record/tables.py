@@ -1,0 +1,121 @@
+"""The tables as peewee models. They are bound to no database: queries are executed on the one
+that a `Store` hands to the work (`query.execute(database)`), so that several can be open."""
+
+from __future__ import annotations
+
+from peewee import AutoField, BooleanField, FloatField, IntegerField, Model, TextField
+
+
+class Conversation(Model):
+    id = AutoField()
+    key = TextField()
+    audience = TextField()
+    last_seq = IntegerField()
+    last_turn = IntegerField()
+    created_at = FloatField()
+    active_at = FloatField()
+
+    class Meta:
+        table_name = "conversation"
+
+
+class Message(Model):
+    id = AutoField()
+    conversation = IntegerField()
+    seq = IntegerField()
+    turn = IntegerField()
+    role = TextField()
+    text = TextField()
+    extra = TextField()
+    tokens = IntegerField()
+    inbox = IntegerField(null=True)
+    at = FloatField()
+
+    class Meta:
+        table_name = "message"
+
+
+class ViewEvent(Model):
+    id = AutoField()
+    conversation = IntegerField()
+    at = FloatField()
+    kind = TextField()
+    actor = TextField()
+    strategy = TextField()
+    reason = TextField()
+    change = TextField()
+    tokens_before = IntegerField()
+    tokens_after = IntegerField()
+
+    class Meta:
+        table_name = "view_event"
+
+
+class Usage(Model):
+    id = AutoField()
+    conversation = IntegerField(null=True)
+    turn = IntegerField(null=True)
+    at = FloatField()
+    purpose = TextField()
+    model = TextField()
+    prompt = IntegerField()
+    cached = IntegerField()
+    completion = IntegerField()
+    cost = FloatField(null=True)
+    is_reported = BooleanField()
+
+    class Meta:
+        table_name = "usage"
+
+
+class Calibration(Model):
+    model = TextField(primary_key=True)
+    ratio = FloatField()
+
+    class Meta:
+        table_name = "calibration"
+
+
+class Override(Model):
+    scope = TextField()
+    key = TextField()
+    value = TextField()
+    at = FloatField()
+
+    class Meta:
+        table_name = "override"
+        primary_key = False
+
+
+class Inbox(Model):
+    id = AutoField()
+    channel = TextField()
+    chat = TextField()
+    thread = TextField()
+    user = TextField()
+    platform_id = TextField()
+    digest = TextField()
+    text = TextField()
+    sender = TextField()
+    at = FloatField()
+    is_done = BooleanField()
+
+    class Meta:
+        table_name = "inbox"
+
+
+class Outbox(Model):
+    id = AutoField()
+    inbox = IntegerField()
+    channel = TextField()
+    chat = TextField()
+    thread = TextField()
+    user = TextField()
+    reply_to = TextField()
+    turn = TextField(null=True)
+    reply = TextField()
+    at = FloatField()
+    is_sent = BooleanField()
+
+    class Meta:
+        table_name = "outbox"

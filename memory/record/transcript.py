@@ -1,0 +1,179 @@
+"""Rows of conversations, messages and view events. Messages are inserted, never updated."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from peewee import SqliteDatabase
+
+from memory.context.change import Change, ViewEvent
+from memory.keys import ConversationKey
+from memory.messages import Message, ToolCall
+from memory.record import tables
+from memory.turns import Entry, Turn
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationRow:
+    """A conversation as stored: its row id, and the numbers last given out."""
+
+    id: int
+    last_seq: int
+    last_turn: int
+
+
+def find_or_create(database: SqliteDatabase, key: ConversationKey) -> ConversationRow:
+    """The row of this conversation, made if it is new."""
+    now = time.time()
+    columns = tables.Conversation
+    columns.insert(
+        key=key.id, audience=key.audience, last_seq=0, last_turn=0, created_at=now, active_at=now
+    ).on_conflict_ignore().execute(database)
+    query = columns.select(columns.id, columns.last_seq, columns.last_turn)
+    (row,) = query.where(columns.key == key.id).tuples().execute(database)
+    return ConversationRow(*row)
+
+
+def insert(
+    database: SqliteDatabase, conversation: int, entries: Sequence[Entry], inbox: int | None = None
+) -> None:
+    """Add entries at the end. `inbox` is the inbox row that the first of them answers."""
+    rows = [_row(conversation, entry) for entry in entries]
+    rows[0]["inbox"] = inbox
+    for row in rows:
+        tables.Message.insert(**row).execute(database)
+    columns = tables.Conversation
+    columns.update(
+        last_seq=entries[-1].seq, last_turn=entries[-1].turn, active_at=entries[-1].at.timestamp()
+    ).where(columns.id == conversation).execute(database)
+
+
+def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
+    """The entries of a conversation from `seq` on, in order."""
+    columns = tables.Message
+    query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
+    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+
+
+def entries_of_turns(
+    database: SqliteDatabase, conversation: int, turns: Iterable[int]
+) -> list[Entry]:
+    """The entries of the turns named, in order."""
+    columns = tables.Message
+    chosen = columns.turn.in_(list(turns))
+    query = _select().where((columns.conversation == conversation) & chosen)
+    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+
+
+def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> int | None:
+    """The number of the turn that was opened for this inbox row, if one was."""
+    columns = tables.Message
+    query = columns.select(columns.turn).where(
+        (columns.conversation == conversation) & (columns.inbox == inbox)
+    )
+    return next((turn for (turn,) in query.tuples().execute(database)), None)
+
+
+def count_messages(database: SqliteDatabase, conversation: int) -> int:
+    """How many messages the transcript of this conversation holds."""
+    columns = tables.Message
+    count: int = columns.select().where(columns.conversation == conversation).count(database)
+    return count
+
+
+def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) -> int:
+    """Store a view event; returns its id."""
+    row: int = tables.ViewEvent.insert(
+        conversation=conversation,
+        at=event.at.timestamp(),
+        kind=event.kind,
+        actor=event.actor,
+        strategy=event.strategy,
+        reason=event.reason,
+        change=orjson.dumps(event.change.to_json()).decode(),
+        tokens_before=event.tokens_before,
+        tokens_after=event.tokens_after,
+    ).execute(database)
+    return row
+
+
+def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
+    """All view events of a conversation, oldest first."""
+    columns = tables.ViewEvent
+    query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
+    return [_event(row) for row in query.dicts().execute(database)]
+
+
+def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:
+    """Group entries, given in order, into turns."""
+    turns: dict[int, list[Entry]] = {}
+    for entry in entries:
+        turns.setdefault(entry.turn, []).append(entry)
+    return tuple(Turn(number, tuple(members)) for number, members in turns.items())
+
+
+def _select() -> Any:
+    columns = tables.Message
+    return columns.select(
+        columns.seq,
+        columns.turn,
+        columns.role,
+        columns.text,
+        columns.extra,
+        columns.tokens,
+        columns.at,
+    )
+
+
+def _row(conversation: int, entry: Entry) -> dict[str, Any]:
+    message = entry.message
+    return {
+        "conversation": conversation,
+        "seq": entry.seq,
+        "turn": entry.turn,
+        "role": message.role,
+        "text": message.text,
+        "extra": orjson.dumps(_extra(message)).decode(),
+        "tokens": entry.tokens,
+        "inbox": None,
+        "at": entry.at.timestamp(),
+    }
+
+
+def _extra(message: Message) -> dict[str, Any]:
+    """What a message has besides role and text; absent means the default."""
+    extra: dict[str, Any] = {
+        name: getattr(message, name)
+        for name in ("call_id", "tool", "speaker", "reasoning", "is_error", "mark")
+        if getattr(message, name)
+    }
+    if message.tool_calls:
+        extra["tool_calls"] = [[c.id, c.name, c.arguments] for c in message.tool_calls]
+    return extra
+
+
+def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
+    seq, turn, role, text, extra, tokens, at = row
+    fields = orjson.loads(extra)
+    calls = tuple(ToolCall(*call) for call in fields.pop("tool_calls", ()))
+    message = Message(role, text, calls, **fields)  # type: ignore[arg-type]
+    return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
+
+
+def _event(row: dict[str, Any]) -> ViewEvent:
+    return ViewEvent(
+        id=row["id"],
+        at=datetime.fromtimestamp(row["at"], UTC),
+        kind=row["kind"],
+        actor=row["actor"],
+        strategy=row["strategy"],
+        reason=row["reason"],
+        change=Change.from_json(orjson.loads(row["change"])),
+        tokens_before=row["tokens_before"],
+        tokens_after=row["tokens_after"],
+    )

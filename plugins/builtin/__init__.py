@@ -1,0 +1,1 @@
+"""The commands and tools that Parley comes with; plugins like any other."""

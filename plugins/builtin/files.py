@@ -1,0 +1,316 @@
+"""Tools for the files of the workspace: read, list, search, find and write."""
+
+from __future__ import annotations
+
+import difflib
+import operator
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from itertools import accumulate, islice
+from pathlib import Path, PurePosixPath
+from typing import Annotated, BinaryIO
+
+import regex
+from pydantic import Field
+
+from agent.tools.workspace import (
+    files_below,
+    list_folder,
+    open_file,
+    plain_errors,
+    quoted,
+    resolve,
+    save_file,
+)
+from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
+
+_READ_BYTES = 64_000_000  # how far into a file the tools look
+_LINE_BYTES = 1_000_000  # a longer line counts as several
+_WRITE_BYTES = 1_000_000
+_SHOWN_FILE = 60_000  # characters that one read_file shows
+_SHOWN_LINE = 5_000  # characters of a line that read_file shows
+_SHOWN_HIT = 300  # characters of a line that grep shows
+_SHOWN_NAMES = 500  # names that list_files and glob show
+_GREP_SECONDS = 5.0
+_COMPARED_NAMES = 2_000  # among which the nearest of a mistyped name are looked for
+
+
+@tool(touches={"reads"})
+def read_file(
+    context: ToolContext,
+    path: str,
+    offset: Annotated[int, Field(ge=1)] = 1,
+    limit: Annotated[int, Field(ge=1, le=2000)] = 400,
+) -> str:
+    """Read a text file of the workspace.
+
+    Args:
+        path: The file, relative to the workspace, like "files/notes.txt".
+        offset: The line to begin with, counted from 1.
+        limit: How many lines to read.
+    """
+    target = _found(context.workspace, path)
+    with plain_errors(path), open_file(context.workspace, target) as file:
+        if _is_binary(file):
+            size = _size(os.fstat(file.fileno()).st_size)
+            raise ToolError(f"{quoted(path)} is a binary file ({size}); only text can be read.")
+        shown, is_more = _page(islice(_lines(file), offset - 1, None), limit)
+        is_too_far = not is_more and file.tell() >= _READ_BYTES
+    if not shown and offset == 1:
+        return f"{quoted(path)} is empty."
+    return "\n".join([*shown, *_notices(shown, offset, is_more=is_more, is_too_far=is_too_far)])
+
+
+@tool(touches={"reads"})
+def list_files(context: ToolContext, path: str = ".") -> str:
+    """List a folder of the workspace: folders end with /, files show their size.
+
+    Args:
+        path: The folder, relative to the workspace; "." is the workspace itself.
+    """
+    target = _found(context.workspace, path)
+    with plain_errors(path):
+        entries = list_folder(context.workspace, target)
+    lines = (_entry(name, status) for name, status in entries)
+    return _first(lines, _SHOWN_NAMES, "entries") or f"{quoted(path)} is an empty folder."
+
+
+@tool(touches={"reads"})
+def glob(context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_length=500)]) -> str:
+    """Find files of the workspace by name.
+
+    Args:
+        pattern: Such as "*.md" (in any folder), "files/*.txt" or "files/**/plan-?.md".
+    """
+    root = context.workspace
+    with plain_errors("."):
+        names = (_name(root, file) for file in files_below(root, _found(root, ".")))
+        hits = (name for name in names if _is_match(name.split("/"), _steps(pattern)))
+        return _first(hits, _SHOWN_NAMES, "files") or f"No file matches {quoted(pattern)}."
+
+
+@tool(touches={"reads"})
+def grep(
+    context: ToolContext,
+    pattern: Annotated[str, Field(min_length=1, max_length=1000)],
+    path: str = ".",
+    ignore_case: bool = False,
+    limit: Annotated[int, Field(ge=1, le=500)] = 50,
+) -> str:
+    """Search text files of the workspace, line by line; hits read "file:line: text".
+
+    Args:
+        pattern: A regular expression.
+        path: The folder (searched at any depth) or file to search.
+        ignore_case: Whether A is the same as a.
+        limit: How many hits to show.
+    """
+    root, search = context.workspace, _search(pattern, ignore_case=ignore_case)
+    target = _found(root, path)
+    with plain_errors(path):
+        hits = _hits(root, files_below(root, target) if target.is_dir() else [target], search)
+        shown = _first(hits, limit, "lines that match")
+    return shown or f"No line of a text file matches {quoted(pattern)} in {quoted(path)}."
+
+
+@tool(touches={"writes"})
+def write_file(context: ToolContext, path: str, content: str) -> str:
+    """Write a text file into files/ of the workspace, in the place of what it held before.
+
+    Args:
+        path: The file, like "files/notes.txt"; a bare name goes into files/ too.
+        content: The whole text of the file.
+    """
+    target = resolve(context.workspace, path, must_write=True)
+    with plain_errors(path):
+        is_replaced = save_file(context.workspace, target, _encoded(content))
+    name, before = _name(context.workspace, target), ", in the place of what was there"
+    count = "1 character" if len(content) == 1 else f"{len(content):,} characters"
+    return f"Wrote {count} to {name}{before if is_replaced else ''}."
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [glob, grep, list_files, read_file, write_file]
+
+
+def _found(root: Path, path: str) -> Path:
+    """Where `path` is; a ToolError with the nearest names where it is not."""
+    target = resolve(root, path, must_write=False)
+    if target == root:
+        root.mkdir(parents=True, exist_ok=True)  # a workspace is there once it is looked at
+    if not os.path.lexists(target):
+        raise ToolError(f"There is no {quoted(path)} in the workspace. {_nearest(root, path)}")
+    return target
+
+
+def _nearest(root: Path, path: str) -> str:
+    known = _names(root)
+    wanted = PurePosixPath(path)
+    close = [
+        known[match]
+        for name in (path, wanted.name)
+        for match in difflib.get_close_matches(name, known)
+    ]
+    if close:
+        return f"Did you mean {' or '.join(dict.fromkeys(close[:3]))}?"
+    return "list_files and glob show what is there." if known else "It holds no files yet."
+
+
+def _names(root: Path) -> dict[str, str]:
+    """What is in the workspace, by its own name and by its path from the root."""
+    with suppress(OSError):
+        files = [
+            file.relative_to(root) for file in islice(files_below(root, root), _COMPARED_NAMES)
+        ]
+        places = [place for file in files for place in (file, *file.parents) if place.name]
+        return {key: place.as_posix() for place in places for key in (place.name, place.as_posix())}
+    return {}
+
+
+def _name(root: Path, file: Path) -> str:
+    return file.relative_to(root).as_posix()
+
+
+def _is_binary(file: BinaryIO) -> bool:
+    start = file.read(8192)
+    file.seek(0)
+    return b"\0" in start
+
+
+def _lines(file: BinaryIO) -> Iterator[str]:
+    """The lines without their ends, as far as files are read; what is not UTF-8 becomes �."""
+    while file.tell() < _READ_BYTES and (line := file.readline(_LINE_BYTES)):
+        yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _page(lines: Iterable[str], limit: int) -> tuple[list[str], bool]:
+    """The lines that fit on one page, and whether there are more."""
+    shown: list[str] = []
+    room = _SHOWN_FILE
+    for line in map(_cut, lines):
+        room -= len(line)
+        if len(shown) == limit or (shown and room < 0):
+            return shown, True
+        shown.append(line)
+    return shown, False
+
+
+def _cut(line: str) -> str:
+    rest = len(line) - _SHOWN_LINE
+    return line if rest <= 0 else f"{line[:_SHOWN_LINE]}… [{rest:,} more characters in this line]"
+
+
+def _notices(shown: Sequence[str], offset: int, *, is_more: bool, is_too_far: bool) -> list[str]:
+    """What a reader must know of a page that is not the whole file as it is."""
+    end = offset + len(shown)
+    found = {
+        f"[The file ends before line {offset:,}.]": not shown and not is_too_far,
+        f"[The file goes on: read it with offset={end}.]": is_more,
+        f"[Only the first {_size(_READ_BYTES)} of a file can be read.]": is_too_far,
+        "[Characters shown as � are not UTF-8.]": any("�" in line for line in shown),
+    }
+    return [notice for notice, is_due in found.items() if is_due]
+
+
+def _first(lines: Iterable[str], limit: int, what: str) -> str:
+    """The first lines, and how many more there are."""
+    rest = iter(lines)
+    shown = list(islice(rest, limit))
+    more = sum(1 for _ in rest)
+    return "\n".join([*shown, f"[{more:,} more {what}]"] if more else shown)
+
+
+def _entry(name: str, status: os.stat_result) -> str:
+    if stat.S_ISDIR(status.st_mode):
+        return f"{name}/"
+    if stat.S_ISREG(status.st_mode):
+        return f"{name} ({_size(status.st_size)})"
+    return f"{name} (a link or a device, which can't be opened)"
+
+
+def _size(count: int) -> str:
+    """A number of bytes as people write it."""
+    if count < 1_000:
+        return f"{count} bytes"
+    return f"{count / 1_000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
+
+
+def _steps(pattern: str) -> tuple[str, ...]:
+    """A glob pattern as parts; without a slash it means any folder."""
+    return PurePosixPath(pattern if "/" in pattern else f"**/{pattern}").parts
+
+
+def _is_match(names: Sequence[str], steps: Sequence[str]) -> bool:
+    """Whether a path fits a pattern, both as parts; `**` stands for any number of folders."""
+    fits = [True, *(False for _ in names)]  # fits[n]: the first n names fit the steps so far
+    for step in steps:
+        if step == "**":
+            fits = list(accumulate(fits, operator.or_))
+        else:
+            fits = [False, *(fits[n] and fnmatchcase(name, step) for n, name in enumerate(names))]
+    return fits[-1]
+
+
+def _search(pattern: str, *, ignore_case: bool) -> Callable[[str], int | None]:
+    """A function that says where in a line the pattern matches first.
+
+    It raises ToolError once `_GREP_SECONDS` are over, also in the midst of a line.
+    """
+    try:
+        expression = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
+    except (regex.error, RecursionError) as error:
+        raise ToolError(f"{quoted(pattern)} is not a regular expression: {error}.") from None
+    deadline = time.monotonic() + _GREP_SECONDS
+
+    def search(line: str) -> int | None:
+        try:
+            match = expression.search(line, timeout=max(deadline - time.monotonic(), 1e-6))
+        except TimeoutError:
+            raise ToolError(
+                f"The search was stopped after {_GREP_SECONDS:g} seconds: "
+                "simplify the pattern, or name a smaller folder."
+            ) from None
+        return match.start() if match else None
+
+    return search
+
+
+def _hits(root: Path, files: Iterable[Path], search: Callable[[str], int | None]) -> Iterator[str]:
+    for file in files:
+        for number, line in enumerate(_text_lines(root, file), 1):
+            place = search(line)
+            if place is not None:
+                yield f"{_name(root, file)}:{number}: {_around(line, place)}"
+
+
+def _text_lines(root: Path, file: Path) -> Iterator[str]:
+    """The lines of a text file; none where it is binary, gone, or not to be opened."""
+    with suppress(OSError), open_file(root, file) as stream:
+        if not _is_binary(stream):
+            yield from _lines(stream)
+
+
+def _around(line: str, place: int) -> str:
+    """A line, or of a long one the part in which the match begins."""
+    start = min(max(place - _SHOWN_HIT // 3, 0), max(len(line) - _SHOWN_HIT, 0))
+    part = line[start : start + _SHOWN_HIT].strip()
+    is_cut = start + _SHOWN_HIT < len(line)
+    return f"{'…' if start else ''}{part}{'…' if is_cut else ''}"
+
+
+def _encoded(content: str) -> bytes:
+    try:
+        data = content.encode()
+    except UnicodeEncodeError as error:
+        raise ToolError(f"Character {error.start + 1} of the content can't be written.") from None
+    if len(data) > _WRITE_BYTES:
+        raise ToolError(
+            f"The content has {len(data):,} bytes, but a file may have {_WRITE_BYTES:,}: "
+            "write several files."
+        )
+    return data

@@ -1,0 +1,65 @@
+"""`/new`, `/stop`, `/status`, `/whoami`: the conversation and the bot around it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from plugins.api import Action, Ask, Command, Reply, command, hookimpl
+from plugins.wording import count, duration
+
+
+@command("new", "Start afresh: the turns so far leave the context")
+async def new(ask: Ask) -> Reply:
+    """Stops the running turn, then puts all turns away."""
+    stopped = ask.bot.turns.stop(ask.conversation.key)
+    await ask.conversation.wait_for_turn()
+    cleared = await ask.conversation.clear("new")
+    first = "I stopped the running answer. " if stopped else ""
+    text = (
+        f"{first}A new start: {count(len(cleared.turns), 'turn')} left the context. "
+        "They stay on disk; /context undo brings them back."
+    )
+    return Reply(text, {"turns": [f"t{n}" for n in cleared.turns]}, (_UNDO,))
+
+
+_UNDO = Action("Undo", "/context undo")
+
+
+@command("stop", "Stop the answer that is under way; what was done so far is kept")
+async def stop(ask: Ask) -> Reply:
+    """Ends the running turn of this conversation."""
+    if ask.bot.turns.stop(ask.conversation.key):
+        return Reply("Stopping; what was done so far is kept.", {"stopped": True})
+    return Reply("Nothing is running here.", {"stopped": False})
+
+
+@command("status", "Show how the bot is doing")
+async def status(ask: Ask) -> Reply:
+    """Uptime, work under way, channels, plugins and what went wrong with them."""
+    now = ask.bot.turns.status()
+    model = ask.bot.models.about(ask.conversation.key)
+    lines = [
+        f"Up for {duration(now.uptime)}; {count(now.running, 'turn')} running, "
+        f"{count(now.waiting, 'message')} waiting.",
+        f"Model: {model.name} ({model.where}).",
+        f"Channels: {', '.join(now.channels)}. Plugins: {', '.join(now.plugins)}.",
+        f"Data folder: `{now.data}`.",
+        *now.problems,
+    ]
+    return Reply("\n\n".join(lines), asdict(now))
+
+
+@command("whoami", "Show who the bot thinks you are")
+async def whoami(ask: Ask) -> Reply:
+    """The name that `owners` would list, the role, and the conversation."""
+    person, key = ask.person, ask.conversation.key
+    return Reply(
+        f"You are {person.id}, {'an owner' if person.is_owner else 'a user'} of this bot; "
+        f"this conversation is {key.id}.",
+        {"id": person.id, "role": person.role, "conversation": key.id, "audience": key.audience},
+    )
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [new, stop, status, whoami]

@@ -1,0 +1,21 @@
+"""The context of a conversation in one line's worth of numbers."""
+
+from __future__ import annotations
+
+from channels.base import Glance
+from memory.conversation import Conversation
+
+
+def glance_of(conversation: Conversation) -> Glance:
+    """What the terminal's bar and `/context` show; `max_turns` is 0 where turns have no limit."""
+    limits = conversation.limits
+    view = conversation.view(limits=limits)
+    bill = conversation.bill
+    return Glance(
+        tokens=view.tokens,
+        max_tokens=limits.budget,
+        turns=len(view.turns),
+        max_turns=limits.max_turns if limits.strategy == "trim" else 0,
+        cost=None if bill.unknown else bill.cost,
+        is_measured=view.scale.is_measured,
+    )

@@ -1,0 +1,63 @@
+"""How numbers are said to people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def amount(number: int) -> str:
+    """Tokens and characters: 950, 12.4k, 200k, 1.5M."""
+    if number < 1_000:
+        return str(number)
+    for size, letter in ((1_000, "k"), (1_000_000, "M")):
+        if number < size * 999.95:
+            return f"{number / size:.1f}".removesuffix(".0") + letter
+    return f"{number / 1_000_000:.0f}M"
+
+
+def money(cost: float, unknown: int = 0) -> str:
+    """US dollars; says when calls of unknown price are left out."""
+    text = "$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"
+    return f"{text} (and {count(unknown, 'call')} of unknown price)" if unknown else text
+
+
+def count(number: int, noun: str) -> str:
+    """1 turn, 2 turns."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def bar(share: float, width: int = 20) -> str:
+    """A bar of blocks: full ones for the share that is used."""
+    full = round(min(max(share, 0.0), 1.0) * width)
+    return "▇" * full + "▁" * (width - full)
+
+
+def turn_names(numbers: Sequence[int]) -> str:
+    """Turns as people name them: "t1 to t10", "t2, t5 to t7"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(_run(run) for run in runs)
+
+
+def _run(run: list[int]) -> str:
+    return f"t{run[0]}" if len(run) == 1 else f"t{run[0]} to t{run[-1]}"
+
+
+def duration(seconds: float) -> str:
+    """45 s, 3 min, 2 h 5 min, 4 days."""
+    minutes = int(seconds) // 60
+    if minutes < 1:
+        return f"{int(seconds)} s"
+    if minutes < 60:
+        return f"{minutes} min"
+    hours = minutes // 60
+    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} days"
+
+
+def cell(text: str) -> str:
+    """Text that can stand in a cell of a Markdown table."""
+    return " ".join(text.split()).replace("|", "\\|")

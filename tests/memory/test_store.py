@@ -1,0 +1,118 @@
+"""The store: group commit, failures that stay apart, and clear sentences."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from peewee import SqliteDatabase
+
+from memory.record import overrides
+from memory.record.migrations import MIGRATIONS
+from memory.record.store import Store, StoreError
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = await Store.open(tmp_path / "data" / "parley.db")
+    yield store
+    await store.close()
+
+
+async def test_what_was_written_is_read_and_is_on_disk(store: Store) -> None:
+    await store.write(lambda db: overrides.save(db, "", "a", [1, "x"]))
+    assert await store.read(overrides.load) == {"": {"a": [1, "x"]}}
+    with sqlite3.connect(store.path) as other:
+        assert other.execute("SELECT value FROM override").fetchall() == [('[1,"x"]',)]
+    other.close()
+
+
+async def test_many_writes_at_once_share_few_transactions(store: Store) -> None:
+    writes = [
+        store.write(lambda db, n=n: overrides.save(db, "", f"k{n}", n))  # type: ignore[misc]
+        for n in range(2_000)
+    ]
+    await asyncio.gather(*writes)
+    assert len((await store.read(overrides.load))[""]) == 2_000
+
+
+async def test_a_write_that_fails_takes_back_only_itself(store: Store) -> None:
+    def half(db: SqliteDatabase) -> None:
+        overrides.save(db, "", "half", 1)
+        raise ValueError("in the middle")
+
+    results = await asyncio.gather(
+        store.write(lambda db: overrides.save(db, "", "before", 1)),
+        store.write(half),
+        store.write(lambda db: overrides.save(db, "", "after", 1)),
+        return_exceptions=True,
+    )
+    assert [type(result).__name__ for result in results] == ["NoneType", "ValueError", "NoneType"]
+    assert set((await store.read(overrides.load))[""]) == {"before", "after"}
+
+
+async def test_a_lone_write_that_fails_leaves_nothing(store: Store) -> None:
+    def half(db: SqliteDatabase) -> None:
+        overrides.save(db, "", "half", 1)
+        raise ValueError("in the middle")
+
+    with pytest.raises(ValueError, match="in the middle"):
+        await store.write(half)
+    assert await store.read(overrides.load) == {}
+
+
+async def test_a_writer_that_stopped_waiting_does_not_harm_the_others(store: Store) -> None:
+    task = asyncio.create_task(store.write(lambda db: overrides.save(db, "", "a", 1)))
+    await asyncio.sleep(0)
+    task.cancel()
+    await store.write(lambda db: overrides.save(db, "", "b", 1))
+    assert "b" in (await store.read(overrides.load))[""]
+
+
+async def test_a_closed_store_says_so(tmp_path: Path) -> None:
+    store = await Store.open(tmp_path / "parley.db")
+    await store.close()
+    await store.close()
+    with pytest.raises(StoreError, match="shutting down"):
+        await store.write(lambda db: None)
+
+
+async def test_a_database_that_another_process_holds_ends_in_a_sentence(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
+    holder = sqlite3.connect(store.path, isolation_level=None)
+    holder.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(StoreError, match="another process holds the database"):
+        await store.write(lambda db: overrides.save(db, "", "a", 1))
+    holder.execute("ROLLBACK")
+    holder.close()
+    await store.write(lambda db: overrides.save(db, "", "a", 1))
+    assert await store.read(overrides.load) == {"": {"a": 1}}
+
+
+async def test_a_file_that_is_no_database_ends_in_a_sentence(tmp_path: Path) -> None:
+    path = tmp_path / "parley.db"
+    path.write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
+    with pytest.raises(StoreError, match="is not a Parley database"):
+        await Store.open(path)
+
+
+async def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
+    path = tmp_path / "parley.db"
+    with sqlite3.connect(path) as newer:
+        newer.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
+    newer.close()
+    with pytest.raises(StoreError, match="written by a newer Parley"):
+        await Store.open(path)
+
+
+async def test_a_second_start_migrates_nothing(tmp_path: Path) -> None:
+    for _ in range(2):
+        store = await Store.open(tmp_path / "parley.db")
+        version = await store.read(lambda db: db.execute_sql("PRAGMA user_version").fetchone()[0])
+        await store.close()
+        assert version == len(MIGRATIONS)

@@ -1,0 +1,147 @@
+"""A whole bot in the hands of a test: real settings, store, agent and SDK; a fake endpoint.
+
+    async with living(tmp_path, [Say("Hello!")]) as house:
+        assert (await house.says("Hi")).text == "Hello!"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bot.app import App, assemble
+from bot.settings import load_layers
+from channels.base import Accepted, Activity, Bot, Capabilities
+from channels.message import Address, Inbound, Outbound, Reply
+from tests.fakes.openai_server import OpenAIServer, Script
+
+PATIENCE = 30.0
+"""Seconds after which a reply that does not come fails the test."""
+
+
+@dataclass
+class Hands:
+    """The channel: what a test says goes in, what the bot sends is kept."""
+
+    name: str = "pipe"
+    capabilities: Capabilities = Capabilities()
+    sent: list[Outbound] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._bot: asyncio.Future[Bot] = asyncio.get_running_loop().create_future()
+        self._leaving = asyncio.Event()
+        self._arrived = asyncio.Condition()
+        self._count = 0
+
+    async def listen(self, bot: Bot) -> None:
+        self._bot.set_result(bot)
+        await self._leaving.wait()
+
+    async def send(self, outbound: Outbound) -> None:
+        async with self._arrived:
+            self.sent.append(outbound)
+            self._arrived.notify_all()
+
+    def leave(self) -> None:
+        self._leaving.set()
+
+    async def bot(self) -> Bot:
+        return await asyncio.wait_for(asyncio.shield(self._bot), PATIENCE)
+
+    async def writes(
+        self, text: str, chat: str = "main", user: str = "", id: str = ""
+    ) -> Accepted | None:
+        """Submit a message and do not wait for its answer."""
+        self._count += 1
+        inbound = Inbound(id or f"m{self._count}", Address(self.name, chat, user=user), text)
+        return await (await self.bot()).submit(inbound)
+
+    async def reply_to(self, message: str) -> Outbound:
+        """The reply to a message, once it is there."""
+
+        def found() -> Outbound | None:
+            return next((o for o in self.sent if o.reply_to == message), None)
+
+        async with self._arrived:
+            await asyncio.wait_for(self._arrived.wait_for(found), PATIENCE)
+        outbound = found()
+        assert outbound is not None
+        return outbound
+
+    async def says(self, text: str, chat: str = "main", user: str = "") -> Reply:
+        """Say something and wait for the answer to it."""
+        self._count += 1
+        message = f"m{self._count}"
+        await self.writes(text, chat, user, message)
+        return (await self.reply_to(message)).reply
+
+    async def watches(self, events: list[Activity], chat: str = "main") -> asyncio.Task[None]:
+        """Keep what happens in a chat from now on in `events`; cancel the task to stop."""
+        bot = await self.bot()
+        watching = asyncio.Event()
+
+        async def watch() -> None:
+            with bot.watch(Address(self.name, chat)) as happening:
+                watching.set()
+                async for event in happening:
+                    events.append(event)
+
+        task = asyncio.create_task(watch())
+        await watching.wait()
+        return task
+
+
+@dataclass
+class House(Hands):
+    """A bot that runs, its endpoint, and the test's hands on it."""
+
+    app: App = field(init=False)
+    server: OpenAIServer = field(init=False)
+
+    async def server_said_something(self) -> None:
+        """Let the bot read what has come over the wire by now."""
+        await asyncio.sleep(0.005)
+
+    def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
+        """The messages of a request that reached the endpoint."""
+        messages: list[dict[str, Any]] = self.server.requests[index].body["messages"]
+        return messages
+
+
+@asynccontextmanager
+async def living(
+    folder: Path,
+    script: Script = (),
+    settings: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    **server: Any,
+) -> AsyncIterator[House]:
+    """A bot on `folder`, which may be one that another bot has left, with a scripted endpoint."""
+    async with OpenAIServer(script, **server) as endpoint:
+        surroundings = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        house = House()
+        house.server = endpoint
+        async with running(folder, house, settings, surroundings | dict(environ or {})):
+            yield house
+
+
+@asynccontextmanager
+async def running(
+    folder: Path, house: House, settings: Mapping[str, Any] | None, environ: Mapping[str, str]
+) -> AsyncIterator[None]:
+    """Assemble, run, and stop the bot in an orderly way."""
+    config = folder / "config.json"
+    config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
+    house.app = await assemble(load_layers(config, environ), folder / "data", [house])
+    task = asyncio.create_task(house.app.run())
+    try:
+        await house.bot()
+        yield
+    finally:
+        house.leave()
+        await asyncio.wait_for(task, PATIENCE)
