@@ -17,3 +17,7 @@ def in_turn(name: str) -> Iterator[None]:
         yield
     finally:
         turn_in_log.reset(token)
+
+
+def set_up_logs(*args: object, **kwargs: object) -> None:
+    """Stand-in until the real one lands."""

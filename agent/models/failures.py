@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from textwrap import shorten
 
 import orjson
 
@@ -175,9 +176,8 @@ def nothing_said(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
 
 def _quote(endpoint: Endpoint, body: str) -> str:
     """The provider's own words: one line, not too long, without the key, ended like a sentence."""
-    line = " ".join(endpoint.without_key(_message(body)).split())
-    cut = line if len(line) <= _LONGEST_QUOTE else line[: _LONGEST_QUOTE - 1] + "…"
-    return cut if cut.endswith((".", "!", "?", "…")) else f"{cut}."
+    line = shorten(endpoint.without_key(_message(body)), _LONGEST_QUOTE, placeholder=" …")
+    return line if line.endswith((".", "!", "?")) else f"{line}."
 
 
 def _message(body: str) -> str:

@@ -39,10 +39,10 @@ def main() -> None:
     file, name, window, slots = sys.argv[1:]
     params = _params(file, name, int(window), int(slots))
     params.api_keys = [sys.stdin.readline().strip()]
-    server = Server(params)
+    server = Server(params)  # serves while it is referred to
     print(server.listening_address, flush=True)  # noqa: T201 - the parent waits for this line
     sys.stdin.read()  # ends when the parent closes the pipe, or dies
-    del server
+    os._exit(0)  # taking the server down properly hangs now and then, and there is nothing to save
 
 
 if __name__ == "__main__":

@@ -84,10 +84,10 @@ class OpenAIModel(Model):
                 async for chunk in chunks:
                     if piece := answer.add(chunk):
                         on_delta(piece)
+            return finished(self._endpoint, answer)
         except ModelAnswerBroken as error:
             error.text = answer.text
             raise
-        return finished(self._endpoint, answer)
 
     async def _connected(self) -> Client:
         async with self._opening:
@@ -155,9 +155,7 @@ def finished(endpoint: Endpoint, answer: Answer) -> ModelReply:
     if not reply.text.strip() and not reply.tool_calls:
         raise failures.nothing_said(endpoint, answer.finish)
     if not answer.is_whole:
-        broken = failures.broke_off(endpoint)
-        broken.text = reply.text
-        raise broken
+        raise failures.broke_off(endpoint)
     return reply
 
 

@@ -95,6 +95,10 @@ class Screen:
     """A terminal that can move its cursor."""
 
     def __init__(self, history: Path, listener: Listener) -> None:
+        output = get_app_session().output
+        if isinstance(output, Vt100_Output):
+            # Asked where its cursor is, the terminal would be drawn on down to its bottom.
+            output.enable_cpr = False
         self._listener = listener
         self._passing: StyleAndTextTuples = []
         self._drawn: _Drawn | None = None
@@ -108,14 +112,12 @@ class Screen:
             _STYLE,
             key_bindings=self._keys(),
             include_default_pygments_style=False,
+            output=output,
             erase_when_done=True,
             max_render_postpone_time=None,
             before_render=lambda _: self._climb(),
             after_render=lambda app: self._remember(app.renderer.last_rendered_screen),
         )
-        # Asking the terminal where the cursor is would make the bar jump to the bottom and back.
-        if isinstance(self._app.output, Vt100_Output):
-            self._app.output.enable_cpr = False
 
     @property
     def width(self) -> int:

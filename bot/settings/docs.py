@@ -1,0 +1,81 @@
+"""`docs/configuration.md`, made from the settings themselves: `python -m bot.settings.docs`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from bot.settings.schema import SETTINGS, Setting
+
+PAGE = Path(__file__).parents[2] / "docs" / "configuration.md"
+
+_INTRODUCTION = """\
+# Configuration
+
+<!-- Made by `make docs` from the settings in the code; changes made here by hand are lost. -->
+
+Nothing must be set. What you set holds in this order, the later over the earlier:
+
+1. the default, in the tables below;
+2. `config.json`, or a `.yaml` file of the same shape, named with `--config FILE`;
+3. the environment or a `.env`: `PARLEY_AGENT_MAX_STEPS=30`, `PARLEY_CONTEXT__STRATEGY=full`;
+4. `/config KEY VALUE` in the chat, for everybody: `/config agent_max_steps 30`;
+5. `/config KEY VALUE --here`, for one conversation.
+
+`/config KEY` shows what holds and where it comes from; `/config KEY --unset` takes a change back.
+Changes made in the chat are kept in the database; no file is written. They hold from the next step,
+also of a turn that is under way, unless the table says otherwise.
+
+A value that does not fit is refused with a sentence that says what is wanted.
+
+```json
+{
+  "model": "gpt-4o-mini",
+  "agent_max_context_turns": 30,
+  "context": {"strategy": "trim", "output_reserved": 8192}
+}
+```
+
+## Secrets
+
+Keys and tokens are not settings. They stand in the environment or in a file `.env` beside the
+configuration, as `NAME=value` lines; the environment outranks the file. They are neither logged nor
+shown. `{{secret.NAME}}` anywhere in the configuration is filled from there.
+
+| name | what it is |
+|---|---|
+| `OPENAI_API_KEY` | the key for the model's endpoint |
+| `OPENAI_BASE_URL` | the endpoint, where it is not OpenAI's own: `http://127.0.0.1:8080/v1` |
+
+Where neither is set, a small model answers that comes with Parley.
+"""
+
+
+def page() -> str:
+    """The whole page, as Markdown."""
+    groups = dict.fromkeys(key.rpartition(".")[0] for key in SETTINGS)
+    return "\n".join([_INTRODUCTION, *(_table(group) for group in groups)])
+
+
+def _table(group: str) -> str:
+    title = f"The group `{group}`" if group else "Settings"
+    rows = [_row(setting) for key, setting in SETTINGS.items() if key.rpartition(".")[0] == group]
+    return "\n".join(
+        [f"## {title}\n", "| key | default | wants | meaning |", "|---|---|---|---|", *rows, ""]
+    )
+
+
+def _row(setting: Setting) -> str:
+    wants = f"{setting.wants} ({setting.unit})" if setting.unit else setting.wants
+    meaning = setting.meaning if setting.is_per_conversation else f"{setting.meaning} Not `--here`."
+    return f"| `{setting.key}` | {_value(setting.default)} | {wants} | {meaning} |"
+
+
+def _value(value: Any) -> str:
+    return f"`{value if isinstance(value, str) and value else json.dumps(value)}`"
+
+
+if __name__ == "__main__":
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(page(), encoding="utf-8")

@@ -1,0 +1,133 @@
+"""Reading the files that settings stand in: JSON or YAML, and `.env`.
+
+Everything here raises a SettingError with a sentence that names the file, and mostly the line.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import yaml
+from dotenv.parser import parse_stream
+
+from bot.settings.schema import SettingError, quoted
+
+LARGEST_FILE = 1_000_000  # bytes
+
+
+def read_text(path: Path, what: str) -> str:
+    """A file's text; a SettingError says why it can't be had."""
+    try:
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
+    except FileNotFoundError:
+        raise SettingError(f"{path} ({what}) was not found; make it, or name another.") from None
+    except IsADirectoryError:
+        raise SettingError(f"{path} ({what}) is a folder; name a file.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise SettingError(f"{quoted(str(path))} ({what}) cannot be read: {reason}.") from None
+    if len(content) > LARGEST_FILE:
+        raise SettingError(f"{path} ({what}) is larger than 1 MB; make it smaller.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise SettingError(f"{path} ({what}) is not UTF-8 text; save it as UTF-8.") from None
+
+
+def read_env(path: Path) -> dict[str, str]:
+    """The names and values of a `.env`; none where there is no such file."""
+    if not path.exists():
+        return {}
+    found: dict[str, str] = {}
+    for binding in parse_stream(StringIO(read_text(path, "keys and settings"))):
+        if binding.error:
+            raise SettingError(
+                f"line {binding.original.line} of {path} cannot be read; write NAME=value."
+            )
+        if binding.key and binding.value is not None:
+            found[binding.key] = binding.value
+    return found
+
+
+def read_tree(config: Path) -> dict[str, Any]:
+    """A configuration as nested dicts, with nothing checked but that it is one."""
+    is_yaml = config.suffix.lower() in (".yaml", ".yml")
+    text = read_text(config, "the configuration")
+    try:
+        tree = _from_yaml(text) if is_yaml else _from_json(text)
+    except RecursionError:
+        raise SettingError(f"{config} is nested too deeply; settings are a flat list.") from None
+    except ValueError as error:
+        kind = "YAML" if is_yaml else "JSON"
+        raise SettingError(f"{config} is not valid {kind}: {error}.") from None
+    if not isinstance(tree, dict):
+        raise SettingError(
+            f"{config} holds {quoted(tree)}; it wants an object: names of settings with values."
+        )
+    return tree
+
+
+def _from_json(text: str) -> Any:
+    try:
+        return json.loads(text, object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        reason = error.msg[:1].lower() + error.msg[1:]
+        raise ValueError(f"line {error.lineno}, column {error.colno}: {reason}") from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    once: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in once:
+            raise ValueError(f"it has {quoted(name)} twice")
+        once[name] = value
+    return once
+
+
+class _PlainYaml(yaml.SafeLoader):
+    """YAML with the values of JSON and nothing else: no aliases (a few bytes of which can unfold
+    to gigabytes), no tags, no dates, and `on` is a word."""
+
+    yaml_implicit_resolvers: dict[str, Any] = {}  # noqa: RUF012 - PyYAML's own shape
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
+            raise yaml.composer.ComposerError(
+                None, None, "aliases and tags are not taken", event.start_mark
+            )
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> dict[Any, Any]:
+        pairs = [(name.value, None) for name, _ in node.value]
+        if all(isinstance(name, str) for name, _ in pairs):
+            _once(pairs)
+        return super().construct_mapping(node, deep)
+
+
+for _tag, _pattern, _first in (
+    ("null", r"null|~|", ["n", "~", ""]),
+    ("bool", r"true|false", ["t", "f"]),
+    ("int", r"-?(0|[1-9][0-9]*)", list("-0123456789")),
+    ("float", r"-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?", list("-0123456789")),
+):
+    _PlainYaml.add_implicit_resolver(
+        f"tag:yaml.org,2002:{_tag}", re.compile(rf"(?:{_pattern})\Z"), _first
+    )
+
+
+def _from_yaml(text: str) -> Any:
+    try:
+        tree = yaml.load(text, _PlainYaml)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        place = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
+        raise ValueError(f"{place}{error.problem}") from None
+    except yaml.YAMLError as error:
+        raise ValueError(str(error).partition("\n")[0]) from None
+    return {} if tree is None else tree

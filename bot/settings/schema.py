@@ -1,0 +1,246 @@
+"""All settings in one place, what each of them wants, and the sentences for what does not fit.
+
+Within the bot a setting is named by its key: `agent_max_steps`, `context.strategy`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import lru_cache
+from typing import Annotated, Any, Literal, get_args, get_origin
+from zoneinfo import ZoneInfo, available_timezones
+
+import tzlocal
+from annotated_types import Ge, Le
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import ValidationError as Misfit
+from pydantic.fields import FieldInfo
+
+from agent.settings import AgentSettings
+from memory.settings import MemorySettings
+
+SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
+LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
+
+
+class SettingError(Exception):
+    """Settings that cannot be taken. The text is one plain sentence a line, one line a fault."""
+
+
+def _known_zone(name: str) -> str:
+    try:
+        return name if name == "auto" else ZoneInfo(name).key
+    except (KeyError, OSError):  # no such zone; a folder of zones
+        raise ValueError("unknown time zone") from None
+
+
+@lru_cache(maxsize=8)
+def _zone(name: str) -> ZoneInfo:
+    if name != "auto":
+        return ZoneInfo(name)
+    try:
+        return ZoneInfo(tzlocal.get_localzone_name() or "UTC")
+    except (LookupError, OSError, ValueError):  # the machine names no zone that there is
+        return ZoneInfo("UTC")
+
+
+class Settings(AgentSettings, MemorySettings):
+    """The settings in force: every room's section, and what concerns the whole bot."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
+        default="auto",
+        description="The zone of the times that people and the model read; auto is the machine's.",
+        json_schema_extra={"wants": "an IANA name such as Europe/Berlin, or auto"},
+    )
+    owners: tuple[
+        Annotated[
+            str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*/[^\s\p{C},]+$", max_length=200)
+        ],
+        ...,
+    ] = Field(
+        default=(),
+        strict=False,  # lists become tuples; the names in them stay strict
+        max_length=1_000,
+        description="Who may talk to the bot and change it, besides whoever sits at the terminal.",
+        json_schema_extra={"wants": "people as CHANNEL/USER: telegram/42, pipe/ann"},
+    )
+    plugins_dir: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000)] = Field(
+        default="",
+        description="The folder of your own plugins, read at start; empty for plugins/ in the "
+        "data folder.",
+        json_schema_extra={"wants": "the path of a folder"},
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        default="info", description="How much is written to data/logs; read at start."
+    )
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone in force; UTC where the machine names none."""
+        return _zone(self.timezone)
+
+
+Kind = Literal["text", "list", "scalar"]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known of one setting, apart from its value.
+
+    `wants` completes "it wants …"; `kind` says how text that is typed becomes a value;
+    `is_per_conversation` whether `--here` may set it.
+    """
+
+    key: str
+    kind: Kind
+    default: Any
+    meaning: str
+    wants: str
+    unit: str
+    choices: tuple[str, ...]
+    is_per_conversation: bool
+
+
+def _described(key: str, field: FieldInfo) -> Setting:
+    extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    is_list = get_origin(field.annotation) is tuple
+    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    return Setting(
+        key=key,
+        kind="list" if is_list else "text" if choices or field.annotation is str else "scalar",
+        default=list(field.default) if is_list else field.default,
+        meaning=field.description or "",
+        wants=str(extra.get("wants", "")) or _listed(choices) or _range(field),
+        unit=str(extra.get("unit", "")),
+        choices=choices,
+        is_per_conversation=extra.get("here") is True,
+    )
+
+
+def _listed(choices: tuple[str, ...]) -> str:
+    return " or ".join(filter(None, (", ".join(choices[:-1]), *choices[-1:])))
+
+
+def _range(field: FieldInfo) -> str:
+    lowest = next(bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    highest = next(bound.le for bound in field.metadata if isinstance(bound, Le))
+    return f"a whole number from {lowest} to {highest}"
+
+
+def _section(field: FieldInfo) -> type[BaseModel] | None:
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
+
+
+def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
+    for name, field in model.model_fields.items():
+        section = _section(field)
+        if section is None:
+            yield _described(prefix + name, field)
+        else:
+            yield from _catalogue(section, f"{prefix}{name}.")
+
+
+SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
+SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
+
+
+def validated(
+    values: Mapping[str, Any],
+    written: Mapping[str, Any] | None = None,
+    named: Callable[[str], str] = str,
+) -> Settings:
+    """The settings with these values, by key; what is not among them has its default.
+
+    A SettingError quotes from `written` (the values as a person wrote them, where that differs)
+    and calls a key what `named` makes of it.
+    """
+    try:
+        return Settings.model_validate(_nested(values))
+    except Misfit as misfit:
+        faults = misfit.errors(include_url=False)
+        lines = [_fault(fault, values if written is None else written, named) for fault in faults]
+        raise SettingError("\n".join(dict.fromkeys(lines))) from None
+
+
+def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for key, value in values.items():
+        *sections, name = key.split(".")
+        branch = tree
+        for section in sections:
+            branch = branch.setdefault(section, {})
+        branch[name] = value
+    return tree
+
+
+def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) -> str:
+    key = ".".join(part for part in fault["loc"] if isinstance(part, str))  # numbers: list items
+    if key not in SETTINGS:  # a section's own check of several settings together
+        return str(fault["ctx"]["error"])
+    setting, value = SETTINGS[key], written[key]
+    return f"{named(key)} is {quoted(value)}; it wants {setting.wants}{_hint(setting, value)}"
+
+
+def _hint(setting: Setting, value: Any) -> str:
+    words = sorted(available_timezones()) if setting.key == "timezone" else setting.choices
+    near = nearest(value, words) if isinstance(value, str) else ""
+    return f"; did you mean {near!r}?" if near else "."
+
+
+def quoted(value: Any) -> str:
+    """A value as a sentence repeats it: on one line, and no longer than can be read at a glance."""
+    if isinstance(value, str):
+        return repr(_shortened(value))
+    try:
+        text = json.dumps(value, ensure_ascii=False)
+        return _shortened(text.encode("utf-8", "backslashreplace").decode())
+    except RecursionError:
+        return "a deep nest of brackets"
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"
+
+
+def unknown(key: str, where: str = "") -> str:
+    """The sentence about a key that is none; `where` is the name of a file, "" for the chat."""
+    if key in SECTIONS:
+        inside = ", ".join(known for known in SETTINGS if known.startswith(key + "."))
+        return f"{key} is a group of settings: {inside}."
+    near = nearest(key, SETTINGS)
+    subject = f"{where} has an unknown setting" if where else "There is no setting"
+    if near:
+        return f"{subject} {quoted(key)}; did you mean {near!r}?"
+    is_secret = SECRET_NAME.search(key) is not None
+    return f"{subject} {quoted(key)}{'; keys and tokens belong in .env' if is_secret else ''}."
+
+
+def nearest(word: str, words: Collection[str]) -> str:
+    """Which of these words was probably meant; "" for none.
+
+    First the shortest that holds all the parts typed ("max_turns": agent_max_context_turns), then
+    the most similar, as a whole or in its last part.
+    """
+    typed = [part for part in _parts(word[:100]) if len(part) > 2]
+    holding = [known for known in words if typed and all(_holds(known, part) for part in typed)]
+    if holding:
+        return min(holding, key=lambda known: (len(known), known))
+    spelled = {re.split(r"[./]", known.lower())[-1]: known for known in words}
+    spelled |= {known.lower(): known for known in words}
+    found = get_close_matches(word[:100].lower(), spelled, n=1, cutoff=0.7)
+    return spelled[found[0]] if found else ""
+
+
+def _parts(word: str) -> list[str]:
+    return re.split(r"[./_\- ]", word.lower())
+
+
+def _holds(known: str, part: str) -> bool:
+    return any(own.startswith(part) for own in _parts(known))

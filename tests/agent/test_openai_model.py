@@ -1,0 +1,435 @@
+"""The OpenAI-compatible model: the real SDK against a strict loopback server."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from agent.models.base import (
+    ContextOverflow,
+    ModelAnswerBroken,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    ModelUnreachable,
+    Usage,
+)
+from agent.models.openai import Endpoint, OpenAIModel
+from memory.messages import Message, ToolCall
+from tests.fakes.openai_server import (
+    Answer,
+    Body,
+    Break,
+    Call,
+    Fail,
+    Hang,
+    OpenAIServer,
+    Say,
+    StreamError,
+    llama_overflow,
+    openai_overflow,
+)
+
+KEY = "sk-secret-0123456789"
+HELLO = ModelRequest([{"role": "user", "content": "Hello?"}])
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "description": "Look.", "parameters": {"type": "object"}},
+}
+
+
+def model_at(server: OpenAIServer, **settings: Any) -> OpenAIModel:
+    usual: dict[str, Any] = {"api_key": KEY, "timeout": 5.0, "max_retries": 0}
+    return OpenAIModel(Endpoint("fake-model", server.base_url, **(usual | settings)))
+
+
+@asynccontextmanager
+async def conversation(
+    *script: Answer, **settings: Any
+) -> AsyncIterator[tuple[OpenAIServer, OpenAIModel]]:
+    """A server with a script, and a model in front of it."""
+    async with OpenAIServer(script) as server:
+        model = model_at(server, **settings)
+        try:
+            yield server, model
+        finally:
+            await model.close()
+
+
+async def ask(model: OpenAIModel, request: ModelRequest = HELLO) -> tuple[ModelReply, list[str]]:
+    """The reply, and the pieces in which it streamed."""
+    pieces: list[str] = []
+    return await model.reply(request, pieces.append), pieces
+
+
+def body_of(server: OpenAIServer, index: int = -1) -> dict[str, Any]:
+    return server.requests[index].body
+
+
+# --- an answer ---
+
+
+async def test_text_streams_and_the_reply_is_all_of_it() -> None:
+    async with conversation(Say("Good morning, 世界! 👋", pieces=6)) as (_, model):
+        reply, pieces = await ask(model)
+    assert reply.text == "".join(pieces) == "Good morning, 世界! 👋"
+    assert len(pieces) > 3
+    assert (reply.finish, reply.model, reply.tool_calls) == ("stop", "fake-model", ())
+
+
+async def test_the_request_holds_what_was_given_and_nothing_else() -> None:
+    request = ModelRequest(
+        [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "é\u2028"}]
+    )
+    async with conversation(Say("Yes.")) as (server, model):
+        await ask(model, request)
+        assert body_of(server) == {
+            "model": "fake-model",
+            "messages": request.messages,
+            "stream": True,
+            "stream_options": {"include_usage": True},
+        }
+        assert server.requests[0].headers["Authorization"] == f"Bearer {KEY}"
+
+
+async def test_limits_and_a_schema_are_sent_when_they_are_set() -> None:
+    schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+    request = ModelRequest(HELLO.messages, max_tokens=64, temperature=0.0, schema=schema)
+    async with conversation(Say("{}")) as (server, model):
+        await ask(model, request)
+        body = body_of(server)
+    assert (body["max_tokens"], body["temperature"]) == (64, 0.0)
+    assert body["response_format"]["type"] == "json_schema"
+    assert body["response_format"]["json_schema"]["schema"] == schema
+
+
+async def test_usage_tells_what_the_provider_had_cached() -> None:
+    long = ModelRequest([{"role": "user", "content": "word " * 2000}])
+    async with conversation(Say("One."), Say("Two.")) as (_, model):
+        first, _ = await ask(model, long)
+        second, _ = await ask(model, long)
+    assert first.usage == Usage(prompt=2508, completion=2, cached=0)
+    assert second.usage == Usage(prompt=2508, completion=2, cached=2432)
+
+
+async def test_reasoning_is_kept_apart_from_the_text() -> None:
+    async with conversation(Say("42.", reasoning="Six times seven.")) as (_, model):
+        reply, pieces = await ask(model)
+    assert (reply.reasoning, reply.text, "".join(pieces)) == ("Six times seven.", "42.", "42.")
+
+
+async def test_an_endpoint_that_does_not_stream_is_understood() -> None:
+    whole = (
+        '{"model": "m", "choices": [{"finish_reason": "stop", "message": {"content": "All at '
+        'once."}}], "usage": {"prompt_tokens": 7, "completion_tokens": 3}}'
+    )
+    async with conversation(Body(whole, "application/json")) as (_, model):
+        reply, pieces = await ask(model)
+    assert (reply.text, pieces) == ("All at once.", ["All at once."])
+    assert reply.usage == Usage(prompt=7, completion=3)
+
+
+# --- tool calls ---
+
+
+async def test_parallel_tool_calls_are_put_together_from_their_pieces() -> None:
+    calls = (Call("look", '{"at": "the moon"}', "call_a"), Call("look", '{"at": 2}', "call_b"))
+    async with conversation(Say("Let me look.", calls)) as (server, model):
+        reply, _ = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
+        assert body_of(server)["tools"] == [TOOL]
+    assert reply.text == "Let me look."
+    assert reply.tool_calls == (
+        ToolCall("call_a", "look", '{"at": "the moon"}'),
+        ToolCall("call_b", "look", '{"at": 2}'),
+    )
+    assert reply.finish == "tool_calls"
+
+
+async def test_calls_without_ids_are_given_some() -> None:
+    async with conversation(Say(calls=(Call("look", "{}"), Call("look", "{}")))) as (_, model):
+        reply, _ = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
+    first, second = reply.tool_calls
+    assert first.id
+    assert second.id
+    assert first.id != second.id
+
+
+async def test_a_tool_loop_is_a_conversation_that_the_server_accepts() -> None:
+    async with conversation(Say(calls=(Call("look", "{}", "c1"),)), Say("A moon.")) as (_, model):
+        first, _ = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
+        history = [
+            *HELLO.messages,
+            Message("assistant", tool_calls=first.tool_calls).to_wire(),
+            Message("tool", "It is round.", call_id="c1", tool="look").to_wire(),
+        ]
+        second, _ = await ask(model, ModelRequest(history, [TOOL], tool_choice="none"))
+    assert second.text == "A moon."
+
+
+# --- parameters that an endpoint does not know ---
+
+
+async def test_an_endpoint_that_refuses_stream_options_is_asked_without_from_then_on() -> None:
+    refusal = Fail(400, {"message": "Unrecognized request argument supplied: stream_options"})
+    async with conversation(refusal, Say("One."), Say("Two.")) as (server, model):
+        first, _ = await ask(model)
+        second, _ = await ask(model)
+        sent = ["stream_options" in received.body for received in server.requests]
+    assert (first.text, second.text) == ("One.", "Two.")
+    assert sent == [True, False, False]
+
+
+async def test_a_reasoning_model_gets_its_limit_under_the_name_that_it_wants() -> None:
+    limit = Fail(
+        400,
+        {
+            "message": "Unsupported parameter: 'max_tokens' is not supported with this model. "
+            "Use 'max_completion_tokens' instead."
+        },
+    )
+    heat = Fail(400, {"message": "Unsupported value: 'temperature' does not support 0.2."})
+    request = ModelRequest(HELLO.messages, max_tokens=9, temperature=0.2)
+    async with conversation(limit, heat, Say("Yes.")) as (server, model):
+        await ask(model, request)
+        body = body_of(server)
+    assert body["max_completion_tokens"] == 9
+    assert not {"max_tokens", "temperature"} & set(body)
+
+
+# --- retries ---
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_a_passing_failure_is_tried_again(status: int) -> None:
+    busy = Fail(status, {"message": "busy"}, {"Retry-After-Ms": "1"})
+    async with conversation(busy, busy, Say("There."), max_retries=2) as (server, model):
+        reply, _ = await ask(model)
+        assert len(server.requests) == 3
+    assert reply.text == "There."
+
+
+async def test_a_wait_for_a_retry_ends_at_once_when_the_task_is_cancelled() -> None:
+    busy = Fail(429, {"message": "busy"}, {"Retry-After": "100"})
+    async with conversation(Say("First."), busy, max_retries=2) as (server, model):
+        await ask(model)
+        async with asyncio.timeout(5):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(ask(model), 0.3)  # returns when the task has really ended
+        assert len(server.requests) == 2
+
+
+@pytest.mark.parametrize("hang", [Hang(), Hang("A word")])
+async def test_cancelling_ends_the_request_on_the_wire(hang: Hang) -> None:
+    async with conversation(hang) as (server, model):
+        asking = asyncio.create_task(ask(model))
+        await server.reached.acquire()
+        await _cancelled_at_once(asking)
+        await asyncio.wait_for(server.hung_up.acquire(), 2)
+
+
+async def test_cancelling_in_mid_answer_leaves_the_model_usable() -> None:
+    started = asyncio.Event()
+    async with conversation(Hang("Once upon"), Say("Again.")) as (server, model):
+        asking = asyncio.create_task(model.reply(HELLO, lambda _: started.set()))
+        await started.wait()
+        await _cancelled_at_once(asking)
+        await asyncio.wait_for(server.hung_up.acquire(), 2)
+        reply, _ = await ask(model)
+    assert reply.text == "Again."
+
+
+async def _cancelled_at_once(task: asyncio.Task[Any]) -> None:
+    task.cancel()
+    async with asyncio.timeout(1):
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+# --- what goes wrong ---
+
+REFUSALS: list[tuple[Answer, type[ModelError], str]] = [
+    (Fail(401, {"message": f"Incorrect API key provided: {KEY}"}), ModelRefused, "API key"),
+    (Fail(402, {"message": "Insufficient balance"}), ModelRefused, "no credit left"),
+    (Fail(403, {"message": f"{KEY} may not"}), ModelRefused, "'fake-model'"),
+    (Fail(404, {"message": "The model does not exist"}), ModelRefused, "'fake-model'"),
+    (Fail(404, "<html>nginx</html>"), ModelRefused, "'fake-model'"),
+    (Fail(422, {"message": f"bad field near {KEY}"}), ModelRefused, "bad field near …."),
+    (Fail(429, {"message": "slow down, token limit"}), ModelUnreachable, "no more requests"),
+    (Fail(429, {"message": "x", "code": "insufficient_quota"}), ModelRefused, "no credit left"),
+    (Fail(500, {"message": "oops"}), ModelUnreachable, "failed with error 500"),
+    (Fail(502, "<html>Bad gateway</html>"), ModelUnreachable, "failed with error 502"),
+    (Fail(400, "<html>no</html>"), ModelRefused, "it gave no reason."),
+]
+
+BROKEN: list[tuple[Answer, str, str]] = [
+    (Say(""), "answered with nothing", ""),
+    (Say(" \n "), "answered with nothing", " \n "),
+    (Body("", "text/event-stream"), "answered with nothing", ""),
+    (Say("", reasoning="Hm…", finish="length"), "length limit", ""),
+    (Say("", finish="content_filter"), "content filter", ""),
+    (Body("<html><body>Sign in</body></html>"), "a web page instead of the chat protocol", ""),
+    (Body("{half", "application/json"), "instead of the chat protocol", ""),
+    (Body("[]", "application/json"), "answered with nothing", ""),
+    (Body('{"error": "no such thing"}', "application/json"), "error: no such thing.", ""),
+    (Body("data: {half\n\n", "text/event-stream"), "broke off", ""),
+    (Break("Half an ans"), "broke off", "Half an ans"),
+    (Break("Half an ans", is_polite=True), "broke off", "Half an ans"),
+    (StreamError({"message": "GPU on fire"}, "Half"), "GPU on fire", "Half"),
+    (Hang("Half"), "sent nothing for 0.3 s", "Half"),
+]
+
+
+@pytest.mark.parametrize(("answer", "kind", "words"), REFUSALS)
+async def test_a_refusal_says_what_to_do_and_the_next_message_works(
+    answer: Answer, kind: type[ModelError], words: str
+) -> None:
+    async with conversation(answer, Say("Fine.")) as (_, model):
+        error = await _failure(model)
+        reply, _ = await ask(model)
+    assert type(error) is kind
+    assert words in str(error)
+    assert error.is_worth_another_model
+    assert reply.text == "Fine."
+    _assert_is_a_sentence(error)
+
+
+@pytest.mark.parametrize(("answer", "words", "text"), BROKEN)
+async def test_a_broken_answer_keeps_what_streamed_and_the_next_message_works(
+    answer: Answer, words: str, text: str
+) -> None:
+    async with conversation(answer, Say("Fine."), timeout=0.3) as (_, model):
+        error = await _failure(model)
+        reply, _ = await ask(model)
+    assert isinstance(error, ModelAnswerBroken)
+    assert words in str(error)
+    assert error.text == text
+    assert reply.text == "Fine."
+    _assert_is_a_sentence(error)
+
+
+async def test_an_endpoint_that_never_answers_is_given_up() -> None:
+    async with conversation(Hang(), timeout=0.3) as (_, model):
+        error = await _failure(model)
+    assert isinstance(error, ModelUnreachable)
+    assert "sent nothing for 0.3 s" in str(error)
+    _assert_is_a_sentence(error)
+
+
+async def test_a_refused_connection_names_the_address() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    model = OpenAIModel(Endpoint("m", url, KEY, max_retries=0))
+    error = await _failure(model)
+    await model.close()
+    assert isinstance(error, ModelUnreachable)
+    assert f"No connection to {url}" in str(error)
+    _assert_is_a_sentence(error)
+
+
+@pytest.mark.parametrize("url", ["localhost:80", "no address", "ftp://host/v1", "http://[::", ""])
+async def test_an_address_that_is_none_is_an_error_with_a_sentence(url: str) -> None:
+    model = OpenAIModel(Endpoint("m", url, KEY, max_retries=0))
+    error = await _failure(model)
+    await model.close()
+    assert "OPENAI_BASE_URL" in str(error)
+    _assert_is_a_sentence(error)
+
+
+@pytest.mark.parametrize("key", ["sk-line\nbreak", "sk-schlüssel"])
+async def test_a_key_that_cannot_be_sent_is_an_error_with_a_sentence(key: str) -> None:
+    async with OpenAIServer() as server:
+        model = model_at(server, api_key=key)
+        error = await _failure(model)
+        await model.close()
+    assert isinstance(error, ModelRefused)
+    assert key not in str(error)
+    _assert_is_a_sentence(error)
+
+
+async def _failure(model: OpenAIModel) -> ModelError:
+    with pytest.raises(ModelError) as caught:
+        await ask(model)
+    return caught.value
+
+
+def _assert_is_a_sentence(error: ModelError) -> None:
+    said = str(error)
+    assert KEY not in said
+    assert said.endswith(".")
+    assert "\n" not in said
+    assert len(said) < 400
+
+
+# --- a context that is too long ---
+
+
+@pytest.mark.parametrize(
+    ("answer", "window"),
+    [
+        (openai_overflow(3015, 2048), 2048),
+        (llama_overflow(6320, 2048), 2048),
+        (Fail(400, {"message": "PROMPT IS TOO LONG: 203000 tokens > 200000 maximum"}), 200_000),
+        (Fail(500, "upstream said: Please reduce the length of the messages"), 0),
+        (StreamError({"message": "context_length_exceeded", "code": 400}), 0),
+        (Body('{"error": {"message": "too many tokens"}}', "application/json"), 0),
+    ],
+)
+async def test_an_overflow_is_recognised_and_names_the_window(answer: Answer, window: int) -> None:
+    async with conversation(answer) as (_, model):
+        error = await _failure(model)
+    assert isinstance(error, ContextOverflow)
+    assert error.window == window
+    assert not error.is_worth_another_model
+    _assert_is_a_sentence(error)
+
+
+async def test_a_request_over_the_servers_window_overflows_and_a_shorter_one_passes() -> None:
+    async with OpenAIServer([Say("Short.")], window=100, overflow=llama_overflow) as server:
+        model = model_at(server)
+        with pytest.raises(ContextOverflow) as caught:
+            await ask(model, ModelRequest([{"role": "user", "content": "long " * 200}]))
+        reply, _ = await ask(model)
+        await model.close()
+    assert caught.value.window == 100
+    assert reply.text == "Short."
+
+
+# --- the models that an endpoint lists ---
+
+
+@pytest.mark.parametrize(
+    ("models", "key", "first"),
+    [(("qwen3", "llama3"), KEY, "qwen3"), ((), KEY, None), (("qwen3",), "wrong", None)],
+)
+async def test_the_first_listed_model_or_none(
+    models: Sequence[str], key: str, first: str | None
+) -> None:
+    async with OpenAIServer(models=models, key=KEY) as server:
+        model = model_at(server, api_key=key)
+        assert await model.first_listed_model() == first
+        await model.close()
+
+
+async def test_no_model_is_listed_where_nobody_answers() -> None:
+    model = OpenAIModel(Endpoint("", "http://127.0.0.1:9/v1", max_retries=0))
+    assert await model.first_listed_model() is None
+    await model.close()
+
+
+async def test_many_conversations_ask_at_once() -> None:
+    script = [Say(f"Answer {number}.") for number in range(20)]
+    async with conversation(*script) as (_, model):
+        replies = await asyncio.gather(*(ask(model) for _ in script))
+    assert {reply.text for reply, _ in replies} == {answer.text for answer in script}
+
+
+def test_an_endpoint_never_shows_its_key() -> None:
+    endpoint = Endpoint("m", f"https://me:{KEY}@host.example/v1?key={KEY}", KEY)
+    assert KEY not in repr(Endpoint("m", api_key=KEY))
+    assert endpoint.shown_url == "https://host.example/v1"

@@ -1,0 +1,63 @@
+"""What holds for every test: no paid call, no network but loopback, no skip in CI."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from ipaddress import ip_address
+from typing import Any
+
+import pytest
+from hypothesis import settings
+
+# Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
+settings.register_profile("parley", deadline=None, derandomize=True)
+settings.load_profile("parley")
+
+for _name in [name for name in os.environ if name.startswith(("OPENAI_", "PARLEY_", "TELEGRAM_"))]:
+    del os.environ[_name]
+
+
+def _is_local(host: Any) -> bool:
+    if host in (None, "", b"", "localhost", b"localhost"):
+        return True
+    try:
+        return ip_address(host.decode() if isinstance(host, bytes) else host).is_loopback
+    except ValueError:
+        return False
+
+
+def _refuse_the_network(event: str, arguments: tuple[Any, ...]) -> None:
+    if event == "socket.connect" and isinstance(arguments[1], tuple):  # a str is a Unix socket
+        host = arguments[1][0]
+    elif event == "socket.getaddrinfo":
+        host = arguments[0]
+    else:
+        return
+    if not _is_local(host):
+        raise PermissionError(f"a test may not reach {host!r}: only this machine")
+
+
+# An audit hook sees every connection, whatever library opens it, and cannot be taken off again.
+sys.addaudithook(_refuse_the_network)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _fail_a_skip_in_ci(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _fail_a_skip_in_ci(report)
+    return report
+
+
+def _fail_a_skip_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
+    if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"In CI a skipped test is a failed one. {report.longrepr}"

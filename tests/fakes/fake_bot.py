@@ -1,0 +1,239 @@
+"""A bot for channels to talk to: it answers from a script, and its turns can be stopped.
+
+`python -m tests.fakes.fake_bot` lets a person try the terminal with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from channels.base import (
+    Accepted,
+    Activity,
+    Channel,
+    ContextChanged,
+    Delta,
+    Done,
+    Glance,
+    Notice,
+    StepRestarted,
+    ToolEnded,
+    ToolStarted,
+    TurnStarted,
+)
+from channels.message import Action, Address, Inbound, Outbound, Reply
+
+GLANCE = Glance(12_400, 50_000, 7, 20, 0.02, is_measured=True)
+COMMANDS = {
+    "context": Reply(
+        "**Context** 12.4k of 50k tokens\n\n- turns 7 of 20\n- next cut at t21",
+        {"glance": asdict(GLANCE)},
+        (Action("Clear", "/context clear"), Action("Details", "/context detail")),
+    ),
+    "help": Reply(
+        "- `/context` what the model sees\n- `/config` settings",
+        {
+            "commands": [
+                {
+                    "name": "context",
+                    "usage": "/context [clear]",
+                    "summary": "what the model sees",
+                    "subcommands": [{"name": "clear", "summary": "forget this conversation"}],
+                },
+                {"name": "config", "usage": "/config [KEY [VALUE]]", "summary": "settings"},
+                {"name": "help", "usage": "/help", "summary": "this list"},
+                {"name": "stop", "usage": "/stop", "summary": "end the answer under way"},
+            ]
+        },
+    ),
+    "config": Reply(
+        "`agent_max_context_turns` is 20.",
+        {
+            "settings": [
+                {
+                    "key": "agent_max_context_tokens",
+                    "value": 50_000,
+                    "meaning": "most tokens sent",
+                    "layer": "default",
+                    "wants": "a whole number from 1000 to 2000000",
+                },
+                {
+                    "key": "agent_max_context_turns",
+                    "value": 20,
+                    "meaning": "most turns in play",
+                    "layer": "default",
+                    "wants": "a whole number from 1 to 1000",
+                },
+            ]
+        },
+    ),
+}
+Script = Callable[[str], Sequence[Activity]]
+
+
+class FakeBot:
+    """`script` says what happens in the turn that a text begins; the turn's reply is what streamed
+    in its last step, or `finals[text]`. `pace` is the pause before each activity, in seconds."""
+
+    def __init__(self, script: Script, *, finals: dict[str, str] | None = None, pace: float = 0):
+        self.submitted: list[Inbound] = []
+        self.commands: list[str] = []
+        self.channel: Channel | None = None
+        self._script, self._finals, self._pace = script, finals or {}, pace
+        self._watchers: set[asyncio.Queue[Activity]] = set()
+        self._line: asyncio.Queue[Inbound] = asyncio.Queue()
+        self._answering: asyncio.Task[str] | None = None
+        self._numbers = itertools.count(1)
+
+    async def serve(self, channel: Channel) -> None:
+        """Run `channel` with this bot until it ends and what was said is answered."""
+        self.channel = channel
+        worker = asyncio.create_task(self._work())
+        try:
+            await channel.listen(self)
+            await self._line.join()
+        finally:
+            worker.cancel()
+
+    async def submit(self, inbound: Inbound) -> Accepted:
+        self.submitted.append(inbound)
+        if inbound.text.startswith("/"):
+            await self._send(inbound, await self.command(inbound.address, inbound.text), None)
+        else:
+            self._line.put_nowait(inbound)
+        return Accepted(inbound.id, is_new=True)
+
+    async def command(self, address: Address, line: str) -> Reply:
+        self.commands.append(line)
+        name = line.removeprefix("/").partition(" ")[0]
+        if name == "stop":
+            return self._stop()
+        return COMMANDS.get(name, Reply(f"There is no command `/{name}`; `/help` lists them."))
+
+    @contextmanager
+    def watch(self, address: Address) -> Iterator[AsyncIterator[Activity]]:
+        queue: asyncio.Queue[Activity] = asyncio.Queue()
+        self._watchers.add(queue)
+        try:
+            yield _items(queue)
+        finally:
+            self._watchers.discard(queue)
+
+    def show(self, activity: Activity) -> None:
+        for watcher in self._watchers:
+            watcher.put_nowait(activity)
+
+    async def _work(self) -> None:
+        while True:
+            inbound = await self._line.get()
+            turn = f"t{next(self._numbers)}"
+            self.show(TurnStarted(inbound.id))
+            said: list[str] = []
+            self._answering = asyncio.create_task(self._act(inbound.text, said))
+            await asyncio.wait([self._answering])
+            stopped = "\n\n(stopped)" if self._answering.cancelled() else ""
+            self._answering = None
+            final = self._finals.get(inbound.text, "".join(said)) + stopped
+            self.show(ContextChanged(GLANCE))
+            self.show(Done(inbound.id, turn))
+            await self._send(inbound, Reply(final), turn)
+            self._line.task_done()
+
+    async def _act(self, text: str, said: list[str]) -> str:
+        for activity in self._script(text):
+            await asyncio.sleep(self._pace)
+            match activity:
+                case Delta(piece):
+                    said.append(piece)
+                case StepRestarted() | ToolStarted():
+                    said.clear()
+            self.show(activity)
+        return ""
+
+    def _stop(self) -> Reply:
+        if self._answering is None:
+            return Reply("Nothing is under way.")
+        self._answering.cancel()
+        return Reply("Stopped; what was done so far is kept.")
+
+    async def _send(self, inbound: Inbound, reply: Reply, turn: str | None) -> None:
+        assert self.channel is not None
+        number = next(self._numbers)
+        await self.channel.send(Outbound(number, inbound.address, reply, inbound.id, turn))
+
+
+async def _items(queue: asyncio.Queue[Activity]) -> AsyncIterator[Activity]:
+    while True:
+        yield await queue.get()
+
+
+def deltas(text: str, size: int = 4) -> list[Activity]:
+    """`text` as it streams, in pieces of `size` characters."""
+    return [Delta(text[start : start + size]) for start in range(0, len(text), size)]
+
+
+_POEM = "".join(f"{n}. item number {n} with **bold** words and `code`\n" for n in range(1, 41))
+_CODE = "".join(f"    total += {n}  # line {n}\n" for n in range(60))
+_LONG = f"""# A long answer
+
+It begins with a paragraph of some length, which wraps at the end of the line as paragraphs do, \
+中文字符也在这里，没有空格也要换行，并且不能弄乱屏幕。 And some emoji: 😀 🎉 👩‍👩‍👧.
+
+{_POEM}
+
+## Code
+
+```python
+def total() -> int:
+    total = 0
+{_CODE}    return total
+```
+
+| name | meaning | tokens |
+|---|---|---:|
+| system | what the bot is told at first | 812 |
+| tools | what it can do | 1,024 |
+
+> A quotation, and then a very long word: {"supercalifragilistic" * 8}
+
+That was \x1b[31mall\x1b[0m\x1b]0;owned\x07 of it.
+"""
+
+
+def _demo(text: str) -> Iterable[Activity]:
+    if "tool" in text:
+        yield from deltas("Let me look that up.")
+        yield ToolStarted("read_file", '{"path": "notes.txt"}')
+        yield ToolStarted("grep", '{"pattern": "needle", "path": "src"}')
+        yield from [Notice("The model waits for the disk.")] * 2
+        yield ToolEnded("grep", is_error=True)
+        yield ToolEnded("read_file", is_error=False)
+        yield from deltas("The file says **hello**.")
+    elif "again" in text:
+        yield from deltas("A first try.\n\nWhich breaks o")
+        yield StepRestarted()
+        yield from deltas("The second try holds.")
+    elif "long" in text:
+        yield from deltas(_LONG)
+    else:
+        yield from deltas(f"You said: {text[:60]}\n\nSay *long*, *tool* or *again*.")
+
+
+def main() -> None:
+    # The terminal is imported here so that tests of other channels don't load it.
+    from channels.terminal import Terminal  # noqa: PLC0415
+
+    with tempfile.TemporaryDirectory() as folder:
+        terminal = Terminal(Path(folder) / "history", "A scripted bot. Say long, tool or again.")
+        bot = FakeBot(lambda text: list(_demo(text)), pace=0.02)
+        asyncio.run(bot.serve(terminal))
+
+
+if __name__ == "__main__":
+    main()

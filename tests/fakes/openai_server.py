@@ -1,0 +1,498 @@
+"""A strict loopback server that speaks OpenAI's chat-completions protocol.
+
+It answers from a queue (or asks a function), refuses with a 400 what OpenAI refuses, and reports
+usage with cached tokens by OpenAI's rule. An unexpected request and an unused answer both fail the
+test that used the server. `python -m tests.fakes.openai_server --text …` runs it as a process of
+its own that always gives the same answer at once, for benchmarks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import itertools
+import json
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from aiohttp import web
+
+CACHE_FLOOR = 1024
+CACHE_STEP = 128
+"""OpenAI caches prompts from 1,024 tokens on, in steps of 128."""
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A tool call to stream. An empty id is left out, as some endpoints do."""
+
+    name: str
+    arguments: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Say:
+    """A whole answer: text in `pieces` chunks, then tool calls. `finish` "" sends no reason."""
+
+    text: str = ""
+    calls: tuple[Call, ...] = ()
+    reasoning: str = ""
+    finish: str = "stop"
+    pieces: int = 4
+
+
+@dataclass(frozen=True)
+class Fail:
+    """An HTTP error. `error` is OpenAI's error object; a str stands as the body itself."""
+
+    status: int
+    error: Json | str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Hang:
+    """Stream `text` and then nothing more; without text not even the headers are sent."""
+
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Break:
+    """Stream `text`, then drop the connection; `is_polite` ends the body as if all was said."""
+
+    text: str
+    is_polite: bool = False
+
+
+@dataclass(frozen=True)
+class StreamError:
+    """Stream `text`, then an error object in the stream."""
+
+    error: Json
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Body:
+    """A 200 with a body that is no stream: HTML, JSON, or nothing."""
+
+    text: str
+    content_type: str = "text/html"
+
+
+@dataclass(frozen=True)
+class Received:
+    """A request that reached the server: the parsed body and its bytes."""
+
+    body: Json
+    raw: bytes
+    headers: Mapping[str, str]
+
+
+Answer = Say | Fail | Hang | Break | StreamError | Body
+Script = Iterable[Answer] | Callable[[Received], Answer]
+
+
+def llama_overflow(tokens: int, window: int) -> Fail:
+    """The overflow of llama.cpp's server: `code` is a number and the sizes have fields."""
+    return Fail(
+        400,
+        {
+            "code": 400,
+            "message": f"request ({tokens} tokens) exceeds the available context size "
+            f"({window} tokens), try increasing it",
+            "type": "exceed_context_size_error",
+            "n_prompt_tokens": tokens,
+            "n_ctx": window,
+        },
+    )
+
+
+def openai_overflow(tokens: int, window: int) -> Fail:
+    """The overflow of OpenAI, and of most who speak its protocol."""
+    return Fail(
+        400,
+        {
+            "message": f"This model's maximum context length is {window} tokens. However, your "
+            f"messages resulted in {tokens} tokens.",
+            "type": "invalid_request_error",
+            "param": "messages",
+            "code": "context_length_exceeded",
+        },
+    )
+
+
+class OpenAIServer:
+    """The server, on a free port of the loopback interface; an asynchronous context manager.
+
+    `window` is in tokens (bytes // 4); longer requests are answered with `overflow`. 0: no limit.
+    `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left
+    before their answer was whole: tests wait on them instead of sleeping.
+    """
+
+    def __init__(
+        self,
+        script: Script = (),
+        *,
+        window: int = 0,
+        overflow: Callable[[int, int], Fail] = openai_overflow,
+        models: Sequence[str] = ("fake-model",),
+        key: str = "",
+    ) -> None:
+        self.requests: deque[Received] = deque(maxlen=1000)
+        self.reached = asyncio.Semaphore(0)
+        self.hung_up = asyncio.Semaphore(0)
+        self.base_url = ""
+        self.answers: deque[Answer] = deque(() if callable(script) else script)
+        self._decide = script if callable(script) else self._next_answer
+        self._window = window
+        self._overflow = overflow
+        self._models = models
+        self._key = key
+        self._unexpected: list[str] = []
+        self._prompts: deque[bytes] = deque(maxlen=32)
+        self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        await self.close()
+        if kind is None:
+            self.assert_done()
+
+    async def start(self, port: int = 0) -> None:
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", port).start()
+        self.base_url = f"http://127.0.0.1:{self._runner.addresses[0][1]}/v1"
+
+    async def close(self) -> None:
+        await self._runner.cleanup()
+
+    def assert_done(self) -> None:
+        """Fail if a request came that was not in the script, or an answer was never asked for."""
+        assert not self._unexpected, f"the server was asked unexpectedly: {self._unexpected}"
+        assert not self.answers, f"the server still holds answers: {list(self.answers)}"
+
+    def _app(self) -> web.Application:
+        app = web.Application(client_max_size=64 << 20)
+        app.router.add_post("/v1/chat/completions", self._complete)
+        app.router.add_get("/v1/models", self._list)
+        return app
+
+    def _next_answer(self, received: Received) -> Answer:
+        if self.answers:
+            return self.answers.popleft()
+        self._unexpected.append(received.raw[-300:].decode(errors="replace"))
+        return Fail(400, {"message": "the script of this test server has no answer left"})
+
+    def _is_allowed(self, request: web.Request) -> bool:
+        return not self._key or request.headers.get("Authorization") == f"Bearer {self._key}"
+
+    async def _list(self, request: web.Request) -> web.StreamResponse:
+        if not self._is_allowed(request):
+            return _failure(_WRONG_KEY)
+        data = [{"id": name, "object": "model", "created": 0} for name in self._models]
+        return web.json_response({"object": "list", "data": data})
+
+    async def _complete(self, request: web.Request) -> web.StreamResponse:
+        raw = await request.read()
+        received = Received(json.loads(raw), raw, dict(request.headers))
+        self.requests.append(received)
+        self.reached.release()
+        try:
+            return await self._respond(request, received)
+        except asyncio.CancelledError:
+            self.hung_up.release()
+            raise
+
+    async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
+        prompt = prompt_bytes(received.body)
+        if not self._is_allowed(request):
+            return _failure(_WRONG_KEY)
+        if complaint := refusal(received.body):
+            return _failure(Fail(400, {"message": complaint, "type": "invalid_request_error"}))
+        if self._window and len(prompt) // 4 > self._window:
+            return _failure(self._overflow(len(prompt) // 4, self._window))
+        cached = cached_tokens(prompt, self._prompts)
+        self._prompts.append(prompt)
+        return await _act(request, received, self._decide(received), (len(prompt) // 4, cached))
+
+
+_WRONG_KEY = Fail(
+    401, {"message": "Incorrect API key provided: sk-wrong.", "code": "invalid_api_key"}
+)
+
+
+# --- what the provider counts ---
+
+
+def prompt_bytes(body: Json) -> bytes:
+    """The prompt as the provider's cache sees it: the tools, then the messages."""
+    return json.dumps([*body.get("tools", ()), *body.get("messages", ())]).encode()
+
+
+def cached_tokens(prompt: bytes, earlier: Iterable[bytes]) -> int:
+    """How much of the prompt is byte for byte the beginning of an earlier one, by OpenAI's rule."""
+    tokens = max((_shared(prompt, other) // 4 for other in earlier), default=0)
+    return tokens // CACHE_STEP * CACHE_STEP if tokens >= CACHE_FLOOR else 0
+
+
+def _shared(one: bytes, other: bytes) -> int:
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
+    return low
+
+
+def _usage(answer: Say, counted: tuple[int, int]) -> Json:
+    prompt, cached = counted
+    said = answer.text + answer.reasoning + "".join(c.name + c.arguments for c in answer.calls)
+    completion = len(said.encode()) // 4 + 1
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+# --- what the provider refuses ---
+
+
+def refusal(body: Json) -> str:
+    """OpenAI's complaint about a request, or "" for one that it takes."""
+    checks = (_bad_frame, _bad_tools, _bad_roles, _bad_calls, _bad_pairs)
+    return next((complaint for check in checks if (complaint := check(body))), "")
+
+
+def _bad_frame(body: Json) -> str:
+    if not body.get("model"):
+        return "you must provide a model parameter"
+    if not body.get("messages"):
+        return "Invalid 'messages': empty array. Expected an array with minimum length 1."
+    if "stream_options" in body and not body.get("stream"):
+        return "The 'stream_options' parameter is only allowed when 'stream' is enabled."
+    return ""
+
+
+def _bad_tools(body: Json) -> str:
+    if "tools" not in body:
+        return "'tool_choice' is only allowed when 'tools' are specified." * ("tool_choice" in body)
+    names = [tool["function"]["name"] for tool in body["tools"]]
+    if not names:
+        return "Invalid 'tools': empty array. Expected an array with minimum length 1."
+    if "" in names:
+        return "Invalid 'tools[0].function.name': empty string."
+    if len(set(names)) < len(names):
+        return "Tool names must be unique."
+    return ""
+
+
+def _bad_roles(body: Json) -> str:
+    for message in body["messages"]:
+        if message.get("role") not in ("system", "developer", "user", "assistant", "tool"):
+            return f"Invalid value: {message.get('role')!r}."
+        if message.get("content") is None and not message.get("tool_calls"):
+            return "Invalid value for 'content': expected a string, got null."
+    return ""
+
+
+def _bad_calls(body: Json) -> str:
+    for call in itertools.chain.from_iterable(map(_calls_of, body["messages"])):
+        if not call.get("id") or not call["function"]["name"]:
+            return "Invalid 'tool_calls': a call needs an id and a function name."
+        try:
+            json.loads(call["function"]["arguments"])
+        except ValueError:
+            return "Invalid 'tool_calls[0].function.arguments': not valid JSON."
+    return ""
+
+
+def _bad_pairs(body: Json) -> str:
+    open_calls: set[str] = set()
+    for message in body["messages"]:
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in open_calls:
+                return (
+                    "messages with role 'tool' must be a response to a preceeding message "
+                    "with 'tool_calls'."
+                )
+            open_calls.remove(message["tool_call_id"])
+        elif open_calls:
+            break
+        open_calls |= {call["id"] for call in _calls_of(message)}
+    if not open_calls:
+        return ""
+    return (
+        "An assistant message with 'tool_calls' must be followed by tool messages responding to "
+        f"each 'tool_call_id'. Without response: {', '.join(sorted(open_calls))}"
+    )
+
+
+def _calls_of(message: Json) -> list[Json]:
+    return message.get("tool_calls") or []
+
+
+# --- answering ---
+
+
+async def _act(
+    request: web.Request, received: Received, answer: Answer, counted: tuple[int, int]
+) -> web.StreamResponse:
+    match answer:
+        case Fail():
+            return _failure(answer)
+        case Body():
+            return web.Response(text=answer.text, content_type=answer.content_type)
+        case Hang(text=""):
+            return await _forever()
+        case Say() if not received.body.get("stream"):
+            return web.json_response(_whole(received.body["model"], answer, counted))
+        case _:
+            return await _stream(request, received.body, answer, counted)
+
+
+def _failure(answer: Fail) -> web.Response:
+    if isinstance(answer.error, str):
+        return web.Response(status=answer.status, text=answer.error, headers=answer.headers)
+    return web.json_response({"error": answer.error}, status=answer.status, headers=answer.headers)
+
+
+async def _forever() -> web.Response:
+    await asyncio.Event().wait()
+    raise AssertionError("unreachable")
+
+
+async def _stream(
+    request: web.Request,
+    body: Json,
+    answer: Say | Hang | Break | StreamError,
+    counted: tuple[int, int],
+) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
+    await response.prepare(request)
+    send = _sender(response, body["model"])
+    saying = answer if isinstance(answer, Say) else Say(answer.text, finish="")
+    for choice in choices(saying):
+        await send({"choices": [choice]})
+    match answer:
+        case Hang():
+            return await _forever()
+        case Break(is_polite=False) if request.transport is not None:
+            request.transport.abort()
+        case StreamError():
+            await response.write(_event({"error": answer.error}))
+        case Say():
+            if body.get("stream_options", {}).get("include_usage"):
+                await send({"choices": [], "usage": _usage(answer, counted)})
+            await response.write(b"data: [DONE]\n\n")
+    return response
+
+
+def _sender(response: web.StreamResponse, model: str) -> Callable[[Json], Awaitable[None]]:
+    frame = {"id": "chatcmpl-1", "object": "chat.completion.chunk", "created": 0, "model": model}
+
+    async def send(chunk: Json) -> None:
+        await response.write(_event(frame | chunk))
+
+    return send
+
+
+def _event(data: Json) -> bytes:
+    return b"data: " + json.dumps(data, ensure_ascii=False).encode() + b"\n\n"
+
+
+def choices(answer: Say) -> Iterator[Json]:
+    """The `choices[0]` of each chunk, in order: role, reasoning, text, tool calls, reason."""
+    deltas = itertools.chain(
+        [{"role": "assistant", "content": ""}],
+        ({"reasoning_content": piece} for piece in _pieces(answer.reasoning, 2)),
+        ({"content": piece} for piece in _pieces(answer.text, answer.pieces)),
+        _call_deltas(answer.calls),
+    )
+    for delta in deltas:
+        yield {"index": 0, "delta": delta, "finish_reason": None}
+    if answer.finish:
+        yield {"index": 0, "delta": {}, "finish_reason": _finish(answer)}
+
+
+def _call_deltas(calls: Sequence[Call]) -> Iterator[Json]:
+    for index, call in enumerate(calls):
+        opening = {
+            "index": index,
+            "type": "function",
+            "function": {"name": call.name, "arguments": ""},
+        }
+        yield {"tool_calls": [opening | ({"id": call.id} if call.id else {})]}
+    # Real endpoints finish one call before the next; interleaving is the harder case.
+    cut = [list(_pieces(call.arguments, 3)) for call in calls]
+    for row in itertools.zip_longest(*cut):
+        for index, piece in enumerate(row):
+            if piece is not None:
+                yield {"tool_calls": [{"index": index, "function": {"arguments": piece}}]}
+
+
+def _pieces(text: str, count: int) -> Iterator[str]:
+    size = max(1, -(-len(text) // count))
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def _finish(answer: Say) -> str:
+    return "tool_calls" if answer.calls and answer.finish == "stop" else answer.finish
+
+
+def _whole(model: str, answer: Say, counted: tuple[int, int]) -> Json:
+    message: Json = {"role": "assistant", "content": answer.text or None}
+    if answer.calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.arguments},
+            }
+            for call in answer.calls
+        ]
+    return {
+        "id": "chatcmpl-1",
+        "object": "chat.completion",
+        "created": 0,
+        "model": model,
+        "choices": [{"index": 0, "message": message, "finish_reason": _finish(answer)}],
+        "usage": _usage(answer, counted),
+    }
+
+
+# --- a process of its own ---
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description="An OpenAI-compatible server that answers at once."
+    )
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one and prints it")
+    parser.add_argument("--text", default="The quick brown fox jumps over the lazy dog. " * 5)
+    parser.add_argument(
+        "--pieces", type=int, default=20, help="chunks that the text is streamed in"
+    )
+    arguments = parser.parse_args()
+    asyncio.run(_serve(arguments.port, Say(arguments.text, pieces=arguments.pieces)))
+
+
+async def _serve(port: int, answer: Say) -> None:
+    server = OpenAIServer(lambda _: answer)
+    await server.start(port)
+    print(server.base_url, flush=True)  # noqa: T201 - its reader waits for this line
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,322 @@
+import json
+import os
+import shutil
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.tools.base import ToolContext
+from agent.tools.toolbox import Toolbox
+from memory.keys import ConversationKey
+from memory.messages import ToolCall
+from plugins.builtin import files
+
+Run = Callable[..., Awaitable[str]]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "files").mkdir()
+    return tmp_path
+
+
+@pytest.fixture
+def run(root: Path) -> Run:
+    """Run a tool as a model would; an error is told by "! " before its sentence."""
+    toolbox = Toolbox(files.parley_tools())
+    context = ToolContext(ConversationKey("pipe/main", "main"), root, ZoneInfo("UTC"))
+
+    async def run(name: str, **arguments: object) -> str:
+        text, is_error = await toolbox.run(ToolCall("1", name, json.dumps(arguments)), context)
+        return f"! {text}" if is_error else text
+
+    return run
+
+
+def put(root: Path, path: str, content: str | bytes) -> None:
+    (root / path).parent.mkdir(parents=True, exist_ok=True)
+    (root / path).write_bytes(content if isinstance(content, bytes) else content.encode())
+
+
+async def test_what_was_written_can_be_read_listed_found_and_searched(run: Run) -> None:
+    written = await run("write_file", path="notes.txt", content="Grüße\nan alle\n")
+    assert written == "Wrote 14 characters to files/notes.txt."
+    assert await run("read_file", path="notes.txt") == "Grüße\nan alle"
+    assert await run("list_files", path="files") == "notes.txt (16 bytes)"
+    assert await run("glob", pattern="*.txt") == "files/notes.txt"
+    assert await run("grep", pattern="a.l") == "files/notes.txt:2: an alle"
+
+
+async def test_writing_again_says_that_something_was_replaced(run: Run) -> None:
+    await run("write_file", path="files/a/b.md", content="old")
+    again = await run("write_file", path="files/a/b.md", content="n")
+    assert again == "Wrote 1 character to files/a/b.md, in the place of what was there."
+    assert await run("read_file", path="a/b.md") == "n"
+
+
+async def test_writing_too_much_or_what_no_file_can_hold_is_refused(run: Run, root: Path) -> None:
+    much = await run("write_file", path="a.txt", content="ü" * 500_001)
+    assert much.startswith("! The content has 1,000,002 bytes, but a file may have 1,000,000")
+    broken = await run("write_file", path="a.txt", content="ab\ud800")
+    assert broken == "! Character 3 of the content can't be written."
+    outside = await run("write_file", path="memory/a.md", content="")
+    assert outside == "! 'memory/a.md' can't be written: only files in 'files/' can."
+    assert os.listdir(root / "files") == []
+
+
+async def test_writing_over_a_folder_or_below_a_file_is_refused(run: Run, root: Path) -> None:
+    put(root, "files/a/b.txt", "b")
+    over = await run("write_file", path="files/a", content="")
+    assert over == "! 'files/a' is a folder, not a file."
+    below = await run("write_file", path="files/a/b.txt/c", content="")
+    assert below == "! 'files/a/b.txt/c' has a file where a folder is needed."
+
+
+async def test_a_page_says_where_to_read_on(run: Run, root: Path) -> None:
+    put(root, "files/long.txt", "\n".join(map(str, range(1, 1001))))
+    page = await run("read_file", path="long.txt", offset=11, limit=2)
+    assert page == "11\n12\n[The file goes on: read it with offset=13.]"
+    assert await run("read_file", path="long.txt", offset=999) == "999\n1000"
+    assert await run("read_file", path="long.txt", offset=2000) == (
+        "[The file ends before line 2,000.]"
+    )
+
+
+async def test_a_page_is_bounded_in_characters_too(run: Run, root: Path) -> None:
+    put(root, "files/wide.txt", "\n".join(["x" * 4_000] * 100))
+    page = await run("read_file", path="wide.txt")
+    assert len(page) < 61_000
+    assert page.endswith("[The file goes on: read it with offset=16.]")
+
+
+async def test_a_long_line_is_cut_with_a_notice(run: Run, root: Path) -> None:
+    put(root, "files/line.json", "ü" * 12_000 + "\nend")
+    shown, end = (await run("read_file", path="line.json")).split("\n")
+    assert shown == "ü" * 5_000 + "… [7,000 more characters in this line]"
+    assert end == "end"
+
+
+async def test_a_huge_file_is_read_to_a_bound(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_READ_BYTES", 3_000)
+    put(root, "files/huge.log", "line of a log\n" * 1_000)
+    page = await run("read_file", path="huge.log", offset=200)
+    assert page.endswith("line of a log\n[Only the first 3.0 KB of a file can be read.]")
+    beyond = await run("read_file", path="huge.log", offset=900)
+    assert beyond == "[Only the first 3.0 KB of a file can be read.]"
+
+
+async def test_bytes_that_are_not_utf8_are_shown_with_a_notice(run: Run, root: Path) -> None:
+    put(root, "files/latin.txt", "Grüße\r\nan alle".encode("latin-1"))
+    assert await run("read_file", path="latin.txt") == (
+        "Gr��e\nan alle\n[Characters shown as � are not UTF-8.]"
+    )
+
+
+async def test_a_binary_an_empty_and_a_wrong_file_each_get_a_sentence(run: Run, root: Path) -> None:
+    put(root, "files/picture.png", b"\x89PNG\r\n\0\0" * 1_000)
+    put(root, "files/empty.txt", "")
+    os.mkfifo(root / "files" / "pipe")
+    assert await run("read_file", path="picture.png") == (
+        "! 'picture.png' is a binary file (8.0 KB); only text can be read."
+    )
+    assert await run("read_file", path="empty.txt") == "'empty.txt' is empty."
+    assert await run("read_file", path="files") == "! 'files' is a folder, not a file."
+    assert await run("read_file", path=".") == "! '.' is a folder, not a file."
+    assert (
+        await run("read_file", path="pipe") == "! 'pipe' can't be used: it is not a regular file."
+    )
+
+
+async def test_a_missing_file_is_answered_with_the_nearest_names(run: Run, root: Path) -> None:
+    assert await run("read_file", path="notes.txt") == (
+        "! There is no 'notes.txt' in the workspace. It holds no files yet."
+    )
+    put(root, "files/2026/plan.md", "")
+    put(root, "files/notes.txt", "")
+    assert await run("read_file", path="note.txt") == (
+        "! There is no 'note.txt' in the workspace. Did you mean files/notes.txt?"
+    )
+    assert await run("read_file", path="plan.md") == (
+        "! There is no 'plan.md' in the workspace. Did you mean files/2026/plan.md?"
+    )
+    assert await run("list_files", path="2025") == (
+        "! There is no '2025' in the workspace. Did you mean files/2026?"
+    )
+    assert await run("grep", pattern="x", path="zzz") == (
+        "! There is no 'zzz' in the workspace. list_files and glob show what is there."
+    )
+
+
+async def test_a_file_that_the_system_denies_gets_a_sentence(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, "files/a.txt", "a")
+    monkeypatch.setattr(files, "open_file", _denied)
+    assert await run("read_file", path="a.txt") == (
+        "! 'a.txt' may not be opened: the system denies it."
+    )
+
+
+def _denied(root: Path, target: Path) -> None:
+    raise PermissionError(13, "Permission denied")
+
+
+async def test_a_listing_tells_folders_files_and_links(run: Run, root: Path) -> None:
+    put(root, "files/b.txt", "x" * 2_500_000)
+    put(root, "files/a/c.txt", "")
+    (root / "files" / "door").symlink_to("/")
+    assert await run("list_files", path="files") == (
+        "a/\nb.txt (2.5 MB)\ndoor (a link or a device, which can't be opened)"
+    )
+    assert await run("list_files") == "files/"
+    assert await run("list_files", path="files/b.txt") == (
+        "! 'files/b.txt' has a file where a folder is needed."
+    )
+
+
+async def test_an_empty_folder_and_a_workspace_that_is_not_there_yet_are_empty(
+    run: Run, root: Path
+) -> None:
+    assert await run("list_files", path="files") == "'files' is an empty folder."
+    shutil.rmtree(root)
+    assert await run("list_files") == "'.' is an empty folder."
+    assert await run("glob", pattern="*") == "No file matches '*'."
+    assert await run("write_file", path="a.txt", content="a") == (
+        "Wrote 1 character to files/a.txt."
+    )
+
+
+async def test_a_long_listing_says_how_many_more(run: Run, root: Path) -> None:
+    for number in range(510):
+        put(root, f"files/{number:03}.txt", "")
+    assert (await run("list_files", path="files")).endswith("\n[10 more entries]")
+    found = await run("glob", pattern="*")
+    assert found.startswith("files/000.txt\nfiles/001.txt\n")
+    assert found.endswith("\n[10 more files]")
+
+
+async def test_a_name_that_is_not_utf8_is_listed_and_does_no_harm(run: Run, root: Path) -> None:
+    (root / "files" / os.fsdecode(b"caf\xe9.txt")).touch()
+    assert await run("list_files", path="files") == "caf?.txt (0 bytes)"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "found"),
+    [
+        ("*.md", "files/a/b/c.md files/top.md"),
+        ("files/*.md", "files/top.md"),
+        ("files/**/*.md", "files/a/b/c.md files/top.md"),
+        ("**/b/*", "files/a/b/c.md"),
+        ("files/**", "files/a/b/c.md files/top.md"),
+        ("./files/to?.[mn]d", "files/top.md"),
+        ("../**", ""),
+        ("/**", ""),
+    ],
+)
+async def test_a_glob_finds_files_by_name(run: Run, root: Path, pattern: str, found: str) -> None:
+    put(root, "files/top.md", "")
+    put(root, "files/a/b/c.md", "")
+    names = (await run("glob", pattern=pattern)).split("\n")
+    assert sorted(names) == (found.split() or [f"No file matches '{pattern}'."])
+
+
+@pytest.mark.parametrize("pattern", ["**/a" * 100 + "/b", "*a" * 200 + "b"])
+async def test_no_glob_takes_long(run: Run, root: Path, pattern: str) -> None:
+    put(root, "files/" + "a/" * 25 + "a" * 200, "")
+    start = time.process_time()
+    assert (await run("glob", pattern=pattern)).startswith("No file matches")
+    assert time.process_time() - start < 2
+
+
+@given(pattern=st.text(st.sampled_from("ab*?/.[]!"), min_size=1, max_size=20))
+def test_a_pattern_without_stars_for_folders_fits_as_python_says(pattern: str) -> None:
+    steps = files._steps(f"x/{pattern}")
+    if "**" not in steps:
+        name = Path("x/a/b")
+        assert files._is_match(name.parts, steps) == (
+            len(steps) == 3 and name.match("/".join(steps))
+        )
+
+
+async def test_a_search_shows_hits_with_their_place(run: Run, root: Path) -> None:
+    put(root, "files/a.txt", "one\ntwo\r\nThree\n")
+    put(root, "files/b.bin", b"two\0")
+    put(root, "memory/day.md", "two")
+    assert await run("grep", pattern="t[wh]") == "files/a.txt:2: two\nmemory/day.md:1: two"
+    assert await run("grep", pattern="^t", ignore_case=True, path="files") == (
+        "files/a.txt:2: two\nfiles/a.txt:3: Three"
+    )
+    assert await run("grep", pattern="o$", path="a.txt") == "files/a.txt:2: two"
+    assert await run("grep", pattern="two", path="b.bin") == (
+        "No line of a text file matches 'two' in 'b.bin'."
+    )
+
+
+async def test_a_search_says_how_many_more_lines_match(run: Run, root: Path) -> None:
+    put(root, "files/a.txt", "hit\n" * 60)
+    hits = (await run("grep", pattern="hit")).split("\n")
+    assert hits[49:] == ["files/a.txt:50: hit", "[10 more lines that match]"]
+    assert await run("grep", pattern="hit", limit=1) == (
+        "files/a.txt:1: hit\n[59 more lines that match]"
+    )
+
+
+async def test_the_part_of_a_long_line_that_matches_is_shown(run: Run, root: Path) -> None:
+    put(root, "files/one-line.json", "x" * 50_000 + "needle" + "y" * 50_000)
+    hit = await run("grep", pattern="needle")
+    assert hit.startswith("files/one-line.json:1: …xxx")
+    assert "xneedley" in hit
+    assert hit.endswith("yyy…")
+    assert len(hit) < 400
+
+
+async def test_a_pattern_that_takes_for_ever_is_stopped(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_GREP_SECONDS", 0.2)
+    put(root, "files/a.txt", "a" * 5_000 + "b")
+    assert await run("grep", pattern="(a|aa)+$") == (
+        "! The search was stopped after 0.2 seconds: "
+        "simplify the pattern, or name a smaller folder."
+    )
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "*", "(" * 900, r"\L<x>", "(?P<a>x)(?P=b)"])
+async def test_a_broken_pattern_gets_a_sentence(run: Run, root: Path, pattern: str) -> None:
+    put(root, "files/a.txt", "a")
+    text = await run("grep", pattern=pattern)
+    assert text.startswith("! ")
+    assert "is not a regular expression" in text
+
+
+async def test_no_tool_follows_a_link_out_of_the_workspace(run: Run, root: Path) -> None:
+    workspace = root / "files"
+    outside = root / "outside"
+    put(root, "outside/secret.txt", "secret")
+    (workspace / "door").symlink_to(outside)
+    (workspace / "secret.txt").symlink_to(outside / "secret.txt")
+    for name, arguments in (
+        ("read_file", {"path": "files/door/secret.txt"}),
+        ("read_file", {"path": "files/secret.txt"}),
+        ("list_files", {"path": "files/door"}),
+        ("grep", {"pattern": "s", "path": "files/door"}),
+        ("write_file", {"path": "files/door/secret.txt", "content": "x"}),
+    ):
+        assert "is a symbolic link, and links are not followed" in await run(name, **arguments)
+    assert "No line" in await run("grep", pattern="secret", path="files")
+    assert "No file" in await run("glob", pattern="files/**")
+    assert (outside / "secret.txt").read_text() == "secret"
+
+
+def test_each_tool_says_what_it_touches() -> None:
+    tools = {tool.name: tool for tool in files.parley_tools()}
+    assert list(tools) == ["glob", "grep", "list_files", "read_file", "write_file"]
+    assert {name for name, tool in tools.items() if "writes" in tool.touches} == {"write_file"}
+    assert {name for name, tool in tools.items() if not tool.is_parallel} == {"write_file"}
