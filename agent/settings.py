@@ -18,9 +18,10 @@ class AgentSettings(BaseModel):
 
     model: ModelName = Field(
         default="auto",
-        description="The model that answers; auto is the embedded one while neither "
-        "OPENAI_API_KEY nor OPENAI_BASE_URL is set, else the endpoint's usual one.",
-        json_schema_extra={"wants": "a model's name, or auto", "here": True},
+        description="The model that answers; embedded is the small one that comes with Parley, "
+        "auto takes it while neither OPENAI_API_KEY nor OPENAI_BASE_URL is set, else the "
+        "endpoint's usual one.",
+        json_schema_extra={"wants": "a model's name, embedded or auto", "here": True},
     )
     fallback_models: tuple[ModelName, ...] = Field(
         default=(),

@@ -16,6 +16,7 @@ from agent.models import catalogue
 from agent.models.base import Model, ModelError
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
+from agent.summarizer import ModelSummarizer
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from bot.activity import Hub
@@ -38,6 +39,7 @@ from memory.conversation import Conversation, Conversations
 from memory.keys import ConversationKey
 from memory.record import overrides
 from memory.record.store import Store
+from memory.room import Room
 from plugins.api import Ports
 from plugins.glance import glance_of
 from plugins.loader import load
@@ -76,6 +78,7 @@ class InForce:
             window=window_in_force(settings, model) or DEFAULT_WINDOW,
             output_reserved=settings.context.output_reserved,
             tool_result_limit=settings.context.tool_result_limit,
+            summary_max_tokens=settings.context.summary_max_tokens,
             model=model.name,
         )
 
@@ -136,13 +139,14 @@ class App:
 
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
+        await self.conversations.take_up()
         await self.delivery.send_unsent()
         for received in await self.delivery.unanswered():
             self.router.route(received)
 
     async def _warm_up(self) -> None:
         """Load what is slow, while the person reads the greeting."""
-        await self.conversations.meter.ready()
+        await self.conversations.room.meter.ready()
         choice = choice_of(self.in_force.book.effective())
         try:
             if self.in_force.models.uses_embedded(choice):
@@ -163,8 +167,10 @@ class App:
             async with asyncio.timeout(patience):
                 for lanes in work:
                     await lanes.idle()
+                await self.conversations.settle()
         for lanes in work:
             await lanes.close()
+        await self.conversations.close()
         await self.in_force.models.close()
         await self.store.close()
 
@@ -181,9 +187,19 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
 
     hub = Hub()
-    conversations = Conversations(store, Meter(), in_force.limits, in_force.frame)
+    conversations = Conversations(
+        Room(
+            store,
+            Meter(),
+            ModelSummarizer(in_force.model, lambda key: in_force.limits(key).window),
+            in_force.limits,
+            in_force.frame,
+            data,
+            zone=lambda: book.effective().zone,
+            restores_exactly=lambda: book.effective().restore == "exact",
+        )
+    )
     conversations.on_change = lambda conversation: _show(hub, conversation)
-    await conversations.restore_ratios()
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name)
     turns = Turns(conversations, delivery, hub, in_force.agent, in_force.timeout)

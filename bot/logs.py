@@ -1,10 +1,30 @@
-"""Logs: files that rotate, with the turn that each line belongs to."""
+"""Logs: files that rotate, with the turn that each line belongs to, and without secrets."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+import re
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+
+from bot.settings import Layers, SettingsBook
+
+ROOMS = ("bot", "plugins", "agent", "channels", "memory")
+"""Whose lines are written from the level in the settings on; of others, warnings only: what a
+library says below that may hold whole requests."""
+
+FILE_SIZE, FILES_KEPT = 5_000_000, 5
+SHORTEST_SECRET = 6  # characters; masking shorter ones would garble the lines
+_LOOKS_SECRET = re.compile(
+    r"\bsk-[\w-]{8,}"  # OpenAI and others
+    r"|\d{6,}:[\w-]{30,}"  # a Telegram bot, also inside of its address
+    r"|(?<=Bearer )\S+"
+)
 
 turn_in_log: ContextVar[str] = ContextVar("turn_in_log", default="-")
 
@@ -19,5 +39,94 @@ def in_turn(name: str) -> Iterator[None]:
         turn_in_log.reset(token)
 
 
-def set_up_logs(*args: object, **kwargs: object) -> None:
-    """Stand-in until the real one lands."""
+def set_up_logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
+    """Write logs to `parley.log` in `folder`, and warnings to stderr too unless `is_quiet`.
+
+    Tracebacks stand in the file alone. Returns what closes the logs again; the end of the process
+    does that too. Raises OSError where the folder cannot be written.
+    """
+    mask = masking(layers.secrets.to_mask())
+    handlers: list[logging.Handler] = [_file(folder, mask)]
+    if not is_quiet:
+        handlers.append(_stderr(mask))
+    set_level(SettingsBook(layers).effective().log_level)
+    for handler in handlers:
+        handler.addFilter(_with_turn)
+        logging.getLogger().addHandler(handler)
+    return lambda: _close(handlers)
+
+
+def set_level(level: str) -> None:
+    """Write the rooms' own lines from this level on ("debug", "info", "warning", "error")."""
+    for room in ROOMS:
+        logging.getLogger(room).setLevel(level.upper())
+
+
+def masking(secrets: Collection[str]) -> Callable[[str], str]:
+    """What puts *** in the place of these values, and of what looks like a key or token."""
+    known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)
+    values = re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # (?!) is never there
+    return lambda text: _LOOKS_SECRET.sub("***", values.sub("***", text))
+
+
+def _with_turn(record: logging.LogRecord) -> bool:
+    record.turn = turn_in_log.get()
+    return True
+
+
+def _close(handlers: Collection[logging.Handler]) -> None:
+    for handler in handlers:
+        logging.getLogger().removeHandler(handler)
+        handler.close()
+
+
+class _Lines(logging.Formatter):
+    """One line an event: what follows in the same event (a traceback, pasted text) is indented,
+    so that no text can pass for a line of its own."""
+
+    converter = staticmethod(time.gmtime)
+    default_time_format = "%Y-%m-%dT%H:%M:%S"
+    default_msec_format = "%s.%03dZ"
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        super().__init__("{asctime} {levelname} [{turn}] {name}: {message}", style="{")
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._mask(super().format(record)).replace("\n", "\n    ")
+
+
+class _Sentences(logging.Formatter):
+    """What happened, for a person: no time, no traceback."""
+
+    def __init__(self, mask: Callable[[str], str]) -> None:
+        super().__init__()
+        self._mask = mask
+
+    def format(self, record: logging.LogRecord) -> str:
+        return self._mask(record.getMessage())
+
+
+class _File(RotatingFileHandler):
+    def handleError(self, record: logging.LogRecord) -> None:
+        """A full disk must not fill the person's screen with tracebacks."""
+
+
+def _file(folder: Path, mask: Callable[[str], str]) -> logging.Handler:
+    folder.mkdir(parents=True, exist_ok=True)
+    handler = _File(
+        folder / "parley.log",
+        maxBytes=FILE_SIZE,
+        backupCount=FILES_KEPT,
+        encoding="utf-8",
+        errors="backslashreplace",  # broken text in a message is still worth its line
+    )
+    handler.setFormatter(_Lines(mask))
+    return handler
+
+
+def _stderr(mask: Callable[[str], str]) -> logging.Handler:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(_Sentences(mask))
+    return handler

@@ -16,9 +16,11 @@ from bot.lanes import Lanes
 from bot.logs import in_turn
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted
 from channels.message import Reply
-from memory.conversation import Conversations, OpenTurn
+from memory.context.emergency import NoRoom
+from memory.conversation import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Mark, ToolCall
+from memory.open_turn import OpenTurn
 from memory.record.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -139,7 +141,7 @@ def _ending(running: _Running, seconds: float, is_late: bool) -> _Ending | None:
     error = None if running.task.cancelled() else _first(running.task.exception())
     if error is None:
         return _Ending("failed", BROKEN) if running.task.cancelled() else None
-    if isinstance(error, ModelError | StoreError):
+    if isinstance(error, ModelError | StoreError | NoRoom):
         log.warning("the turn failed: %s", error)
         return _Ending("failed", str(error))
     log.error("the turn failed", exc_info=error)

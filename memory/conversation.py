@@ -1,7 +1,7 @@
 """The room's door: a conversation, what of it is in play, and the turn that runs in it.
 
 A `Conversation` is one line of talk: it is used from the event loop only, and one turn at a time
-(`bot/sessions` sees to that); everything else (`/context`, `/context clear`, …) may come at any
+(`bot/turns` sees to that); everything else (`/context`, `/context clear`, …) may come at any
 moment, also in the middle of a turn.
 """
 
@@ -13,37 +13,51 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from memory.context import compaction
-from memory.context.change import Boundaries, Change, ViewEvent, numbered, standing, summed
-from memory.context.limits import Limits, LimitsFor
-from memory.context.meter import Frame, Meter, calibrated
+from memory.context import compaction, emergency
+from memory.context.change import (
+    Actor,
+    Boundaries,
+    Change,
+    Kind,
+    ViewEvent,
+    redoable,
+    standing,
+    summed,
+    undoable,
+)
+from memory.context.compaction import Wanted
+from memory.context.forecast import Forecast, forecast
+from memory.context.limits import Limits
+from memory.context.meter import Frame, calibrated
 from memory.context.plan import Plan
-from memory.context.view import Scale, View, shown
+from memory.context.scribe import Scribe
+from memory.context.strategies.trim import cut_of
+from memory.context.view import Preface, Scale, View, in_play, marked, shown
 from memory.keys import ConversationKey
-from memory.messages import Mark, Message, ToolCall
-from memory.record import ledger, transcript
+from memory.messages import TRUNCATED, Message
+from memory.open_turn import OpenTurn
+from memory.record import ledger, summaries, transcript
 from memory.record.ledger import Bill, Spent
-from memory.record.store import Store
+from memory.record.summaries import Job, Summary
+from memory.room import Room
 from memory.turns import Entry, Turn
 
-FrameFor = Callable[[ConversationKey], Frame]
 _SMALL = 200  # raw tokens below which a report says little about a model's ratio
 _DRIFT = 0.02  # a ratio is stored again when it moved by more than this share
+_BELIEVED = 3.0  # how far the meter may be off by what an overflow says
+SOFT_MARK = 2
+"""A summary is prepared as soon as the next cut is at most so many turns away."""
 
 
 class Conversations:
     """All conversations of one store; each is restored from disk when it is first asked for."""
 
-    def __init__(self, store: Store, meter: Meter, limits_for: LimitsFor, frame_for: FrameFor):
-        self.store, self.meter = store, meter
-        self.limits_for, self.frame_for = limits_for, frame_for
+    def __init__(self, room: Room) -> None:
+        self.room = room
         self.ratios: dict[str, float] = {}
+        self.windows: dict[str, int] = {}
         self.on_change: Callable[[Conversation], None] = lambda conversation: None
         self._open: dict[str, asyncio.Task[Conversation]] = {}
-
-    async def restore_ratios(self) -> None:
-        """Read each model's calibration; done once, at start."""
-        self.ratios = await self.store.read(ledger.ratios)
 
     async def get(self, key: ConversationKey) -> Conversation:
         """The conversation of this key; asked for twice at once, it is loaded once."""
@@ -53,271 +67,44 @@ class Conversations:
         return await asyncio.shield(task)
 
     async def _load(self, key: ConversationKey) -> Conversation:
-        await self.meter.ready()
-        row = await self.store.write(lambda db: transcript.find_or_create(db, key))
-        events = await self.store.read(lambda db: transcript.events_of(db, row.id))
-        bill = await self.store.read(lambda db: ledger.bill(db, row.id))
-        conversation = Conversation(self, key, row, events, bill)
-        await conversation.reload()
+        await self.room.meter.ready()
+        conversation = Conversation(self, key)
+        await conversation.restore()
         return conversation
+
+    async def take_up(self) -> None:
+        """Read each model's calibration, and go on with the jobs that a crash left undone."""
+        self.ratios = await self.room.store.read(ledger.ratios)
+        for key, _ in await self.room.store.read(summaries.unfinished):
+            await self.get(key)  # a conversation takes its own jobs up when it is restored
+
+    async def settle(self) -> None:
+        """Wait until all summaries under way are in the daily memory."""
+        for task in tuple(self._open.values()):
+            await (await asyncio.shield(task)).scribe.idle()
+
+    async def close(self) -> None:
+        """Stop what runs in the background; it goes on at the next start."""
+        for task in tuple(self._open.values()):
+            if task.done() and not task.cancelled() and not task.exception():
+                await task.result().scribe.close()
 
 
 @dataclass(frozen=True, slots=True)
 class Cleared:
-    """What a clear put away."""
+    """What was put away: turns, and their messages and tokens by the meter."""
 
     turns: tuple[int, ...]
     messages: int
     tokens: int
 
 
-class Conversation:
-    """One conversation: its turns in play, its boundaries, its meter."""
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """A compaction that a person asked for; `event` is None where it would not have shrunk."""
 
-    def __init__(
-        self,
-        house: Conversations,
-        key: ConversationKey,
-        row: transcript.ConversationRow,
-        events: list[ViewEvent],
-        bill: Bill,
-    ) -> None:
-        self.key = key
-        self.bill = bill
-        self._house, self._store, self._row = house, house.store, row.id
-        self._last_seq, self._last_turn = row.last_seq, row.last_turn
-        self._events = events
-        self._turns: tuple[Turn, ...] = ()
-        self._boundaries = Boundaries()
-        self._boundaries_for = ""
-        self._current = 0
-        self._idle = asyncio.Event()
-        self._idle.set()
-        self._anchor: _Anchor | None = None
-        self._changing = asyncio.Lock()
-
-    # --- what is there ---------------------------------------------------------------------
-
-    @property
-    def limits(self) -> Limits:
-        """The limits in force now."""
-        return self._house.limits_for(self.key)
-
-    @property
-    def frame(self) -> Frame:
-        """What would be sent besides the conversation now."""
-        return self._house.frame_for(self.key)
-
-    @property
-    def events(self) -> Sequence[ViewEvent]:
-        """All that ever changed the view, oldest first."""
-        return tuple(self._events)
-
-    @property
-    def last_cut(self) -> ViewEvent | None:
-        """The newest standing event that put something away."""
-        cuts = [event for event in standing(self._events) if event.kind not in ("pin", "unpin")]
-        return cuts[-1] if cuts else None
-
-    @property
-    def is_in_turn(self) -> bool:
-        return self._current != 0
-
-    def view(self, frame: Frame | None = None, limits: Limits | None = None) -> View:
-        """What the model would see now."""
-        limits = limits or self.limits
-        sizes = self._house.meter.frame(frame or self.frame)
-        view = View(self._turns, sizes, self._boundaries, current=self._current)
-        return replace(view, scale=self._scale(view, limits))
-
-    def due(self) -> Plan | None:
-        """What the strategy in force would do before the next step."""
-        limits = self.limits
-        return compaction.due(self.view(limits=limits), limits)
-
-    async def wait_for_turn(self) -> None:
-        """Wait until no turn is open."""
-        await self._idle.wait()
-
-    async def tokens_of(self, text: str) -> int:
-        """Raw tokens of a text, for figures that no provider reported."""
-        return await self._house.meter.message(Message("assistant", text))
-
-    async def count(self) -> int:
-        """How many messages the transcript holds, in play or not."""
-        return await self._store.read(lambda db: transcript.count_messages(db, self._row))
-
-    def _scale(self, view: View, limits: Limits) -> Scale:
-        ratio = self._house.ratios.get(limits.model, 1.0)
-        anchor = self._anchor
-        if anchor is None or anchor.model != limits.model:
-            return Scale(ratio)
-        raw = view.raw_tokens
-        is_measured = anchor.boundaries == self._boundaries and anchor.raw <= raw
-        return Scale(ratio, anchor.reported - ratio * anchor.raw, is_measured)
-
-    # --- boundaries ------------------------------------------------------------------------
-
-    async def reload(self) -> None:
-        """Build the turns in play anew from the transcript and the events that hold."""
-        strategy = self.limits.strategy
-        boundaries = summed(self._events, strategy)
-        entries = await self._store.read(
-            lambda db: (
-                transcript.entries_of_turns(db, self._row, boundaries.keep)
-                + transcript.entries_from(db, self._row, boundaries.cut)
-            )
-        )
-        unique = {entry.seq: entry for entry in entries}
-        turns = transcript.as_turns(unique[seq] for seq in sorted(unique))
-        self._boundaries, self._boundaries_for = boundaries, strategy
-        self._turns = shown(turns, boundaries)
-
-    async def carry_out(self, event: ViewEvent) -> None:
-        """Store an event that narrows the view, then move the boundaries by it."""
-        await self._store_event(event)
-        self._boundaries = self._boundaries.moved_by(event.change)
-        self._turns = shown(self._turns, self._boundaries)
-        self._house.on_change(self)
-
-    async def _store_event(self, event: ViewEvent) -> None:
-        row = await self._store.write(lambda db: transcript.insert_event(db, self._row, event))
-        self._events.append(numbered(event, row))
-
-    async def clear(self, kind: str = "clear") -> Cleared:
-        """Put everything but the running turn away, by a person's wish. Nothing is deleted."""
-        async with self._changing:
-            view = self.view()
-            gone = [turn for turn in view.turns if turn.number != self._current]
-            cleared = Cleared(
-                tuple(turn.number for turn in gone),
-                sum(len(turn.entries) for turn in gone),
-                view.scale.part(sum(turn.tokens for turn in gone)),
-            )
-            if gone:
-                seq = max(turn.entries[-1].seq for turn in gone) + 1
-                change = Change(cut=seq, drop=self._boundaries.pinned & set(cleared.turns))
-                event = ViewEvent(
-                    at=datetime.now(UTC),
-                    kind="new" if kind == "new" else "clear",
-                    actor="person",
-                    reason="asked for by a person",
-                    change=change,
-                    tokens_before=view.tokens,
-                    tokens_after=view.tokens - cleared.tokens,
-                )
-                await self.carry_out(event)
-            return cleared
-
-    async def undo(self) -> ViewEvent | None:
-        """Take the newest standing event back; returns it, or None when there is none."""
-        async with self._changing:
-            if not (held := standing(self._events)):
-                return None
-            undone = held[-1]
-            event = ViewEvent(
-                at=datetime.now(UTC),
-                kind="undo",
-                actor="person",
-                reason="asked for by a person",
-                change=Change(target=undone.id),
-            )
-            await self._store_event(event)
-            await self.reload()
-            self._house.on_change(self)
-            return undone
-
-    # --- turns -----------------------------------------------------------------------------
-
-    async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
-        """Open a turn. One that was opened for the same inbox row before a crash goes on where it
-        was; another that was left open is closed with a mark."""
-        if inbox is not None and (known := await self._known_turn(inbox)) is not None:
-            return known
-        await self._close_left_open()
-        number = self._last_turn + 1
-        entry = await self._entry(Message("user", text, speaker=speaker), number)
-        await self._store.write(lambda db: transcript.insert(db, self._row, [entry], inbox))
-        self._append([entry])
-        self._begin(number)
-        return OpenTurn(self, Turn(number, (entry,)))
-
-    async def _known_turn(self, inbox: int) -> OpenTurn | None:
-        def find(db: Any) -> list[Entry]:
-            number = transcript.turn_of_inbox(db, self._row, inbox)
-            return transcript.entries_of_turns(db, self._row, [number]) if number else []
-
-        entries = await self._store.read(find)
-        if not entries:
-            return None
-        turn = transcript.as_turns(entries)[0]
-        if not turn.is_complete:
-            self._begin(turn.number)
-        return OpenTurn(self, turn)
-
-    def _begin(self, number: int) -> None:
-        self._current = number
-        self._idle.clear()
-
-    def _end(self) -> None:
-        self._current = 0
-        self._idle.set()
-        self._house.on_change(self)
-
-    async def _close_left_open(self) -> None:
-        if self._turns and not self._turns[-1].is_complete:
-            left = OpenTurn(self, self._turns[-1])
-            await left.break_off("failed", "", "The bot was restarted before it could answer.")
-
-    async def _entry(self, message: Message, turn: int) -> Entry:
-        tokens = await self._house.meter.message(message)
-        self._last_seq += 1
-        return Entry(self._last_seq, turn, message, tokens, datetime.now(UTC))
-
-    def _append(self, entries: Sequence[Entry]) -> None:
-        for entry in entries:
-            if self._turns and self._turns[-1].number == entry.turn:
-                self._turns = (*self._turns[:-1], self._turns[-1].plus(entry))
-            else:
-                self._turns = (*self._turns, Turn(entry.turn, (entry,)))
-            self._last_turn = entry.turn
-        self._house.on_change(self)
-
-    async def _record(self, turn: int, messages: Sequence[Message], spent: Spent | None) -> None:
-        entries = [await self._entry(message, turn) for message in messages]
-
-        def insert(db: Any) -> None:
-            transcript.insert(db, self._row, entries)
-            if spent is not None:
-                ledger.insert(db, self._row, turn, spent)
-
-        await self._store.write(insert)
-        if spent is not None:
-            self.bill = self.bill.plus(spent)
-        self._append(entries)
-
-    async def fit(self, frame: Frame) -> View:
-        """Do what the strategy in force wants done now, and return what the model sees then."""
-        async with self._changing:
-            limits = self.limits
-            if limits.strategy != self._boundaries_for:
-                await self.reload()
-            view = self.view(frame, limits)
-            plan = compaction.due(view, limits)
-            if plan is not None:
-                await self.carry_out(compaction.event_of(plan, view, limits))
-                view = self.view(frame, limits)
-            return view
-
-    async def calibrate(self, view: View, reported: int, model: str) -> None:
-        """Correct the meter by what the provider counted for the request made from `view`."""
-        raw = view.raw_tokens
-        self._anchor = _Anchor(reported, raw, model, view.boundaries)
-        old = self._house.ratios.get(model, 1.0)
-        new = calibrated(old, reported, raw) if raw >= _SMALL else old
-        if abs(new - old) > _DRIFT * old:
-            self._house.ratios[model] = new
-            await self._store.write(lambda db: ledger.save_ratio(db, model, new))
+    event: ViewEvent | None
+    summary: Summary
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,62 +117,505 @@ class _Anchor:
     boundaries: Boundaries
 
 
-class OpenTurn:
-    """A turn under way: what the agent records in it. It is over when a final message stands."""
+class Conversation:
+    """One conversation: its turns in play, its boundaries, its meter."""
 
-    def __init__(self, conversation: Conversation, turn: Turn) -> None:
-        self.conversation = conversation
-        self.number = turn.number
-        self.entries = list(turn.entries)
+    def __init__(self, house: Conversations, key: ConversationKey) -> None:
+        self.key = key
+        self.bill = Bill()
+        self._house, self._room = house, house.room
+        self._row = self._last_seq = self._last_turn = 0
+        self._events: list[ViewEvent] = []
+        self._whole: tuple[Turn, ...] = ()
+        self._shown: tuple[Turn, ...] = ()
+        self._boundaries = Boundaries()
+        self._boundaries_for = ""
+        self._preface: Preface | None = None
+        self._current = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._anchor: _Anchor | None = None
+        self._changing = asyncio.Lock()
+
+    async def restore(self) -> None:
+        """Read what is on disk, as a restart restores it, and take up what was left undone."""
+
+        def read(db: Any) -> tuple[Any, ...]:
+            row = transcript.find_or_create(db, self.key)
+            jobs = summaries.jobs_of(db, row.id)
+            return row, transcript.events_of(db, row.id), jobs, ledger.bill(db, row.id)
+
+        row, self._events, jobs, self.bill = await self._room.store.write(read)
+        self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
+        self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
+        await self._reload()
+        for job in jobs:
+            if not job.is_done:
+                self.scribe.add(job, self._wanted_by(job))
+        await self._restart()
+
+    # --- what is there ---------------------------------------------------------------------
 
     @property
-    def id(self) -> str:
-        return f"t{self.number}"
+    def limits(self) -> Limits:
+        """The limits in force now; a window that the provider has named is believed."""
+        limits = self._room.limits_for(self.key)
+        named = self._house.windows.get(limits.model, limits.window)
+        return replace(limits, window=named) if named < limits.window else limits
 
     @property
-    def reply(self) -> Message | None:
-        """The final reply, once there is one."""
-        last = self.entries[-1].message
-        return last if last.is_final else None
+    def frame(self) -> Frame:
+        """What would be sent besides the conversation now."""
+        return self._room.frame_for(self.key)
 
     @property
-    def is_over(self) -> bool:
-        return self.entries[-1].message.is_final
+    def events(self) -> Sequence[ViewEvent]:
+        """All that ever changed the view, oldest first."""
+        return tuple(self._events)
 
     @property
-    def steps(self) -> int:
-        """Model replies so far."""
-        return sum(entry.message.role == "assistant" for entry in self.entries)
+    def last_cut(self) -> ViewEvent | None:
+        """The newest standing event that put something away."""
+        cuts = [e for e in undoable(self._events) if e.kind not in ("pin", "unpin")]
+        return cuts[-1] if cuts else None
 
     @property
-    def unanswered(self) -> list[ToolCall]:
-        """Calls that have no result yet, in the order in which the model made them."""
-        messages = [entry.message for entry in self.entries]
-        answered = {message.call_id for message in messages if message.role == "tool"}
-        return [c for m in messages for c in m.tool_calls if c.id not in answered]
+    def current(self) -> int:
+        """The number of the turn that runs, or 0."""
+        return self._current
+
+    def view(self, frame: Frame | None = None, limits: Limits | None = None) -> View:
+        """What the model would see now."""
+        sizes = self._room.meter.frame(frame or self.frame)
+        view = View(
+            self._whole,
+            self._shown,
+            sizes,
+            self._boundaries,
+            preface=self._preface,
+            current=self._current,
+        )
+        return replace(view, scale=self._scale(view, limits or self.limits))
+
+    def due(self) -> Plan | None:
+        """What the strategy in force would do before the next step."""
+        limits = self.limits
+        return compaction.due(self.view(limits=limits), limits, self._events)
+
+    def forecast(self) -> Forecast | None:
+        """When the next cut comes, if none is held off by an undo."""
+        limits = self.limits
+        view = self.view(limits=limits)
+        held = compaction.is_held(view, limits, self._events)
+        return None if held else forecast(view, limits)
+
+    async def wait_for_turn(self) -> None:
+        """Wait until no turn is open."""
+        await self._idle.wait()
+
+    async def tokens_of(self, text: str) -> int:
+        """Raw tokens of a text, for figures that no provider reported."""
+        return await self._room.meter.message(Message("assistant", text))
+
+    async def count(self) -> int:
+        """How many messages the transcript holds, in play or not."""
+        return await self._room.store.read(lambda db: transcript.count_messages(db, self._row))
+
+    async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
+        """Turns of the transcript, in play or not."""
+        return transcript.as_turns(
+            await self._room.store.read(
+                lambda db: transcript.entries_of_turns(db, self._row, numbers)
+            )
+        )
+
+    def _scale(self, view: View, limits: Limits) -> Scale:
+        ratio = self._house.ratios.get(limits.model, 1.0)
+        anchor = self._anchor
+        if anchor is None or anchor.model != limits.model:
+            return Scale(ratio)
+        raw = view.raw_tokens
+        is_measured = anchor.boundaries == self._boundaries and anchor.raw <= raw
+        return Scale(ratio, anchor.reported - ratio * anchor.raw, is_measured)
+
+    # --- boundaries ------------------------------------------------------------------------
+
+    async def _reload(self) -> None:
+        """Build the turns in play anew from the transcript and the events that hold."""
+        strategy = self.limits.strategy
+        boundaries = summed(self._events, strategy)
+        entries = await self._room.store.read(
+            lambda db: (
+                transcript.entries_of_turns(db, self._row, boundaries.keep)
+                + transcript.entries_from(db, self._row, boundaries.cut)
+            )
+        )
+        unique = {entry.seq: entry for entry in entries}
+        whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
+        self._boundaries_for = strategy
+        await self._show(whole, boundaries)
+
+    async def _show(self, whole: tuple[Turn, ...], boundaries: Boundaries) -> None:
+        if boundaries.preface != self._boundaries.preface:
+            self._preface = await self._read_preface(boundaries.preface)
+        self._boundaries = boundaries
+        self._whole = in_play(whole, boundaries)
+        self._shown = shown(self._whole, boundaries)
+
+    async def _read_preface(self, summary_id: int) -> Preface | None:
+        summary = await self.scribe.read(summary_id) if summary_id else None
+        if summary is None:
+            return None
+        return Preface(summary.text, self._room.meter.count(marked(summary.text)))
+
+    async def _carry_out(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
+        """Store an event, and with it the job for what leaves; then move the boundaries by it."""
+        stored, kept = await self._store_event(event, job)
+        await self._show(self._whole, self._boundaries.moved_by(stored.change))
+        if kept is not None:
+            self.scribe.add(kept, self._wanted_by(kept))
+        self._house.on_change(self)
+        return stored
+
+    async def _store_event(
+        self, event: ViewEvent, job: Job | None = None
+    ) -> tuple[ViewEvent, Job | None]:
+        def insert(db: Any) -> tuple[ViewEvent, Job | None]:
+            stored = replace(event, id=transcript.insert_event(db, self._row, event))
+            if job is None:
+                return stored, None
+            kept = replace(job, event=stored.id)
+            return stored, replace(kept, id=summaries.insert_job(db, self._row, kept))
+
+        stored, kept = await self._room.store.write(insert)
+        self._events.append(stored)
+        return stored, kept
+
+    async def _cut(self, plan: Plan, kind: Kind = "compact", actor: Actor = "strategy") -> None:
+        """Carry a plan out. What leaves by it is on its way to the daily memory; a summary that
+        was prepared for exactly this stands in the very next request."""
+        limits = self.limits
+        view = self.view(limits=limits)
+        change = await compaction.measured(plan.change, view, self._room.meter)
+        if not plan.leaving:
+            await self._carry_out(self._event(replace(plan, change=change), view, kind, actor))
+            return
+        wanted = self._wanted(plan.leaving)
+        ready = self.scribe.prepared(wanted)
+        if ready is not None:
+            change = replace(change, preface=ready.id)
+        job = Job(0, wanted.turns, wanted.after, wanted.focus, ready.id if ready else 0)
+        await self._carry_out(self._event(replace(plan, change=change), view, kind, actor), job)
+
+    def _event(self, plan: Plan, view: View, kind: Kind, actor: Actor) -> ViewEvent:
+        return compaction.event_of(plan, view, self.limits, kind, actor)
+
+    def _wanted(self, turns: tuple[int, ...], focus: str = "") -> Wanted:
+        before = compaction.last_cut(self._events, self.limits.strategy)
+        return Wanted(turns, before.id if before else 0, focus, self._boundaries.pinned)
+
+    def _wanted_by(self, job: Job) -> Wanted:
+        return Wanted(job.turns, job.prior, job.focus, self._boundaries.pinned)
+
+    async def _restart(self) -> None:
+        limits = self.limits
+        if limits.strategy != "trim" or self._room.restores_exactly():
+            return
+        plan = compaction.restart(self.view(limits=limits), limits)
+        if plan is not None:
+            await self._cut(plan, "restart", "restart")
+
+    async def _inject(self) -> None:
+        """Put the summary of the last cut in front, if it came after the cut; between turns only,
+        so that no request of a running turn is rewritten."""
+        cut = compaction.last_cut(self._events, self.limits.strategy)
+        summary = self.scribe.summary_of(cut.id) if cut else 0
+        if cut is None or not summary or summary == self._boundaries.preface:
+            return
+        if any(e.kind == "inject" and e.change.target == cut.id for e in standing(self._events)):
+            return
+        change = Change(preface=summary, target=cut.id)
+        await self._carry_out(
+            ViewEvent(
+                at=datetime.now(UTC),
+                kind="inject",
+                actor=cut.actor,
+                strategy=cut.strategy,
+                reason="the summary of the cut is ready",
+                change=change,
+                turn=self._last_turn,
+            )
+        )
+
+    def _prepare(self) -> None:
+        """Have the summary of the next cut written when that is near."""
+        near = self.forecast()
+        if near and near.plan.leaving and near.at_turn - self._last_turn <= SOFT_MARK:
+            self.scribe.prepare(self._wanted(near.plan.leaving))
+
+    # --- what a person does to the view ----------------------------------------------------
+
+    async def clear(self, kind: Kind = "clear") -> Cleared:
+        """Put everything but the running turn away. `clear` is for forgetting: nothing is
+        summarised, and what was on its way to a summary is cancelled; `new` summarises."""
+        async with self._changing:
+            view = self.view()
+            gone = view.complete
+            cleared = Cleared(
+                tuple(turn.number for turn in gone),
+                sum(len(turn.entries) for turn in gone),
+                view.scale.part(sum(turn.tokens for turn in gone)),
+            )
+            if kind == "clear":
+                await self.scribe.cancel()
+            if gone or view.preface is not None:
+                await self._put_away(cleared, view, kind)
+            return cleared
+
+    async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
+        seqs = [e.seq for t in view.whole if t.number != self._current for e in t.entries]
+        change = Change(cut=max(seqs, default=0) + 1, preface=-1)
+        plan = Plan(change, "asked for by a person", cleared.turns, view.tokens - cleared.tokens)
+        wanted = self._wanted(cleared.turns)
+        job = None
+        if kind == "new" and cleared.turns:
+            job = Job(0, wanted.turns, wanted.after, wanted.focus)
+        await self._carry_out(self._event(plan, view, kind, "person"), job)
+
+    async def undo(self) -> ViewEvent | None:
+        """Take the newest standing event back; returns it, or None when there is none."""
+        async with self._changing:
+            held = undoable(self._events)
+            return await self._turn_back("undo", held[-1]) if held else None
+
+    async def redo(self) -> ViewEvent | None:
+        """Bring the event that was undone last into force again."""
+        async with self._changing:
+            undone = redoable(self._events)
+            return await self._turn_back("redo", undone) if undone else None
+
+    async def _turn_back(self, kind: Kind, event: ViewEvent) -> ViewEvent:
+        before = self.view()
+        move = ViewEvent(
+            at=datetime.now(UTC),
+            kind=kind,
+            actor="person",
+            reason="asked for by a person",
+            change=Change(target=event.id),
+            turn=self._last_turn,
+            tokens_before=before.tokens,
+        )
+        held = summed([*self._events, replace(move, id=-1)], self.limits.strategy)
+        after = await self._weighed(held)
+        await self._store_event(replace(move, tokens_after=after))
+        await self._reload()
+        self._house.on_change(self)
+        return event
+
+    async def _weighed(self, boundaries: Boundaries) -> int:
+        """Tokens of the view behind other boundaries, which may bring turns back."""
+        entries = await self._room.store.read(
+            lambda db: transcript.entries_from(db, self._row, boundaries.cut)
+        )
+        turns = shown(transcript.as_turns(entries), boundaries)
+        view = self.view()
+        raw = view.raw_tokens + sum(t.tokens for t in turns) - sum(t.tokens for t in view.turns)
+        return view.scale.tokens(raw)
+
+    async def change(self, kind: Kind, change: Change) -> ViewEvent:
+        """Pin, unpin or drop turns, by a person's wish."""
+        async with self._changing:
+            view = self.view()
+            after = view.moved_by(change).tokens
+            plan = Plan(change, "asked for by a person", tokens_after=after)
+            return await self._carry_out(self._event(plan, view, kind, "person"))
+
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Summarise all complete turns but the newest, now; nothing is written if it would not
+        shrink the context. None: there is nothing to compact."""
+        movable = self.view().movable
+        leaving = movable[:-1] or movable
+        if not leaving:
+            return None
+        wanted = self._wanted(tuple(turn.number for turn in leaving), focus)
+        summary = await self.scribe.write(wanted)
+        async with self._changing:
+            return await self._compact_by(summary, wanted, leaving)
+
+    async def _compact_by(
+        self, summary: Summary, wanted: Wanted, leaving: tuple[Turn, ...]
+    ) -> Compacted:
+        view = self.view()
+        in_view = {turn.number for turn in view.turns}
+        if wanted != self._wanted(wanted.turns, wanted.focus) or not in_view.issuperset(
+            wanted.turns
+        ):
+            return Compacted(None, summary)  # something else cut meanwhile
+        change = replace(cut_of(view, leaving), preface=summary.id)
+        preface = await self._read_preface(summary.id)
+        after = replace(view.moved_by(change), preface=preface)
+        if after.raw_tokens >= view.raw_tokens:
+            return Compacted(None, summary)
+        why = f"asked for by a person: {wanted.focus}" if wanted.focus else "asked for by a person"
+        plan = Plan(change, why, wanted.turns)
+        event = self._event(replace(plan, tokens_after=after.tokens), view, "compact", "person")
+        job = Job(0, wanted.turns, wanted.after, wanted.focus, summary.id)
+        return Compacted(await self._carry_out(event, job), summary)
+
+    # --- turns -----------------------------------------------------------------------------
+
+    async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
+        """Open a turn. One that was opened for the same inbox row before a crash goes on where it
+        was; another that was left open is closed with a mark."""
+        if inbox is not None and (known := await self._known_turn(inbox)) is not None:
+            return known
+        await self._close_left_open()
+        async with self._changing:
+            if self.limits.strategy != self._boundaries_for:
+                await self._reload()
+            await self._inject()
+        number = self._last_turn + 1
+        entry = await self._entry(Message("user", text, speaker=speaker), number)
+        await self._room.store.write(lambda db: transcript.insert(db, self._row, [entry], inbox))
+        self._begin(number)
+        self._append([entry])
+        return OpenTurn(self, Turn(number, (entry,)))
+
+    async def _known_turn(self, inbox: int) -> OpenTurn | None:
+        def find(db: Any) -> list[Entry]:
+            number = transcript.turn_of_inbox(db, self._row, inbox)
+            return transcript.entries_of_turns(db, self._row, [number]) if number else []
+
+        entries = await self._room.store.read(find)
+        if not entries:
+            return None
+        turn = transcript.as_turns(entries)[0]
+        if not turn.is_complete:
+            self._begin(turn.number)
+        return OpenTurn(self, turn)
+
+    async def _close_left_open(self) -> None:
+        if self._whole and not self._whole[-1].is_complete:
+            left = OpenTurn(self, self._whole[-1])
+            await left.break_off("failed", "", "The bot was restarted before it could answer.")
+
+    def _begin(self, number: int) -> None:
+        self._current = number
+        self._idle.clear()
+
+    def end(self, number: int) -> None:
+        """The turn is over: it may leave from now on."""
+        if self._current == number:
+            self._current = 0
+            self._idle.set()
+        self._prepare()
+        self._house.on_change(self)
+
+    async def _entry(self, message: Message, turn: int) -> Entry:
+        tokens = await self._room.meter.message(message)
+        limit = self.limits.longest_result
+        if message.role == "tool" and tokens > limit:
+            message = self._cut_on_arrival(message, limit)
+            tokens = await self._room.meter.message(message)
+        self._last_seq += 1
+        return Entry(self._last_seq, turn, message, tokens, datetime.now(UTC))
+
+    def _cut_on_arrival(self, message: Message, limit: int) -> Message:
+        """AgentScope's limit: the model is shown the beginning, with the marker after it."""
+        meter = self._room.meter
+        beginning = meter.beginning(message.text, max(1, limit - meter.count(TRUNCATED)))
+        return replace(message, kept=max(1, len(beginning)))
+
+    def _append(self, entries: Sequence[Entry]) -> None:
+        self._whole = _with(self._whole, entries)
+        self._shown = _with(self._shown, entries)
+        self._last_turn = entries[-1].turn
+        self._house.on_change(self)
+
+    async def add(self, turn: int, messages: Sequence[Message], spent: Spent | None) -> list[Entry]:
+        """Add messages to the running turn, with what the model's reply cost."""
+        entries = [await self._entry(message, turn) for message in messages]
+
+        def insert(db: Any) -> None:
+            transcript.insert(db, self._row, entries)
+            if spent is not None:
+                ledger.insert(db, self._row, turn, spent)
+
+        await self._room.store.write(insert)
+        if spent is not None:
+            self._spent(spent)
+        self._append(entries)
+        return entries
+
+    def _spent(self, spent: Spent) -> None:
+        self.bill = self.bill.plus(spent)
 
     async def fit(self, frame: Frame) -> View:
-        """What the model sees at this step, within the limits in force now."""
-        return await self.conversation.fit(frame)
+        """Do what the strategy in force wants done now, see to it that the request is below the
+        ceiling, and return what the model sees then. Raises NoRoom."""
+        async with self._changing:
+            limits = self.limits
+            view = self.view(frame, limits)
+            plan = compaction.due(view, limits, self._events)
+            if plan is not None:
+                await self._cut(plan)
+                view = self.view(frame, limits)
+            for step in emergency.STEPS:
+                if view.tokens <= limits.ceiling:
+                    return view
+                view = await self._climb(view, frame, limits, step)
+            if view.tokens > limits.ceiling:
+                raise emergency.no_room(view, limits)
+            return view
 
-    async def record(self, *messages: Message, spent: Spent | None = None) -> None:
-        """Add messages to the turn; on disk when this returns. A final one ends the turn."""
-        if self.entries[-1].message.is_final:
-            raise RuntimeError(f"{self.id} is over; nothing can be added to it")
-        await self.conversation._record(self.number, messages, spent)
-        turn = self.conversation._turns[-1]
-        self.entries = list(turn.entries)
-        if self.is_over:
-            self.conversation._end()
+    async def _climb(self, view: View, frame: Frame, limits: Limits, step: int) -> View:
+        plan = emergency.plan(view, limits, step)
+        if plan.change.is_empty:
+            return view
+        await self._cut(plan, actor="emergency")
+        return self.view(frame, limits)
 
-    async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
-        """End the turn before its time: calls without a result get one that says so, and what the
-        model had said so far is kept, with `sentence` after it. A turn that is over stays."""
-        if self.is_over:
-            return
-        results = [
-            Message("tool", sentence, call_id=call.id, tool=call.name, is_error=True)
-            for call in self.unanswered
-        ]
-        whole = f"{text.rstrip()}\n\n({sentence})" if text.strip() else f"({sentence})"
-        await self.record(*results, Message("assistant", whole, mark=mark))
+    async def make_room(self, view: View, frame: Frame, window: int, attempt: int) -> bool:
+        """After the provider refused the request made from `view`: believe it, and take the next
+        step. The first attempt corrects the meter, and only goes as far as that calls for."""
+        async with self._changing:
+            limits = self.limits
+            self._believe(view, limits, window)
+            limits = self.limits
+            for step in emergency.STEPS[attempt - 1 :]:
+                before = self._boundaries
+                await self._climb(self.view(frame, limits), frame, limits, step)
+                if self._boundaries != before:
+                    return True
+            return False
+
+    def _believe(self, view: View, limits: Limits, window: int) -> None:
+        """The request was longer than the meter said: scale it up to what the window says, unless
+        that is so far off that the provider means something else."""
+        if 0 < window < limits.window:
+            self._house.windows[limits.model] = window
+        factor = (window or limits.window) * 1.05 / max(1, view.tokens)
+        if 1 < factor <= _BELIEVED:
+            ratio = self._house.ratios.get(limits.model, 1.0)
+            self._house.ratios[limits.model] = ratio * factor
+            self._anchor = None
+
+    async def calibrate(self, view: View, reported: int, model: str) -> None:
+        """Correct the meter by what the provider counted for the request made from `view`."""
+        raw = view.raw_tokens
+        self._anchor = _Anchor(reported, raw, model, view.boundaries)
+        old = self._house.ratios.get(model, 1.0)
+        new = calibrated(old, reported, raw) if raw >= _SMALL else old
+        if abs(new - old) > _DRIFT * old:
+            self._house.ratios[model] = new
+            await self._room.store.write(lambda db: ledger.save_ratio(db, model, new))
+
+
+def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:
+    """The turns with entries added at the end."""
+    for entry in entries:
+        if turns and turns[-1].number == entry.turn:
+            turns = (*turns[:-1], turns[-1].plus(entry))
+        else:
+            turns = (*turns, Turn(entry.turn, (entry,)))
+    return turns

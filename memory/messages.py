@@ -10,6 +10,12 @@ Role = Literal["user", "assistant", "tool"]
 Mark = Literal["", "stopped", "failed", "steps"]
 """Why a turn's last message is not the model's own ending."""
 
+TRUNCATED = (
+    "<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited context."
+    "</system-reminder>"
+)
+"""AgentScope's marker at the end of a tool result that was cut when it arrived."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
@@ -36,6 +42,8 @@ class Message:
 
     `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
     talk, `reasoning` where the model returned its thoughts; `mark` on a turn's last message.
+    `kept` is how many characters of a long tool result the model is shown (0: all of it); the
+    whole stays in the transcript.
     """
 
     role: Role
@@ -47,6 +55,12 @@ class Message:
     reasoning: str = ""
     is_error: bool = False
     mark: Mark = ""
+    kept: int = 0
+
+    @property
+    def shown_text(self) -> str:
+        """The text as the model sees it."""
+        return f"{self.text[: self.kept]}\n{TRUNCATED}" if self.kept else self.text
 
     @property
     def is_final(self) -> bool:
@@ -56,7 +70,7 @@ class Message:
     def to_wire(self) -> dict[str, Any]:
         """The message in the shape of OpenAI's chat protocol."""
         if self.role == "tool":
-            return {"role": "tool", "tool_call_id": self.call_id, "content": self.text}
+            return {"role": "tool", "tool_call_id": self.call_id, "content": self.shown_text}
         if self.role == "user" and self.speaker:
             return {"role": "user", "content": f"{self.speaker}: {self.text}"}
         if not self.tool_calls:

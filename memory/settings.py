@@ -43,6 +43,14 @@ class ContextSettings(BaseModel):
         json_schema_extra={"unit": "tokens", "here": True},
     )
 
+    summary_max_tokens: int = Field(
+        default=1_024,
+        ge=16,
+        le=100_000,
+        description="The longest that a summary may be, at most an eighth of the budget.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+
     @model_validator(mode="after")
     def _one_result_fits_the_window(self) -> Self:
         if 0 < self.max_tokens < self.tool_result_limit:
@@ -72,5 +80,10 @@ class MemorySettings(BaseModel):
         description="Above this many turns the strategy trim lets the oldest half leave; "
         "a turn is a question and all that follows until the reply.",
         json_schema_extra={"unit": "turns", "here": True},
+    )
+    restore: Literal["recent", "exact"] = Field(
+        default="recent",
+        description="What the strategy trim restores after a restart: the last "
+        "max(3, agent_max_context_turns // 6) turns as text, or exactly what was in play.",
     )
     context: ContextSettings = ContextSettings()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -50,6 +51,17 @@ class Turn:
 
     def plus(self, entry: Entry) -> Turn:
         return Turn(self.number, (*self.entries, entry))
+
+
+def named(numbers: Sequence[int]) -> str:
+    """Turns as people name them: "t1 to t10", "t2, t5 to t7"."""
+    runs: list[list[int]] = []
+    for number in sorted(numbers):
+        if runs and number == runs[-1][-1] + 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"t{r[0]}" if len(r) == 1 else f"t{r[0]} to t{r[-1]}" for r in runs)
 
 
 def turn_number(turn_id: str) -> int:

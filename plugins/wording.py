@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 
 def amount(number: int) -> str:
     """Tokens and characters: 950, 12.4k, 200k, 1.5M."""
@@ -30,21 +28,6 @@ def bar(share: float, width: int = 20) -> str:
     """A bar of blocks: full ones for the share that is used."""
     full = round(min(max(share, 0.0), 1.0) * width)
     return "▇" * full + "▁" * (width - full)
-
-
-def turn_names(numbers: Sequence[int]) -> str:
-    """Turns as people name them: "t1 to t10", "t2, t5 to t7"."""
-    runs: list[list[int]] = []
-    for number in sorted(numbers):
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1].append(number)
-        else:
-            runs.append([number])
-    return ", ".join(_run(run) for run in runs)
-
-
-def _run(run: list[int]) -> str:
-    return f"t{run[0]}" if len(run) == 1 else f"t{run[0]} to t{run[-1]}"
 
 
 def duration(seconds: float) -> str:

@@ -1,8 +1,8 @@
 """The small model that needs no key and no network: llama.cpp with SmolLM2, both from packages.
 
-It runs in a process of its own. Loading it would stop our event loop (the binding holds the
-interpreter's lock meanwhile), leaving in mid-answer would crash us, and so would a CPU that its
-wheel was not made for. The process ends with ours, however ours ends.
+It runs in a process of its own: loading it here would stop the event loop (the binding holds the
+interpreter's lock meanwhile), and leaving in mid-answer, or a CPU that its wheel was not made for,
+would crash us. The process ends with ours, however ours ends.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from os import environ
@@ -27,7 +28,6 @@ takes 5 to 10 seconds to read."""
 _SLOTS = 2
 _SCRIPT = Path(__file__).with_name("llama_server.py")
 _START_TIMEOUT = 60.0
-_STOP_TIMEOUT = 5.0
 _REQUEST_TIMEOUT = 120.0
 
 OnProgress = Callable[[str], None]
@@ -92,18 +92,21 @@ class EmbeddedModel(Model):
 
     async def close(self) -> None:
         async with self._starting:
-            if self._running is not None:
-                running, self._running = self._running, None
-                await _stop(running)
+            await self._stop()
 
     async def _ready(self, on_progress: OnProgress) -> OpenAIModel:
         async with self._starting:
             if self._running is not None and self._running.process.returncode is not None:
-                await self._running.model.close()
-                self._running = None
+                await self._stop()
             if self._running is None:
                 self._running = await self._start(on_progress)
             return self._running.model
+
+    async def _stop(self) -> None:
+        if self._running is not None:
+            running, self._running = self._running, None
+            await running.model.close()
+            await _end(running.process)
 
     async def _start(self, on_progress: OnProgress) -> _Running:
         file = self._file or installed_file()
@@ -132,7 +135,7 @@ async def _launch(file: Path) -> _Running:
     )
     key = token_hex(16)
     try:
-        address = await asyncio.wait_for(_address(process, key), _START_TIMEOUT)
+        address = await _address(process, key)
     except BaseException:
         await _end(process)
         raise
@@ -153,7 +156,10 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{key}\n".encode())
-    line = await process.stdout.readline()
+    try:
+        line = await asyncio.wait_for(process.stdout.readline(), _START_TIMEOUT)
+    except TimeoutError:
+        line = b""
     if not line:
         raise ModelUnreachable(
             "The embedded model does not start on this machine; "
@@ -162,17 +168,7 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     return line.decode().strip()
 
 
-async def _stop(running: _Running) -> None:
-    await running.model.close()
-    await _end(running.process)
-
-
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Close the process's stdin, which ends it, and wait until it is gone."""
-    assert process.stdin is not None
-    process.stdin.close()
-    try:
-        await asyncio.wait_for(process.communicate(), _STOP_TIMEOUT)
-    except TimeoutError:
-        process.kill()
-        await process.communicate()
+    with suppress(ProcessLookupError):  # it may have ended by itself
+        process.kill()  # it has nothing to save
+    await process.communicate()

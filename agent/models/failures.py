@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from textwrap import shorten
 
 import orjson
 
@@ -176,7 +175,8 @@ def nothing_said(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
 
 def _quote(endpoint: Endpoint, body: str) -> str:
     """The provider's own words: one line, not too long, without the key, ended like a sentence."""
-    line = shorten(endpoint.without_key(_message(body)), _LONGEST_QUOTE, placeholder=" …")
+    said = " ".join(endpoint.without_key(_message(body)).split())
+    line = said if len(said) <= _LONGEST_QUOTE else f"{said[:_LONGEST_QUOTE]}…"
     return line if line.endswith((".", "!", "?")) else f"{line}."
 
 

@@ -3,9 +3,9 @@
 Importing the SDK takes half a second, so `openai` imports this module at its first request.
 
 `post` is the SDK's own door for requests outside of its typed models. Key, headers, retries and
-time-outs are the SDK's all the same, but neither the messages nor the chunks are walked through by
-pydantic, and with the aiohttp transport that makes a 20-message request with 20 chunks cost 0.7 ms
-of CPU instead of 2.7 (docs/performance.md).
+time-outs are the SDK's all the same, but pydantic walks through neither messages nor chunks: 20
+messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(messages=…)`, and
+2,000 cost 2.6 instead of 229. Of the 1.0, the default transport would make 1.6.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from openai import (
     AsyncOpenAI,
     AsyncStream,
     DefaultAioHttpClient,
+    RequestOptions,
     Timeout,
 )
 
@@ -30,6 +31,7 @@ from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 10.0
+_BRIEFLY = RequestOptions(timeout=10.0, max_retries=0)
 
 
 class Client:
@@ -56,7 +58,7 @@ class Client:
     async def listed(self) -> object:
         """What `GET /models` answers, as it came. Raises ModelError."""
         try:
-            return await self._sdk.get("/models", cast_to=object)
+            return await self._sdk.get("/models", cast_to=object, options=_BRIEFLY)
         except (APIError, ValueError) as error:
             raise self._failure(error) from None
 

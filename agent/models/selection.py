@@ -64,7 +64,7 @@ class Models:
     def where(self, choice: Choice) -> str:
         """Where the chosen model runs, in words."""
         if self._is_embedded(choice.model):
-            return "embedded: it runs in this process, needs no key, and is small"
+            return "embedded: it runs on this machine, needs no key, and is small"
         return self._credentials.base_url or "OpenAI's endpoint"
 
     def uses_embedded(self, choice: Choice) -> bool:

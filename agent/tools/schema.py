@@ -7,7 +7,7 @@ import inspect
 import re
 import reprlib
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import field, make_dataclass
 from functools import partial
 from typing import Any, get_args, get_type_hints, overload
@@ -20,6 +20,11 @@ _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what OpenAI's protocol takes as a 
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Examples?):\s*$", re.MULTILINE)
 _ENTRY = re.compile(r"^(\w+)[^:\n]*:(.*(?:\n[ \t]+.*)*)", re.MULTILINE)
 _MOST_COMPLAINTS = 5
+_UNNAMED = {
+    inspect.Parameter.POSITIONAL_ONLY,
+    inspect.Parameter.VAR_POSITIONAL,
+    inspect.Parameter.VAR_KEYWORD,
+}
 
 
 @overload
@@ -86,13 +91,6 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
             )
     hints.pop("return", None)
     return hints
-
-
-_UNNAMED = {
-    inspect.Parameter.POSITIONAL_ONLY,
-    inspect.Parameter.VAR_POSITIONAL,
-    inspect.Parameter.VAR_KEYWORD,
-}
 
 
 def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
@@ -167,7 +165,7 @@ def _runner(
     hints: Mapping[str, Any],
     adapter: TypeAdapter[Any],
     wanted: str,
-) -> Callable[[dict[str, Any], ToolContext], Any]:
+) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
     handed_in = [name for name, hint in hints.items() if hint is ToolContext]
     is_async = inspect.iscoroutinefunction(function)
 

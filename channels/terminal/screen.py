@@ -32,6 +32,7 @@ from prompt_toolkit.layout import (
 )
 from prompt_toolkit.layout import Window as Pane
 from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.layout.screen import Screen as Drawing
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
@@ -50,10 +51,13 @@ _STYLE = Style.from_dict(
         "completion-menu.completion.current": "bg:default fg:ansicyan bold",
         "completion-menu.meta.completion": "bg:default fg:ansibrightblack",
         "completion-menu.meta.completion.current": "bg:default fg:ansicyan",
+        "scrollbar.background": "bg:default",
+        "scrollbar.button": "bg:default",
     }
 )
 # xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
+_HINT = "Ctrl-D leaves · /help lists the commands"
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
 
 
@@ -102,10 +106,12 @@ class Screen:
         self._listener = listener
         self._passing: StyleAndTextTuples = []
         self._drawn: _Drawn | None = None
+        self._hint = ""
         self._input = Buffer(
             history=FileHistory(str(history)),
             completer=_Completer(listener),
             complete_while_typing=Condition(lambda: self._input.text.startswith("/")),
+            on_text_changed=lambda _: self._drop_hint(),
         )
         self._app: Application[None] = Application(
             self._layout(),
@@ -170,7 +176,9 @@ class Screen:
     def _layout(self) -> Layout:
         search = SearchToolbar()
         passing = FormattedTextControl(lambda: self._passing, get_cursor_position=self._passing_end)
-        line = BufferControl(self._input, search_buffer_control=search.control)
+        line = BufferControl(
+            self._input, [TabsProcessor(char1=" ", char2=" ")], search_buffer_control=search.control
+        )
         panes: list[AnyContainer] = [
             Pane(
                 passing, height=Dimension(min=0), dont_extend_height=True, always_hide_cursor=True
@@ -188,12 +196,15 @@ class Screen:
         ]
         return Layout(HSplit(panes), focused_element=line)
 
+    def _drop_hint(self) -> None:
+        self._hint = ""
+
     def _passing_end(self) -> Point:
         """Where the pane scrolls to when it can't show all."""
         return Point(0, sum(text.count("\n") for _, text, *_ in self._passing))
 
     def _bar(self) -> StyleAndTextTuples:
-        return [self._listener.bar(self.width)]
+        return [("class:bar", self._hint) if self._hint else self._listener.bar(self.width)]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
@@ -214,6 +225,7 @@ class Screen:
         def _interrupt(event: KeyPressEvent) -> None:
             if not self._listener.interrupted():
                 self._input.reset()
+                self._hint = _HINT
 
         @keys.add("c-d", filter=is_empty & ~is_searching)
         def _leave(event: KeyPressEvent) -> None:

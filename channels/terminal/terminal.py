@@ -39,7 +39,6 @@ ADDRESS = Address("terminal", "main")
 _LEAVING = {"/quit", "/exit"}
 _FRAME = 0.1  # seconds between two pictures of what moves
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
-_HINT = "/help lists the commands · Ctrl-D leaves"
 # Seconds that a reply waits for the end of its turn to be seen, so that it follows what streamed.
 _PATIENCE = 1.0
 
@@ -69,7 +68,6 @@ class Terminal:
         self._current: _Exchange | None = None
         self._glance: Glance | None = None
         self._vocabulary: Vocabulary | None = None
-        self._hint = ""
         self._is_within_lines = False
 
     async def listen(self, bot: Bot) -> None:
@@ -94,7 +92,7 @@ class Terminal:
     # What the person does: screen.Listener.
 
     def said(self, text: str) -> None:
-        self._hint, self._vocabulary = "", None
+        self._vocabulary = None
         if text.strip() in _LEAVING:
             self._screen.leave()
         elif text.strip():
@@ -106,11 +104,9 @@ class Terminal:
             self._tasks.create_task(self._bot.submit(inbound))
 
     def interrupted(self) -> bool:
-        if self._is_busy:
+        if is_busy := self._is_busy:
             self._tasks.create_task(self._stop())
-            return True
-        self._hint = _HINT
-        return False
+        return is_busy
 
     def bar(self, width: int) -> tuple[str, str]:
         doing = self._doing()[:width]
@@ -276,7 +272,7 @@ class Terminal:
 
     def _doing(self) -> str:
         if not self._is_busy:
-            return self._hint
+            return ""
         frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]
         has_words = self._current and (self._current.answer.is_begun or self._current.answer.tail)
         return f"{frame} {'answering' if has_words else 'thinking'}… · Ctrl-C stops"

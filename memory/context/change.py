@@ -6,13 +6,23 @@ are the sum of all view events that hold, so that undoing is leaving one out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-Kind = Literal["compact", "clear", "new", "drop", "pin", "unpin", "undo", "redo", "restart"]
+Kind = Literal[
+    "compact", "clear", "new", "drop", "pin", "unpin", "inject", "restart", "undo", "redo"
+]
 Actor = Literal["strategy", "person", "emergency", "restart"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clip:
+    """How a long text is shown: `chars` of it, beginning and end, which count `tokens`."""
+
+    chars: int
+    tokens: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,43 +30,65 @@ class Change:
     """What one event does to the view. Every field is optional; the default changes nothing.
 
     `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
-    `pin`, `unpin`: turn numbers. `clip`: seq -> characters to keep of a tool result. `target`: the
-    event that an undo or redo speaks of.
+    `pin`, `unpin`: turn numbers. `clip`: by seq. `preface`: the id of the summary that stands in
+    front from now on (0: it stays; -1: none does). `target`: the event that an undo, a redo or an
+    injection speaks of.
     """
 
     cut: int = 0
     keep: frozenset[int] = frozenset()
     drop: frozenset[int] = frozenset()
     squeeze: frozenset[int] = frozenset()
-    clip: Mapping[int, int] = field(default_factory=dict)
+    clip: Mapping[int, Clip] = field(default_factory=dict)
     pin: frozenset[int] = frozenset()
     unpin: frozenset[int] = frozenset()
+    preface: int = 0
     target: int = 0
+
+    @property
+    def is_empty(self) -> bool:
+        return self == Change()
+
+    def then(self, other: Change) -> Change:
+        """Both changes as one, `other` coming after this one."""
+        return Change(
+            cut=max(self.cut, other.cut),
+            keep=other.keep if other.cut > self.cut else self.keep,
+            drop=self.drop | other.drop,
+            squeeze=self.squeeze | other.squeeze,
+            clip={**self.clip, **other.clip},
+            pin=(self.pin - other.unpin) | other.pin,
+            unpin=(self.unpin - other.pin) | other.unpin,
+            preface=other.preface or self.preface,
+            target=other.target or self.target,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Only what is set, in a stable order."""
-        sets = {
-            name: sorted(getattr(self, name))
-            for name in ("keep", "drop", "squeeze", "pin", "unpin")
-            if getattr(self, name)
-        }
-        numbers = {name: getattr(self, name) for name in ("cut", "target") if getattr(self, name)}
-        clip = {str(seq): chars for seq, chars in sorted(self.clip.items())}
+        sets = {name: sorted(getattr(self, name)) for name in _SETS if getattr(self, name)}
+        numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name)}
+        clip = {str(seq): [c.chars, c.tokens] for seq, c in sorted(self.clip.items())}
         return {**numbers, **sets, **({"clip": clip} if clip else {})}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
-        sets = {
-            name: frozenset(data.get(name, ()))
-            for name in ("keep", "drop", "squeeze", "pin", "unpin")
-        }
-        clip = {int(seq): chars for seq, chars in data.get("clip", {}).items()}
-        return cls(cut=data.get("cut", 0), target=data.get("target", 0), clip=clip, **sets)
+        sets: dict[str, Any] = {name: frozenset(data.get(name, ())) for name in _SETS}
+        numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
+        clip = {int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()}
+        return cls(clip=clip, **numbers, **sets)
+
+
+_SETS = ("keep", "drop", "squeeze", "pin", "unpin")
+_NUMBERS = ("cut", "preface", "target")
 
 
 @dataclass(frozen=True, slots=True)
 class ViewEvent:
-    """A durable event that changed the view. `id` is 0 until it is stored; tokens by the meter."""
+    """A durable event that changed the view.
+
+    `turn` is the number of the newest turn at that moment, `leaving` names the turns that left by
+    it; tokens are the meter's. `id` is 0 until it is stored.
+    """
 
     at: datetime
     kind: Kind
@@ -64,6 +96,8 @@ class ViewEvent:
     reason: str
     change: Change
     strategy: str = ""
+    turn: int = 0
+    leaving: tuple[int, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
     id: int = 0
@@ -77,8 +111,9 @@ class Boundaries:
     keep: frozenset[int] = frozenset()
     dropped: frozenset[int] = frozenset()
     squeezed: frozenset[int] = frozenset()
-    clipped: Mapping[int, int] = field(default_factory=dict)
+    clipped: Mapping[int, Clip] = field(default_factory=dict)
     pinned: frozenset[int] = frozenset()
+    preface: int = 0
 
     def moved_by(self, change: Change) -> Boundaries:
         """These boundaries after one more change. A cut never moves back."""
@@ -89,7 +124,8 @@ class Boundaries:
             dropped=self.dropped | change.drop,
             squeezed=self.squeezed | change.squeeze,
             clipped={**self.clipped, **change.clip} if change.clip else self.clipped,
-            pinned=(self.pinned | change.pin) - change.unpin,
+            pinned=(self.pinned - change.unpin) | change.pin,
+            preface=max(0, change.preface) if change.preface else self.preface,
         )
 
     def shows(self, seq: int, turn: int) -> bool:
@@ -98,7 +134,8 @@ class Boundaries:
 
 
 def standing(events: Iterable[ViewEvent]) -> list[ViewEvent]:
-    """The events that hold: those that change the view and were not undone."""
+    """The events that hold: those that change the view and were not undone. An injection holds as
+    long as the event does whose summary it brought."""
     undone: set[int] = set()
     changes: list[ViewEvent] = []
     for event in events:
@@ -108,7 +145,31 @@ def standing(events: Iterable[ViewEvent]) -> list[ViewEvent]:
             undone.discard(event.change.target)
         else:
             changes.append(event)
-    return [event for event in changes if event.id not in undone]
+    return [e for e in changes if e.id not in undone and not _is_void(e, undone)]
+
+
+def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
+    return event.kind == "inject" and event.change.target in undone
+
+
+def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
+    """The events that `/context undo` can take back, oldest first: an injection goes with its
+    cut."""
+    return [event for event in standing(events) if event.kind != "inject"]
+
+
+def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
+    """What `/context redo` would bring back: the last event undone, as long as nothing else has
+    changed the view since."""
+    stack: list[int] = []
+    for event in events:
+        if event.kind == "undo":
+            stack.append(event.change.target)
+        elif event.kind == "redo":
+            stack.remove(event.change.target)
+        elif event.kind != "inject":
+            stack.clear()
+    return next((event for event in events if stack and event.id == stack[-1]), None)
 
 
 def summed(events: Iterable[ViewEvent], strategy: str) -> Boundaries:
@@ -122,8 +183,3 @@ def summed(events: Iterable[ViewEvent], strategy: str) -> Boundaries:
         if event.actor != "strategy" or event.strategy == strategy:
             boundaries = boundaries.moved_by(event.change)
     return boundaries
-
-
-def numbered(event: ViewEvent, event_id: int) -> ViewEvent:
-    """The event with the id that the store gave it."""
-    return replace(event, id=event_id)

@@ -1,30 +1,123 @@
-"""Carrying plans out: from what a strategy wants to an event that is on disk."""
+"""Carrying plans out: when one is due, which event it becomes, and what is on its way to memory."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import ViewEvent
+from memory.context.change import Actor, Boundaries, Change, Clip, Kind, ViewEvent, standing
 from memory.context.limits import Limits
+from memory.context.meter import Meter
 from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
-from memory.context.view import View
+from memory.context.strategies.trim import cut_of
+from memory.context.view import View, clipped
+
+HELD_TURNS = 5
+HELD_GROWTH = 1.2
+"""After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
+
+_CUTS = ("compact", "restart", "new", "clear", "drop")
 
 
-def due(view: View, limits: Limits) -> Plan | None:
-    """What the strategy in force wants done now."""
+def due(view: View, limits: Limits, events: Sequence[ViewEvent]) -> Plan | None:
+    """What the strategy in force wants done now, unless an undo holds it off."""
+    if is_held(view, limits, events):
+        return None
     return STRATEGIES[limits.strategy](view, limits)
 
 
-def event_of(plan: Plan, view: View, limits: Limits) -> ViewEvent:
+def is_held(view: View, limits: Limits, events: Sequence[ViewEvent]) -> bool:
+    """Whether a person has just taken a cut back, so that none is made for a while."""
+    moves = [event for event in events if event.kind in ("undo", "redo", *_CUTS)]
+    if not moves or moves[-1].kind != "undo" or not view.turns:
+        return False
+    undo = moves[-1]
+    return (
+        view.turns[-1].number - undo.turn < HELD_TURNS
+        and view.tokens < undo.tokens_after * HELD_GROWTH
+        and view.tokens <= limits.ceiling
+    )
+
+
+def last_cut(events: Sequence[ViewEvent], strategy: str) -> ViewEvent | None:
+    """The newest event that holds and by which turns left for a summary; None after a clear."""
+    for event in reversed(standing(events)):
+        if event.kind in ("clear", "new"):
+            return None
+        if event.leaving and (event.actor != "strategy" or event.strategy == strategy):
+            return event
+    return None
+
+
+def event_of(
+    plan: Plan, view: View, limits: Limits, kind: Kind = "compact", actor: Actor = "strategy"
+) -> ViewEvent:
     """The durable event that carrying this plan out is."""
     return ViewEvent(
         at=datetime.now(UTC),
-        kind="compact",
-        actor="strategy",
+        kind=kind,
+        actor=actor,
         strategy=limits.strategy,
         reason=plan.why,
         change=plan.change,
+        turn=view.turns[-1].number if view.turns else 0,
+        leaving=plan.leaving,
         tokens_before=view.tokens,
         tokens_after=plan.tokens_after,
     )
+
+
+async def measured(change: Change, view: View, meter: Meter) -> Change:
+    """The change with its clips counted instead of estimated."""
+    if not change.clip:
+        return change
+    entries = {e.seq: e for turn in view.whole for e in turn.entries}
+    clips = {}
+    for seq, clip in change.clip.items():
+        message = entries[seq].message
+        text = clipped(message.shown_text, clip.chars)
+        shown = replace(message, text=text, kept=0)
+        clips[seq] = Clip(clip.chars, await meter.message(shown))
+    return replace(change, clip=clips)
+
+
+def restart(view: View, limits: Limits) -> Plan | None:
+    """What a restart restores under `trim` (CowAgent): the last `max(3, turns // 6)` turns, of
+    each the user's text and the final reply."""
+    complete = view.movable
+    stay = max(3, limits.max_turns // 6)
+    leaving = complete[:-stay] if len(complete) > stay else ()
+    squeeze = {
+        turn.number
+        for turn in complete[len(leaving) :]
+        if len(turn.entries) > 2 and turn.number not in view.boundaries.squeezed
+    }
+    if not leaving and not squeeze:
+        return None
+    change = Change(squeeze=frozenset(squeeze))
+    if leaving:
+        change = change.then(cut_of(view, leaving))
+    why = f"the bot was restarted; the last {stay} turns are restored, as text"
+    numbers = tuple(turn.number for turn in leaving)
+    return Plan(change, why, numbers, view.moved_by(change).tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a summary must be made for; a prepared one serves for exactly this and nothing else.
+
+    `after` is the event whose summary it continues (0: none).
+    """
+
+    turns: tuple[int, ...]
+    after: int
+    focus: str
+    pinned: frozenset[int]
+
+
+def wanted(plan: Plan, events: Sequence[ViewEvent], limits: Limits, held: Boundaries) -> Wanted:
+    """The summary that this plan calls for."""
+    before = last_cut(events, limits.strategy)
+    return Wanted(plan.leaving, before.id if before else 0, "", held.pinned)

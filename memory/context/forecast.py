@@ -51,7 +51,9 @@ def _with_turns(view: View, count: int) -> View:
     seq = last.entries[-1].seq if last else 0
     tokens = sum(t.tokens for t in view.turns) // len(view.turns) if view.turns else _TYPICAL
     coming = tuple(_imagined(number + i, seq + 2 * i - 1, tokens) for i in range(1, count + 1))
-    return replace(view, turns=view.turns + coming, current=number + count)
+    return replace(
+        view, whole=view.whole + coming, turns=view.turns + coming, current=number + count
+    )
 
 
 def _imagined(number: int, seq: int, tokens: int) -> Turn:

@@ -21,6 +21,7 @@ class Limits:
     window: int = DEFAULT_WINDOW
     output_reserved: int = 4_096
     tool_result_limit: int = 0
+    summary_max_tokens: int = 1_024
     model: str = ""
 
     @property
@@ -32,6 +33,11 @@ class Limits:
     def budget(self) -> int:
         """What the meter is compared with and shown against."""
         return min(self.max_tokens, self.ceiling) if self.strategy == "trim" else self.ceiling
+
+    @property
+    def summary_tokens(self) -> int:
+        """The most that a summary may hold: it must not fill what the cut has freed."""
+        return min(self.summary_max_tokens, self.budget // 8)
 
     @property
     def longest_result(self) -> int:

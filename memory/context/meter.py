@@ -89,6 +89,22 @@ class Meter:
             for start in range(0, len(text), _PIECE)
         )
 
+    def beginning(self, text: str, tokens: int) -> str:
+        """The longest beginning of a text that counts at most so many tokens."""
+        encoding = self._encoding
+        if encoding is None:
+            raise RuntimeError("the meter is not ready; await ready() first")
+        kept, left = [], tokens
+        for start in range(0, len(text), _PIECE):
+            piece = text[start : start + _PIECE]
+            ids = encoding.encode_ordinary(piece)
+            if len(ids) > left:
+                kept.append(encoding.decode_bytes(ids[:left]).decode("utf-8", "ignore"))
+                break
+            kept.append(piece)
+            left -= len(ids)
+        return "".join(kept)
+
     async def message(self, message: Message) -> int:
         """Tokens of a message, as it is sent."""
         texts = [message.text, message.speaker]

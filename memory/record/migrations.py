@@ -24,9 +24,22 @@ def _first_tables(database: SqliteDatabase) -> None:
             id INTEGER PRIMARY KEY,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             at REAL NOT NULL, kind TEXT NOT NULL, actor TEXT NOT NULL, strategy TEXT NOT NULL,
-            reason TEXT NOT NULL, change TEXT NOT NULL, tokens_before INTEGER NOT NULL,
+            reason TEXT NOT NULL, change TEXT NOT NULL, turn INTEGER NOT NULL,
+            leaving TEXT NOT NULL, tokens_before INTEGER NOT NULL,
             tokens_after INTEGER NOT NULL)""",
         "CREATE INDEX view_event_conversation ON view_event(conversation, id)",
+        """CREATE TABLE summary (
+            id INTEGER PRIMARY KEY,
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            turns TEXT NOT NULL, prior INTEGER NOT NULL, focus TEXT NOT NULL, text TEXT NOT NULL,
+            tokens INTEGER NOT NULL, model TEXT NOT NULL, at REAL NOT NULL)""",
+        """CREATE TABLE job (
+            id INTEGER PRIMARY KEY,
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            event INTEGER NOT NULL, turns TEXT NOT NULL, prior INTEGER NOT NULL,
+            focus TEXT NOT NULL, summary INTEGER NOT NULL, at REAL NOT NULL,
+            is_done INTEGER NOT NULL DEFAULT 0)""",
+        "CREATE INDEX job_conversation ON job(conversation, event)",
         """CREATE TABLE usage (
             id INTEGER PRIMARY KEY,
             conversation INTEGER REFERENCES conversation(id) ON DELETE SET NULL,

@@ -44,11 +44,43 @@ class ViewEvent(Model):
     strategy = TextField()
     reason = TextField()
     change = TextField()
+    turn = IntegerField()
+    leaving = TextField()
     tokens_before = IntegerField()
     tokens_after = IntegerField()
 
     class Meta:
         table_name = "view_event"
+
+
+class Summary(Model):
+    id = AutoField()
+    conversation = IntegerField()
+    turns = TextField()
+    prior = IntegerField()
+    focus = TextField()
+    text = TextField()
+    tokens = IntegerField()
+    model = TextField()
+    at = FloatField()
+
+    class Meta:
+        table_name = "summary"
+
+
+class Job(Model):
+    id = AutoField()
+    conversation = IntegerField()
+    event = IntegerField()
+    turns = TextField()
+    prior = IntegerField()
+    focus = TextField()
+    summary = IntegerField()
+    at = FloatField()
+    is_done = BooleanField()
+
+    class Meta:
+        table_name = "job"
 
 
 class Usage(Model):

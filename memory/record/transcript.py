@@ -96,6 +96,8 @@ def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) 
         strategy=event.strategy,
         reason=event.reason,
         change=orjson.dumps(event.change.to_json()).decode(),
+        turn=event.turn,
+        leaving=orjson.dumps(event.leaving).decode(),
         tokens_before=event.tokens_before,
         tokens_after=event.tokens_after,
     ).execute(database)
@@ -149,7 +151,7 @@ def _extra(message: Message) -> dict[str, Any]:
     """What a message has besides role and text; absent means the default."""
     extra: dict[str, Any] = {
         name: getattr(message, name)
-        for name in ("call_id", "tool", "speaker", "reasoning", "is_error", "mark")
+        for name in ("call_id", "tool", "speaker", "reasoning", "is_error", "mark", "kept")
         if getattr(message, name)
     }
     if message.tool_calls:
@@ -174,6 +176,8 @@ def _event(row: dict[str, Any]) -> ViewEvent:
         strategy=row["strategy"],
         reason=row["reason"],
         change=Change.from_json(orjson.loads(row["change"])),
+        turn=row["turn"],
+        leaving=tuple(orjson.loads(row["leaving"])),
         tokens_before=row["tokens_before"],
         tokens_after=row["tokens_after"],
     )

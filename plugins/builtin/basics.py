@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Annotated, Any
 from zoneinfo import ZoneInfo, available_timezones
 
-import simpleeval
+import simpleeval  # type: ignore[import-untyped]
 from pydantic import Field
 
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool

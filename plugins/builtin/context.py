@@ -9,13 +9,14 @@ from typing import Any
 
 from channels.base import Glance
 from memory.context.change import ViewEvent
-from memory.context.forecast import Forecast, forecast
+from memory.context.forecast import Forecast
 from memory.context.limits import Limits
 from memory.context.view import View
 from memory.record.ledger import Bill
+from memory.turns import named
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.glance import glance_of
-from plugins.wording import amount, bar, count, money, turn_names
+from plugins.wording import amount, bar, count, money
 
 SUBS = (
     ("clear", "put this conversation's turns away; nothing is deleted"),
@@ -65,7 +66,7 @@ async def _overview(ask: Ask) -> Overview:
     return Overview(
         view,
         limits,
-        forecast(view, limits),
+        conversation.forecast(),
         conversation.last_cut,
         conversation.bill,
         {key: describe(key, conversation.key.id).layer for key in GOVERNING},
@@ -116,7 +117,7 @@ def _said(overview: Overview) -> str:
     in_play = sum(roles.values())
     away = overview.stored - in_play
     by_role = ", ".join(f"{roles[role]} {role}" for role in ("user", "assistant", "tool"))
-    names = f" ({turn_names([turn.number for turn in view.turns])})" if view.turns else ""
+    names = f" ({named([turn.number for turn in view.turns])})" if view.turns else ""
     kept = f" {count(away, 'message')} more are stored but not in play." if away else ""
     return (
         f"{count(len(view.turns), 'turn')}{names}, {count(in_play, 'message')}: {by_role}; "
@@ -145,7 +146,7 @@ def _next(overview: Overview) -> str:
     if cut is None:
         return "Next cut: none in sight."
     return (
-        f"Next cut: when t{cut.at_turn} begins, {turn_names(cut.plan.leaving)} leave "
+        f"Next cut: when t{cut.at_turn} begins, {named(cut.plan.leaving)} leave "
         f"(about {amount(cut.tokens)} tokens)."
     )
 
@@ -212,7 +213,7 @@ async def _clear(ask: Ask) -> Reply:
     cleared = await ask.conversation.clear()
     if not cleared.turns:
         return Reply("There is nothing to clear: no finished turn is in play.", {"turns": []})
-    names = turn_names(cleared.turns)
+    names = named(cleared.turns)
     text = (
         f"Cleared: {names} ({count(cleared.messages, 'message')}, about "
         f"{amount(cleared.tokens)} tokens) are out of this conversation's context. "

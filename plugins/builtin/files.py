@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from fnmatch import fnmatchcase
-from itertools import accumulate, islice
+from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO
 
@@ -28,7 +28,7 @@ from agent.tools.workspace import (
 )
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
-_READ_BYTES = 64_000_000  # how far into a file the tools look
+_READ_BYTES = 64_000_000  # how far into a file read_file goes
 _LINE_BYTES = 1_000_000  # a longer line counts as several
 _WRITE_BYTES = 1_000_000
 _SHOWN_FILE = 60_000  # characters that one read_file shows
@@ -58,8 +58,9 @@ def read_file(
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
             raise ToolError(f"{quoted(path)} is a binary file ({size}); only text can be read.")
-        shown, is_more = _page(islice(_lines(file), offset - 1, None), limit)
-        is_too_far = not is_more and file.tell() >= _READ_BYTES
+        lines = takewhile(lambda _: file.tell() <= _READ_BYTES, _lines(file))
+        shown, is_more = _page(islice(lines, offset - 1, None), limit)
+        is_too_far = not is_more and file.tell() > _READ_BYTES
     if not shown and offset == 1:
         return f"{quoted(path)} is empty."
     return "\n".join([*shown, *_notices(shown, offset, is_more=is_more, is_too_far=is_too_far)])
@@ -183,8 +184,8 @@ def _is_binary(file: BinaryIO) -> bool:
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
-    """The lines without their ends, as far as files are read; what is not UTF-8 becomes �."""
-    while file.tell() < _READ_BYTES and (line := file.readline(_LINE_BYTES)):
+    """The lines without their ends; what is not UTF-8 becomes �."""
+    while line := file.readline(_LINE_BYTES):
         yield line.decode("utf-8", "replace").rstrip("\r\n")
 
 
@@ -269,7 +270,7 @@ def _search(pattern: str, *, ignore_case: bool) -> Callable[[str], int | None]:
 
     def search(line: str) -> int | None:
         try:
-            match = expression.search(line, timeout=max(deadline - time.monotonic(), 1e-6))
+            match = expression.search(line, timeout=_seconds_to(deadline))
         except TimeoutError:
             raise ToolError(
                 f"The search was stopped after {_GREP_SECONDS:g} seconds: "
@@ -278,6 +279,13 @@ def _search(pattern: str, *, ignore_case: bool) -> Callable[[str], int | None]:
         return match.start() if match else None
 
     return search
+
+
+def _seconds_to(deadline: float) -> float:
+    seconds = deadline - time.monotonic()
+    if seconds <= 0:
+        raise TimeoutError
+    return seconds
 
 
 def _hits(root: Path, files: Iterable[Path], search: Callable[[str], int | None]) -> Iterator[str]:

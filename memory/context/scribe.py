@@ -1,0 +1,193 @@
+"""The scribe of a conversation: writes summaries in the background, and brings them to the daily
+memory file.
+
+One at a time and in order, since each summary continues the one before. What it is asked to do for
+turns that leave is a job on disk, so it is done after a crash too, and takes effect once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from memory.context import summary as words
+from memory.context.compaction import Wanted
+from memory.context.summary import SummaryRequest
+from memory.keys import ConversationKey
+from memory.record import daily, ledger, summaries, transcript
+from memory.record.daily import Section
+from memory.record.ledger import Spent
+from memory.record.summaries import Job, Summary
+from memory.room import Room
+from memory.turns import Turn, named
+
+log = logging.getLogger(__name__)
+
+
+class Scribe:
+    """`on_spent` hears of every call to a model that a summary took."""
+
+    def __init__(
+        self,
+        room: Room,
+        key: ConversationKey,
+        row: int,
+        jobs: Sequence[Job],
+        on_spent: Callable[[Spent], None],
+    ) -> None:
+        self._room, self._key, self._row, self._on_spent = room, key, row, on_spent
+        self._by_event = {job.event: job.summary for job in jobs}
+        self._known: dict[int, Summary] = {}
+        self._prepared: tuple[Wanted, Summary] | None = None
+        self._preparing: Wanted | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # --- what is there ---------------------------------------------------------------------
+
+    def summary_of(self, event: int) -> int:
+        """The id of the summary of what left by an event; 0 while there is none."""
+        return self._by_event.get(event, 0)
+
+    def prepared(self, wanted: Wanted) -> Summary | None:
+        """The summary that was written ahead, if it is for exactly this."""
+        if self._prepared is None or self._prepared[0] != wanted:
+            return None
+        return self._prepared[1]
+
+    async def read(self, summary_id: int) -> Summary | None:
+        """A summary by its id."""
+        if summary_id not in self._known:
+            found = await self._room.store.read(lambda db: summaries.summary(db, summary_id))
+            if found is None:
+                return None
+            self._known[summary_id] = found
+        return self._known[summary_id]
+
+    # --- what is to be done ----------------------------------------------------------------
+
+    def prepare(self, wanted: Wanted) -> None:
+        """Write the summary of a cut that is near, unless that is done or under way."""
+        if self._preparing != wanted and self.prepared(wanted) is None:
+            self._preparing = wanted
+            self._start(lambda: self._prepare(wanted))
+
+    def add(self, job: Job, wanted: Wanted) -> None:
+        """Take on a job that is on disk: what left for `wanted` goes to the daily memory."""
+        self._by_event[job.event] = job.summary
+        self._start(lambda: self._finish(job, wanted))
+
+    async def write(self, wanted: Wanted) -> Summary:
+        """A summary now; waits for those under way before it."""
+        async with self._one_at_a_time:
+            return await self._make(wanted)
+
+    async def cancel(self) -> None:
+        """Forget what is under way and waiting, on disk too (`/context clear`)."""
+        self._stop()
+        open_events = [event for event, summary in self._by_event.items() if not summary]
+        await self._room.store.write(lambda db: summaries.cancel(db, self._row, open_events))
+        for event in open_events:
+            del self._by_event[event]
+        self._prepared = self._preparing = None
+
+    async def idle(self) -> None:
+        """Wait until everything is done."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def close(self) -> None:
+        """Stop; jobs that are not done are on disk, and are done at the next start."""
+        self._stop()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    # --- doing it --------------------------------------------------------------------------
+
+    def _start(self, work: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.create_task(self._in_turn(work), name=f"scribe {self._key.id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _stop(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
+        async with self._one_at_a_time:
+            try:
+                await work()
+            except Exception:
+                log.exception("a summary for %s failed; it is tried again at the next start", self)
+
+    async def _prepare(self, wanted: Wanted) -> None:
+        if self._preparing == wanted:  # otherwise another cut has become the next one meanwhile
+            self._prepared = (wanted, await self._make(wanted))
+
+    async def _finish(self, job: Job, wanted: Wanted) -> None:
+        known = self.prepared(wanted)  # it may have been under way when the cut came
+        if job.summary:
+            summary = await self.read(job.summary)
+        else:
+            summary = known or await self._make(wanted)
+            summary_id = summary.id
+            await self._room.store.write(lambda db: summaries.set_summary(db, job.id, summary_id))
+        if summary is not None:
+            await asyncio.to_thread(daily.append, self._room.data, self._section(job, summary))
+            self._by_event[job.event] = summary.id
+        await self._room.store.write(lambda db: summaries.finish(db, job.id))
+
+    def _section(self, job: Job, summary: Summary) -> Section:
+        now = datetime.now(self._room.zone())
+        return Section(self._key, now, named(summary.turns), summary.text, job.id)
+
+    async def _make(self, wanted: Wanted) -> Summary:
+        """Ask for a summary, check it, and store it; a plain extract serves where the model's is
+        empty, or longer than what it replaces."""
+        turns = await self._turns(wanted.turns)
+        before = await self.read(self.summary_of(wanted.after))
+        prior = before.text if before else ""
+        limit = self._room.limits_for(self._key).summary_tokens
+        text = words.material(turns, prior)
+        request = SummaryRequest(words.task(wanted.focus), text, limit, self._key)
+        result = await self._room.summarizer.summarize(request)
+        await self._book(result.spent)
+        meter = self._room.meter
+        replaced = meter.count(text)
+        written = result.text.strip()
+        if not written or meter.count(written) >= replaced:
+            written, result = words.extract(turns, prior), replace(result, model="")
+        written = meter.beginning(written, limit)
+        return await self._store(
+            Summary(
+                turns=wanted.turns,
+                prior=before.id if before else 0,
+                focus=wanted.focus,
+                text=written,
+                tokens=meter.count(written),
+                model=result.model,
+            )
+        )
+
+    async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
+        return transcript.as_turns(
+            await self._room.store.read(
+                lambda db: transcript.entries_of_turns(db, self._row, numbers)
+            )
+        )
+
+    async def _store(self, summary: Summary) -> Summary:
+        row = await self._room.store.write(
+            lambda db: summaries.insert_summary(db, self._row, summary)
+        )
+        self._known[row] = replace(summary, id=row)
+        return self._known[row]
+
+    async def _book(self, spent: Sequence[Spent]) -> None:
+        for call in spent:
+            await self._room.store.write(
+                lambda db, call=call: ledger.insert(db, self._row, 0, call)  # type: ignore[misc]
+            )
+            self._on_spent(call)

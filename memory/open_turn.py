@@ -1,0 +1,91 @@
+"""A turn under way: what the agent sees of it and records in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from memory.context.meter import Frame
+from memory.context.view import View
+from memory.messages import Mark, Message, ToolCall
+from memory.record.ledger import Spent
+from memory.turns import Turn
+
+if TYPE_CHECKING:
+    from memory.conversation import Conversation
+
+
+class OpenTurn:
+    """It is over when a final message stands in it."""
+
+    def __init__(self, conversation: Conversation, turn: Turn) -> None:
+        self.conversation = conversation
+        self.number = turn.number
+        self.entries = list(turn.entries)
+        self._overflows = 0
+
+    @property
+    def id(self) -> str:
+        return f"t{self.number}"
+
+    @property
+    def reply(self) -> Message | None:
+        """The final reply, once there is one."""
+        last = self.entries[-1].message
+        return last if last.is_final else None
+
+    @property
+    def steps(self) -> int:
+        """Model replies so far."""
+        return sum(entry.message.role == "assistant" for entry in self.entries)
+
+    @property
+    def unanswered(self) -> list[ToolCall]:
+        """Calls that have no result yet, in the order in which the model made them."""
+        messages = [entry.message for entry in self.entries]
+        answered = {message.call_id for message in messages if message.role == "tool"}
+        return [c for m in messages for c in m.tool_calls if c.id not in answered]
+
+    def known_result(self, call: ToolCall) -> Message | None:
+        """The result of an identical call, once an overflow may have hidden it from the model: no
+        tool runs twice because of that."""
+        if not self._overflows:
+            return None
+        messages = [entry.message for entry in self.entries]
+        same = {
+            c.id
+            for m in messages
+            for c in m.tool_calls
+            if (c.name, c.arguments) == (call.name, call.arguments) and c.id != call.id
+        }
+        return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
+
+    async def fit(self, frame: Frame) -> View:
+        """What the model sees at this step, within the limits in force now. Raises NoRoom."""
+        return await self.conversation.fit(frame)
+
+    async def make_room(self, view: View, frame: Frame, window: int) -> bool:
+        """The provider said that the request made from `view` was too long, and named its window
+        (0: it did not): take the next step of the emergency ladder. False: there is none left."""
+        self._overflows += 1
+        return await self.conversation.make_room(view, frame, window, self._overflows)
+
+    async def record(self, *messages: Message, spent: Spent | None = None) -> None:
+        """Add messages to the turn; on disk when this returns. A final one ends the turn."""
+        if self.entries[-1].message.is_final:
+            raise RuntimeError(f"{self.id} is over; nothing can be added to it")
+        added = await self.conversation.add(self.number, messages, spent)
+        self.entries += added
+        if added[-1].message.is_final:
+            self.conversation.end(self.number)
+
+    async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
+        """End the turn before its time: calls without a result get one that says so, and what the
+        model had said so far is kept, with `sentence` after it. A turn that is over stays."""
+        if self.entries[-1].message.is_final:
+            return
+        results = [
+            Message("tool", sentence, call_id=call.id, tool=call.name, is_error=True)
+            for call in self.unanswered
+        ]
+        whole = f"{text.rstrip()}\n\n({sentence})" if text.strip() else f"({sentence})"
+        await self.record(*results, Message("assistant", whole, mark=mark))

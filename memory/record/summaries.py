@@ -1,0 +1,145 @@
+"""Rows of summaries, and of the jobs that bring what leaves the context to the daily memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from peewee import SqliteDatabase
+
+from memory.keys import ConversationKey
+from memory.record import tables
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
+
+    `model` is the one that wrote it, "" for a plain extract; `tokens` is raw.
+    """
+
+    turns: tuple[int, ...]
+    prior: int
+    focus: str
+    text: str
+    tokens: int
+    model: str
+    id: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Turns that left by an event and are on their way to the daily memory. `summary` is the one
+    that exists for them already, or 0."""
+
+    event: int
+    turns: tuple[int, ...]
+    prior: int
+    focus: str
+    summary: int = 0
+    is_done: bool = False
+    id: int = 0
+
+
+def insert_summary(database: SqliteDatabase, conversation: int, summary: Summary) -> int:
+    """Store a summary; returns its id."""
+    row: int = tables.Summary.insert(
+        conversation=conversation,
+        turns=orjson.dumps(summary.turns).decode(),
+        prior=summary.prior,
+        focus=summary.focus,
+        text=summary.text,
+        tokens=summary.tokens,
+        model=summary.model,
+        at=time.time(),
+    ).execute(database)
+    return row
+
+
+def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
+    """The summary with this id."""
+    columns = tables.Summary
+    rows = columns.select().where(columns.id == summary_id).dicts().execute(database)
+    return next((_summary(row) for row in rows), None)
+
+
+def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
+    """Store a job; returns its id."""
+    row: int = tables.Job.insert(
+        conversation=conversation,
+        event=job.event,
+        turns=orjson.dumps(job.turns).decode(),
+        prior=job.prior,
+        focus=job.focus,
+        summary=job.summary,
+        at=time.time(),
+        is_done=False,
+    ).execute(database)
+    return row
+
+
+def set_summary(database: SqliteDatabase, job: int, summary_id: int) -> None:
+    """The summary that a job asked for is there."""
+    tables.Job.update(summary=summary_id).where(tables.Job.id == job).execute(database)
+
+
+def finish(database: SqliteDatabase, job: int) -> None:
+    """The job's text is in the daily memory file."""
+    tables.Job.update(is_done=True).where(tables.Job.id == job).execute(database)
+
+
+def unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, Job]]:
+    """All jobs that are not done, oldest first, with whose conversations they are."""
+    rows = (
+        tables.Job.select(tables.Job, tables.Conversation.key, tables.Conversation.audience)
+        .join(tables.Conversation, on=(tables.Conversation.id == tables.Job.conversation))
+        .where(tables.Job.is_done == 0)
+        .order_by(tables.Job.id)
+        .dicts()
+        .execute(database)
+    )
+    return [(ConversationKey(row["key"], row["audience"]), _job(row)) for row in rows]
+
+
+def jobs_of(database: SqliteDatabase, conversation: int) -> list[Job]:
+    """All jobs of a conversation, done or not, oldest first."""
+    columns = tables.Job
+    query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
+    return [_job(row) for row in query.dicts().execute(database)]
+
+
+def cancel(database: SqliteDatabase, conversation: int, events: Sequence[int]) -> None:
+    """Forget the unfinished jobs of these events."""
+    columns = tables.Job
+    columns.delete().where(
+        (columns.conversation == conversation)
+        & (columns.is_done == 0)
+        & columns.event.in_(list(events))
+    ).execute(database)
+
+
+def _summary(row: dict[str, Any]) -> Summary:
+    return Summary(
+        tuple(orjson.loads(row["turns"])),
+        row["prior"],
+        row["focus"],
+        row["text"],
+        row["tokens"],
+        row["model"],
+        row["id"],
+    )
+
+
+def _job(row: dict[str, Any]) -> Job:
+    return Job(
+        row["event"],
+        tuple(orjson.loads(row["turns"])),
+        row["prior"],
+        row["focus"],
+        row["summary"],
+        bool(row["is_done"]),
+        row["id"],
+    )

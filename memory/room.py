@@ -1,0 +1,31 @@
+"""What this room was handed when the bot was assembled: its ports, as one value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
+
+from memory.context.limits import LimitsFor
+from memory.context.meter import Frame, Meter
+from memory.context.summary import Summarizer
+from memory.keys import ConversationKey
+from memory.record.store import Store
+
+FrameFor = Callable[[ConversationKey], Frame]
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """`limits_for` and `frame_for` are asked at every step; `data` is the data folder; `zone` the
+    time zone that people read; `restores_exactly` says how a restart restores (`restore`)."""
+
+    store: Store
+    meter: Meter
+    summarizer: Summarizer
+    limits_for: LimitsFor
+    frame_for: FrameFor
+    data: Path
+    zone: Callable[[], tzinfo]
+    restores_exactly: Callable[[], bool]

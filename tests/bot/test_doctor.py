@@ -1,0 +1,177 @@
+"""The doctor: what is seen, what is advised, and the exit code."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from agent.models.base import ModelRefused
+from bot import doctor
+from bot.doctor import Finding, Probes, examine, exit_code, report
+from bot.settings import Layers
+
+
+async def sound() -> str:
+    return ""
+
+
+async def two_models(layers: Layers) -> Sequence[str]:
+    return ("big", "small")
+
+
+async def refused(layers: Layers) -> Sequence[str]:
+    raise ModelRefused("The endpoint refuses the key; check OPENAI_API_KEY.")
+
+
+HEALTHY = Probes(sound, two_models, lambda: True)
+
+
+class House:
+    """A configuration and a data folder to be looked at."""
+
+    def __init__(self, folder: Path) -> None:
+        self.config, self.data = folder / "config.json", folder / "data"
+        self.config.write_text("{}")
+
+    async def examined(self, probes: Probes = HEALTHY, **environ: str) -> dict[str, Finding]:
+        findings = await examine(self.config, self.data, environ, probes)
+        return {finding.name: finding for finding in findings}
+
+
+@pytest.fixture
+def house(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> House:
+    pins = tmp_path / "requirements.txt"
+    pins.write_text(f"pytest=={pytest.__version__}  # via nothing\n")
+    monkeypatch.setattr(doctor, "PINS", pins)
+    return House(tmp_path)
+
+
+async def test_a_new_machine_without_a_key_is_well(house: House) -> None:
+    found = await house.examined()
+
+    assert all(finding.is_ok for finding in found.values())
+    assert list(found) == [
+        *("python", "packages", "data", "database", "settings", "key", "embedded model")
+    ]
+    assert not house.data.exists()
+
+
+async def test_a_database_that_is_damaged_is_named(house: House) -> None:
+    async def damaged() -> str:
+        return "The database is damaged: row 3 is missing from an index."
+
+    finding = (await house.examined(replace(HEALTHY, database=damaged)))["database"]
+
+    assert finding == Finding(
+        "database",
+        False,
+        "The database is damaged: row 3 is missing from an index.",
+        "Bring back a backup: python main.py restore FILE",
+    )
+
+
+async def test_settings_that_do_not_fit_are_named_and_end_the_round(house: House) -> None:
+    house.config.write_text('{"agent_max_steps": 0, "modell": "a"}')
+
+    found = await house.examined(OPENAI_API_KEY="sk-hush")
+
+    assert list(found)[-1] == "settings"
+    assert len(found["settings"].sentence.splitlines()) == 2
+
+
+async def test_without_key_and_embedded_model_nobody_answers(house: House) -> None:
+    found = await house.examined(replace(HEALTHY, has_embedded=lambda: False))
+
+    assert not found["embedded model"].is_ok
+    assert "OPENAI_API_KEY" in found["embedded model"].advice
+
+
+async def test_a_named_model_without_a_key_is_named(house: House) -> None:
+    found = await house.examined(PARLEY_MODEL="big")
+
+    assert found["key"].sentence == "No key is set, and 'big' needs one."
+
+
+@pytest.mark.parametrize("model", ["auto", "big"])
+async def test_an_endpoint_that_has_the_model_is_well(house: House, model: str) -> None:
+    probes = replace(HEALTHY, has_embedded=lambda: False)
+
+    found = await house.examined(probes, OPENAI_API_KEY="sk-hush", PARLEY_MODEL=model)
+
+    assert all(finding.is_ok for finding in found.values())
+    assert found["endpoint"].sentence == "It answers; models listed: 2."
+
+
+async def test_an_endpoint_without_the_model_says_which_there_are(house: House) -> None:
+    found = await house.examined(OPENAI_API_KEY="sk-hush", PARLEY_FALLBACK_MODELS="gone")
+
+    assert found["endpoint"] == Finding(
+        "endpoint",
+        False,
+        "It answers, but does not list the model 'gone'.",
+        "Set one that it lists, such as: big, small",
+    )
+
+
+async def test_an_endpoint_that_refuses_is_quoted(house: House) -> None:
+    found = await house.examined(replace(HEALTHY, models=refused), OPENAI_API_KEY="sk-hush")
+
+    assert found["endpoint"].sentence == "The endpoint refuses the key; check OPENAI_API_KEY."
+    assert "sk-hush" not in report(list(found.values()))
+
+
+async def test_an_endpoint_that_hangs_is_not_waited_for(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hanging(layers: Layers) -> Sequence[str]:
+        raise TimeoutError
+
+    found = await house.examined(
+        replace(HEALTHY, models=hanging), OPENAI_BASE_URL="http://127.0.0.1:1"
+    )
+
+    assert found["endpoint"].sentence == "The endpoint has not answered for 15 seconds."
+
+
+def test_packages_are_compared_with_what_was_tested() -> None:
+    pins = "aa==1.0  # via x\n    # a comment\nb-b==2\nc.c==3\n"
+    versions = {"aa": "1.0", "b-b": "2.1"}
+
+    assert doctor.packages(pins, versions.get).sentence == (
+        "b-b is 2.1, not 2; c.c is missing, not 3."
+    )
+    assert doctor.packages("aa==1.0\n", versions.get).is_ok
+    assert doctor.installed_version("no-such-package-anywhere") is None
+
+
+@pytest.mark.parametrize(("version", "is_ok"), [((3, 10, 9), False), ((3, 11, 0), True)])
+def test_python_is_new_enough_or_not(version: tuple[int, ...], is_ok: bool) -> None:
+    assert doctor.python(version).is_ok is is_ok
+
+
+def test_a_data_folder_that_cannot_be_written_is_named() -> None:
+    finding = doctor.data_folder(Path("/proc/parley/data"))  # where not even root may write
+
+    assert not finding.is_ok
+    assert finding.sentence.startswith("/proc cannot be written: ")
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)
+
+    assert not doctor.data_folder(tmp_path).is_ok
+    assert os.listdir(tmp_path) == []
+
+
+def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
+    good, bad = Finding("python", True, "Python 3.11."), Finding("key", False, "None.", "Set one.")
+
+    assert report([good, bad]) == (
+        "ok   python: Python 3.11.\nBAD  key: None.\n     Set one.\n\nTo be mended: 1."
+    )
+    assert report([good]) == "ok   python: Python 3.11.\n\nAll is well."
+    assert (exit_code([good, bad]), exit_code([good])) == (1, 0)

@@ -1,0 +1,161 @@
+"""Logs: what stands in a line, and what must never."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from bot import logs
+from bot.settings import load_layers
+
+log = logging.getLogger("bot.test_logs")
+Begin = Callable[..., Path]
+
+
+@pytest.fixture
+def begin(tmp_path: Path) -> Iterator[Begin]:
+    """Starts the logs with an environment; returns the file that they are written to."""
+    closing: list[Callable[[], None]] = []
+
+    def set_up(is_quiet: bool = True, **environ: str) -> Path:
+        config = tmp_path / "config.json"
+        config.write_text("{}")
+        folder = tmp_path / "data" / "logs"
+        closing.append(logs.set_up_logs(folder, load_layers(config, environ), is_quiet))
+        return folder / "parley.log"
+
+    yield set_up
+    for close in closing:
+        close()
+
+
+async def test_a_line_names_its_turn_in_tasks_of_the_turn_too(begin: Begin) -> None:
+    async def tool(name: str) -> None:
+        log.info("%s ran", name)
+
+    async def turn(name: str) -> None:
+        with logs.in_turn(name):
+            await asyncio.gather(tool("a"), tool("b"))
+
+    file = begin()
+    await asyncio.gather(turn("pipe/ann t1"), turn("pipe/bob t7"))
+    log.info("idle")
+
+    written = file.read_text()
+    assert written.count("INFO [pipe/ann t1] bot.test_logs: ") == 2
+    assert written.count("INFO [pipe/bob t7] bot.test_logs: ") == 2
+    assert "INFO [-] bot.test_logs: idle" in written
+
+
+def test_a_time_is_utc_and_says_so(begin: Begin) -> None:
+    file = begin()
+    log.info("now")
+
+    stamp = file.read_text().split(" ")[0]
+    assert stamp.endswith("Z")
+    assert len(stamp) == len("2026-11-21T03:15:02.123Z")
+
+
+def test_no_secret_is_written_wherever_it_stands(
+    begin: Begin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = begin(is_quiet=False, MY_TOKEN="hush-hush", PASSWORD="hush-hush-more", HOME_KEY="abc")
+    try:
+        raise ValueError("the header was Bearer abc.def")
+    except ValueError:
+        log.exception("hush-hush-more and hush-hush, sk-proj-12345678, abc")
+    log.warning("POST http://127.0.0.1/bot1234567:%s/getMe", "A" * 35)
+
+    for text in (file.read_text(), capsys.readouterr().err):
+        assert "*** and ***, ***, abc" in text
+        assert "/bot***/getMe" in text
+        assert "hush" not in text
+        assert "abc.def" not in text
+        assert "AAAA" not in text
+
+
+def test_a_traceback_stands_in_the_file_and_not_on_the_screen(
+    begin: Begin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = begin(is_quiet=False)
+    try:
+        raise ValueError("deep inside")
+    except ValueError:
+        log.exception("The tool broke.")
+    log.info("all is well")
+
+    assert capsys.readouterr().err == "The tool broke.\n"
+    assert "\n    Traceback (most recent call last):" in file.read_text()
+    assert "all is well" in file.read_text()
+
+
+def test_nothing_disturbs_the_terminal(begin: Begin, capsys: pytest.CaptureFixture[str]) -> None:
+    begin(is_quiet=True)
+    log.error("The tool broke.")
+
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_message_cannot_pass_for_a_line_of_its_own(begin: Begin) -> None:
+    file = begin()
+    log.info("hello\n2026-01-01T00:00:00.000Z ERROR [-] bot: forged")
+
+    assert [line[:4] for line in file.read_text().splitlines()][1:] == ["    "]
+
+
+def test_broken_text_is_written_as_well_as_can_be(begin: Begin) -> None:
+    file = begin()
+    log.info("broken \ud800 text")
+
+    assert "broken \\ud800 text" in file.read_text()
+
+
+def test_the_level_holds_for_our_own_lines_and_libraries_only_warn(begin: Begin) -> None:
+    file = begin(PARLEY_LOG_LEVEL="debug")
+    log.debug("ours")
+    logging.getLogger("some.library").info("a whole request")
+    logging.getLogger("some.library").warning("mind this")
+    logs.set_level("error")
+    log.warning("not any more")
+
+    written = file.read_text()
+    assert "ours" in written
+    assert "mind this" in written
+    assert "a whole request" not in written
+    assert "not any more" not in written
+
+
+def test_old_lines_make_room_for_new_ones(begin: Begin, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "FILE_SIZE", 1_000)
+    file = begin()
+    for number in range(200):
+        log.info("line %d", number)
+
+    kept = sorted(path.name for path in file.parent.iterdir())
+    assert kept == ["parley.log", *(f"parley.log.{number}" for number in range(1, 6))]
+    assert all(path.stat().st_size <= 1_000 for path in file.parent.iterdir())
+    assert "line 199" in file.read_text()
+
+
+def test_a_disk_that_takes_no_more_disturbs_nobody(
+    begin: Begin, capsys: pytest.CaptureFixture[str]
+) -> None:
+    begin()
+    (handler,) = (one for one in logging.getLogger().handlers if isinstance(one, logs._File))
+    assert handler.stream
+    handler.stream.close()
+    log.info("lost")
+    handler.stream = None
+
+    assert capsys.readouterr().err == ""
+
+
+def test_a_folder_that_cannot_be_made_is_an_os_error(begin: Begin, tmp_path: Path) -> None:
+    (tmp_path / "data").write_text("a file")
+
+    with pytest.raises(OSError, match="data"):
+        begin()
