@@ -22,7 +22,7 @@ from bot.app import VERSION, App, assemble
 from bot.logs import set_up_logs
 from bot.settings import Layers, SettingError, load_layers
 from channels.base import Channel
-from channels.pipe import standard
+from channels.pipe import PipeClosed, standard
 from channels.terminal import Terminal
 from memory.record.store import StoreError
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options, layers))
     except SettingError as error:
         return _complain(str(error), 2)
-    except (Refusal, StoreError) as error:
+    except (Refusal, StoreError, PipeClosed) as error:
         return _complain(str(error), 1)
 
 
@@ -62,9 +62,10 @@ def _complain(sentence: str, code: int) -> int:
 
 def _talk(options: argparse.Namespace, layers: Layers) -> int:
     """Run the bot until its channel ends."""
-    is_terminal = not options.jsonl and sys.stdin.isatty() and sys.stdout.isatty()
+    streams = (sys.stdin, sys.stdout)  # None where they are closed
+    is_terminal = not options.jsonl and all(stream and stream.isatty() for stream in streams)
     with _alone(options.data):
-        set_up_logs(options.data / "logs", layers, is_quiet=is_terminal)
+        _set_up_logs(options.data / "logs", layers, is_quiet=is_terminal)
         channel: Channel = (
             Terminal(options.data / "terminal_history", f"Parley {VERSION}")
             if is_terminal
@@ -72,6 +73,16 @@ def _talk(options: argparse.Namespace, layers: Layers) -> int:
         )
         asyncio.run(_live(layers, options.data, channel))
     return 0
+
+
+def _set_up_logs(folder: Path, layers: Layers, is_quiet: bool) -> None:
+    try:
+        set_up_logs(folder, layers, is_quiet)
+    except OSError as error:
+        raise Refusal(
+            f"No logs can be written to {folder} ({error.strerror}); correct its rights, or "
+            "choose another data folder with --data DIR."
+        ) from None
 
 
 async def _live(layers: Layers, data: Path, channel: Channel) -> None:

@@ -75,7 +75,11 @@ class Delivery:
         self.lanes.put(lane, lambda: self._send(channel, outbound))
 
     async def _send(self, channel: Channel, outbound: Outbound) -> None:
-        await channel.send(outbound)
+        try:
+            await channel.send(outbound)
+        except Exception:
+            log.exception("the reply to %s could not be sent; the next start does", outbound.reply_to)
+            return
         if outbound.id:
             await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id))
 
@@ -89,6 +93,14 @@ class Delivery:
             address = _address(row.place)
             reply = _load(row.reply)
             self.send(Outbound(row.id, address, reply, row.reply_to, row.turn, is_resent=True))
+
+
+def sendable(reply: object) -> Reply:
+    """What a plugin returned, if it is a reply that can be put on disk; else raises TypeError."""
+    if not isinstance(reply, Reply):
+        raise TypeError(f"a command must return a Reply, not {reply!r}")
+    _dump(reply)
+    return reply
 
 
 def _place(address: Address) -> Place:

@@ -23,6 +23,7 @@ class Lanes:
         self._name = name
         self._jobs: dict[Hashable, deque[Job]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._job_done = asyncio.Event()
 
     def put(self, lane: Hashable, job: Job) -> None:
         """Add a job at the end of a lane."""
@@ -46,6 +47,12 @@ class Lanes:
     def waiting(self) -> int:
         return sum(len(jobs) - 1 for jobs in self._jobs.values())
 
+    async def room(self, lane: Hashable, depth: int) -> None:
+        """Wait until a lane is not as deep as this."""
+        while self.depth(lane) >= depth:
+            self._job_done.clear()
+            await self._job_done.wait()
+
     async def idle(self) -> None:
         """Wait until every lane is empty, also of jobs that are added meanwhile."""
         while self._tasks:
@@ -66,5 +73,6 @@ class Lanes:
                 except Exception:
                     log.exception("a job of %s %s failed", self._name, lane)
                 jobs.popleft()
+                self._job_done.set()
         finally:
             del self._jobs[lane]

@@ -10,9 +10,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
-from bot.access import identify, refusal
+from bot.access import LOCAL, identify, refusal
 from bot.activity import Hub
-from bot.delivery import Delivery, Received
+from bot.delivery import Delivery, Received, sendable
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
 from channels.base import Accepted, Activity
@@ -61,7 +61,7 @@ class Line:
 
 def command_line(text: str) -> Line | None:
     """The command in a message, if it is one: one slash and a word. Two slashes are none."""
-    found = re.match(r"\s*/([A-Za-z_]\w*)(?:@\w+)?(?:\s+(.*?))?\s*$", text, re.DOTALL)
+    found = re.fullmatch(r"/([A-Za-z_]\w*)(?:@\w+)?(?:\s+(.*))?", text.strip(), re.DOTALL)
     return Line(found[1].lower(), found[2] or "") if found else None
 
 
@@ -94,6 +94,9 @@ class Router:
             self._refuse(inbound, refusal(inbound.address))
             return None
         inbound = replace(inbound, text=cleaned(inbound.text))
+        if not await self._has_room(inbound):
+            self._refuse(inbound, BUSY)
+            return None
         try:
             received, is_new = await self._delivery.receive(inbound)
         except StoreError as error:
@@ -110,8 +113,6 @@ class Router:
             self._reply(key, received, Reply(EMPTY))
         elif line := command_line(received.text):
             self.lanes.put(key.id, lambda: self._answer_command(received, line))
-        elif self._turns.is_busy(key):
-            self._reply(key, received, Reply(BUSY))
         else:
             self._turns.put(key, received, spoken(received.text))
 
@@ -125,6 +126,16 @@ class Router:
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation from now on."""
         return self._hub.watch(key_of(address).id)
+
+    async def _has_room(self, inbound: Inbound) -> bool:
+        """Whether the conversation's line takes one more. Whoever sits at this machine waits until
+        it does: a script hands over as many as it has. Commands join no line."""
+        if command_line(inbound.text):
+            return True
+        key = key_of(inbound.address)
+        if inbound.address.channel in LOCAL:
+            await self._turns.room(key)
+        return not self._turns.is_busy(key)
 
     def _refuse(self, inbound: Inbound, sentence: str) -> None:
         self._delivery.send(Outbound(0, inbound.address, Reply(sentence), inbound.id))
@@ -147,7 +158,7 @@ class Router:
             return await self._run(command, line, address, person)
         except (CommandError, StoreError) as error:
             return Reply(str(error))
-        except Exception:
+        except (Exception, SystemExit):  # a plugin's sys.exit() must not take the bot along
             log.exception("/%s failed", line.name)
             return Reply(
                 f"/{line.name} failed inside the bot; the log has the details (data/logs)."
@@ -155,7 +166,8 @@ class Router:
 
     async def _run(self, command: Command, line: Line, address: Address, person: Person) -> Reply:
         conversation = await self._conversations.get(key_of(address))
-        return await command.run(Ask(line.rest, address, person, conversation, self._ports))
+        ask = Ask(line.rest, address, person, conversation, self._ports)
+        return sendable(await command.run(ask))
 
 
 def unknown(name: str, commands: Mapping[str, Command]) -> str:

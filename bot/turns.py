@@ -73,6 +73,10 @@ class Turns:
         """Whether this conversation's line is full."""
         return self.lanes.depth(key.id) >= LONGEST_LINE
 
+    async def room(self, key: ConversationKey) -> None:
+        """Wait until this conversation's line is not full."""
+        await self.lanes.room(key.id, LONGEST_LINE)
+
     def put(self, key: ConversationKey, received: Received, text: str) -> None:
         """Add a message to its conversation's line."""
         self.lanes.put(key.id, lambda: self._carry_out(key, received, text))

@@ -9,6 +9,8 @@ reply out.
 from __future__ import annotations
 
 import asyncio
+import io
+import queue
 import sys
 import threading
 import uuid
@@ -22,10 +24,18 @@ from channels.message import Address, Inbound, Outbound
 
 CHAT = "main"
 AHEAD = 1_000  # lines that are read before they can be taken in
+GONE = (
+    "The output can't be written any more, so the bot has stopped; what it could not write comes "
+    "at the next start."
+)
 
 
 class BadLine(Exception):
     """An input line that is no message; the text says why."""
+
+
+class PipeClosed(Exception):
+    """One of the streams is not there, or nobody reads the output any more; the text says so."""
 
 
 class Pipe:
@@ -35,21 +45,24 @@ class Pipe:
     capabilities = Capabilities()
 
     def __init__(self, source: BinaryIO, target: BinaryIO, is_jsonl: bool) -> None:
-        self._source, self._target, self._is_jsonl = source, target, is_jsonl
+        self._lines, self._writer = _Lines(source), _Writer(target)
+        self._is_jsonl = is_jsonl
 
     async def listen(self, bot: Bot) -> None:
-        """Submit every line until the input ends."""
-        lines = _Lines(self._source, asyncio.get_running_loop())
-        while line := await lines.next():
+        """Submit every line until the input ends. Raises PipeClosed when the output has ended."""
+        self._lines.start()
+        while line := await self._lines.next():
             try:
                 inbound = self._parse(line)
             except BadLine as error:
-                self._write({"error": str(error)}, str(error))
+                await self._write({"error": str(error)}, str(error))
                 continue
             if inbound is not None:
                 accepted = await bot.submit(inbound)
                 if accepted is not None and self._is_jsonl:
-                    self._write({"accepted": orjson.loads(accepted.id)}, "")
+                    await self._write({"accepted": orjson.loads(accepted.id)}, "")
+        if self._lines.was_stopped:
+            raise PipeClosed(GONE)
 
     async def send(self, outbound: Outbound) -> None:
         """Write one reply as one line (plain: as it is, then a line break)."""
@@ -62,7 +75,7 @@ class Pipe:
         }
         if outbound.is_resent:
             line["resent"] = True
-        self._write(line, outbound.reply.text)
+        await self._write(line, outbound.reply.text)
 
     def _parse(self, line: bytes) -> Inbound | None:
         text = line.decode("utf-8", "replace").strip("\r\n")
@@ -70,28 +83,43 @@ class Pipe:
             return None
         return inbound_of(text) if self._is_jsonl else _inbound({"text": text})
 
-    def _write(self, line: Mapping[str, Any], plain: str) -> None:
+    async def _write(self, line: Mapping[str, Any], plain: str) -> None:
         text = orjson.dumps(line, default=str) if self._is_jsonl else plain.encode()
-        self._target.write(text + b"\n")
-        self._target.flush()
+        try:
+            await self._writer.write(text + b"\n")
+        except OSError as error:
+            self._lines.stop()  # what nobody reads need not be asked for
+            raise PipeClosed(GONE) from error
 
 
 class _Lines:
     """Lines of a stream, read in a thread that does not keep the process from ending."""
 
-    def __init__(self, source: BinaryIO, loop: asyncio.AbstractEventLoop) -> None:
-        self._source, self._loop = source, loop
+    def __init__(self, source: BinaryIO) -> None:
+        self.was_stopped = False
+        self._source = source
         self._read: asyncio.Queue[bytes] = asyncio.Queue()
         self._room = threading.Semaphore(AHEAD)
-        threading.Thread(target=self._read_all, name="pipe-reader", daemon=True).start()
 
-    def _read_all(self) -> None:
+    def start(self) -> None:
+        loop = asyncio.get_running_loop()
+        threading.Thread(target=self._read_all, args=(loop,), name="pipe-in", daemon=True).start()
+
+    def stop(self) -> None:
+        """Nothing more is read: `next` says that the end is there."""
+        self.was_stopped = True
+        self._read.put_nowait(b"")  # for one who waits
+
+    def _read_all(self, loop: asyncio.AbstractEventLoop) -> None:
         line = b"-"
         while line:
-            line = self._source.readline()
+            try:
+                line = self._source.readline()
+            except OSError:
+                line = b""  # a terminal that has gone, a file that can't be read: the end
             self._room.acquire()
             try:
-                self._loop.call_soon_threadsafe(self._read.put_nowait, line)
+                loop.call_soon_threadsafe(self._read.put_nowait, line)
             except RuntimeError:
                 return  # the loop is closed: nobody listens any more
 
@@ -99,7 +127,48 @@ class _Lines:
         """The next line; b"" at the end."""
         line = await self._read.get()
         self._room.release()
-        return line
+        return b"" if self.was_stopped else line
+
+
+class _Writer:
+    """Writes to a stream in a thread, so that nothing else waits for whoever reads it."""
+
+    def __init__(self, target: BinaryIO) -> None:
+        self._target = target
+        self._waiting: queue.SimpleQueue[tuple[bytes, asyncio.Future[None]]] = queue.SimpleQueue()
+        threading.Thread(target=self._write_all, name="pipe-out", daemon=True).start()
+
+    async def write(self, line: bytes) -> None:
+        """Returns when the stream has it; raises OSError."""
+        written = asyncio.get_running_loop().create_future()
+        self._waiting.put((line, written))
+        await written
+
+    def _write_all(self) -> None:
+        while True:
+            line, written = self._waiting.get()
+            error = self._write(line)
+            try:
+                written.get_loop().call_soon_threadsafe(_settle, written, error)
+            except RuntimeError:
+                return  # the loop is closed: nobody waits any more
+
+    def _write(self, line: bytes) -> OSError | None:
+        try:
+            self._target.write(line)
+            self._target.flush()
+        except OSError as error:
+            return error
+        return None
+
+
+def _settle(written: asyncio.Future[None], error: OSError | None) -> None:
+    if written.done():
+        return  # who waited was cancelled
+    if error is None:
+        written.set_result(None)
+    else:
+        written.set_exception(error)
 
 
 def inbound_of(line: str) -> Inbound:
@@ -128,5 +197,14 @@ def _inbound(fields: Mapping[str, Any]) -> Inbound:
 
 
 def standard(is_jsonl: bool) -> Pipe:
-    """The pipe over this process's own standard streams."""
-    return Pipe(sys.stdin.buffer, sys.stdout.buffer, is_jsonl)
+    """The pipe over this process's own standard streams. Raises PipeClosed where one is not there.
+
+    They are opened anew, since Python waits at its exit for whoever still reads `sys.stdin`; and
+    what a plugin prints goes to stderr, not between the replies.
+    """
+    if sys.stdin is None or sys.stdout is None:
+        raise PipeClosed("Standard input and output must be open; redirect them to /dev/null.")
+    source = io.BufferedReader(io.FileIO(sys.stdin.fileno(), closefd=False))
+    target = io.BufferedWriter(io.FileIO(sys.stdout.fileno(), "w", closefd=False))
+    sys.stdout = sys.stderr
+    return Pipe(source, target, is_jsonl)

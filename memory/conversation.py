@@ -423,8 +423,16 @@ class Conversation:
         return view.scale.tokens(raw)
 
     async def change(self, kind: Kind, change: Change) -> ViewEvent:
-        """Pin, unpin or drop turns, by a person's wish."""
+        """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
+        and the running one can't be dropped."""
         async with self._changing:
+            there = frozenset(range(1, self._last_turn + 1))
+            change = replace(
+                change,
+                pin=change.pin & there,
+                unpin=change.unpin & there,
+                drop=(change.drop & there) - {self._current},
+            )
             view = self.view()
             after = view.moved_by(change).tokens
             plan = Plan(change, "asked for by a person", tokens_after=after)
@@ -555,12 +563,12 @@ class Conversation:
         ceiling, and return what the model sees then. Raises NoRoom."""
         async with self._changing:
             limits = self.limits
-            view = self.view(frame, limits)
+            view = await self._climb(self.view(frame, limits), frame, limits, 0)
             plan = compaction.due(view, limits, self._events)
             if plan is not None:
                 await self._cut(plan)
                 view = self.view(frame, limits)
-            for step in emergency.STEPS:
+            for step in emergency.STEPS[1:]:
                 if view.tokens <= limits.ceiling:
                     return view
                 view = await self._climb(view, frame, limits, step)
@@ -569,6 +577,7 @@ class Conversation:
             return view
 
     async def _climb(self, view: View, frame: Frame, limits: Limits, step: int) -> View:
+        """Take one step of the ladder, if the request is over the ceiling or was refused."""
         plan = emergency.plan(view, limits, step)
         if plan.change.is_empty:
             return view
@@ -582,7 +591,7 @@ class Conversation:
             limits = self.limits
             self._believe(view, limits, window)
             limits = self.limits
-            for step in emergency.STEPS[attempt - 1 :]:
+            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
                 before = self._boundaries
                 await self._climb(self.view(frame, limits), frame, limits, step)
                 if self._boundaries != before:

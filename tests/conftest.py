@@ -47,6 +47,11 @@ sys.addaudithook(_refuse_the_network)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     _fail_a_skip_in_ci(report)
+    # What a test logs may be broken text, which xdist cannot pass on from its workers.
+    report.sections = [
+        (title, text.encode("utf-8", "backslashreplace").decode())
+        for title, text in report.sections
+    ]
     return report
 
 

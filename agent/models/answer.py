@@ -40,7 +40,7 @@ class Answer:
         self._reasoning.append(_string(delta, "reasoning_content") or _string(delta, "reasoning"))
         piece = _string(delta, "content") or _string(delta, "refusal")
         self._text.append(piece)
-        return piece
+        return _whole(piece)
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
         function = _mapping(part.get("function"))
@@ -62,7 +62,7 @@ class Answer:
 
     @property
     def text(self) -> str:
-        return "".join(self._text)
+        return _whole("".join(self._text))
 
     @property
     def is_whole(self) -> bool:
@@ -78,7 +78,7 @@ class Answer:
             finish=self.finish or ("tool_calls" if calls else "stop"),
             model=self._model or model,
             usage=self._usage,
-            reasoning="".join(self._reasoning),
+            reasoning=_whole("".join(self._reasoning)),
         )
 
 
@@ -92,7 +92,17 @@ class _Call:
         self.arguments: list[str] = []
 
     def finished(self) -> ToolCall:
-        return ToolCall(self.id or f"call_{uuid4().hex[:16]}", self.name, "".join(self.arguments))
+        arguments = _whole("".join(self.arguments))
+        own_id = _whole(self.id) or f"call_{uuid4().hex[:16]}"
+        return ToolCall(own_id, _whole(self.name), arguments)
+
+
+def _whole(text: str) -> str:
+    """The text with surrogates joined that came apart, as escapes in two chunks; half a character
+    that is left over becomes U+FFFD, since it can be neither stored nor sent."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _usage(fields: Mapping[str, Any]) -> Usage | None:

@@ -28,13 +28,19 @@ _LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
 def finished(source: str) -> int:
     """The length of the blocks at the beginning of `source` that no further line can change.
 
-    That is all but the last one. `source` must end with a newline: half a line may still turn into
-    something else ("#" into "#hashtag").
+    That is all but the last one, and the last one if it is closed. `source` must end with a
+    newline: half a line may still turn into something else ("#" into "#hashtag").
     """
-    starts = [token.map[0] for token in _BLOCKS.parse(source) if token.map and not token.level]
-    if len(starts) < 2:
-        return 0
-    return sum(len(line) + 1 for line in source.split("\n")[: starts[-1]])
+    blocks = [token for token in _BLOCKS.parse(source) if token.map and not token.level]
+    if not blocks or _is_closed(blocks[-1], source):
+        return len(source)
+    begins = blocks[-1].map[0] if blocks[-1].map else 0
+    return sum(len(line) + 1 for line in source.split("\n")[:begins])
+
+
+def _is_closed(block: Token, source: str) -> bool:
+    is_paragraph = block.type == "paragraph_open"
+    return block.type in ("heading_open", "hr") or (is_paragraph and source.endswith("\n\n"))
 
 
 def ending(source: str, width: int, height: int) -> str:

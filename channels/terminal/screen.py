@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, get_app_session
+from prompt_toolkit.application import Application, create_app_session, get_app_session
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Point
@@ -34,6 +34,7 @@ from prompt_toolkit.layout import Window as Pane
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.layout.screen import Screen as Drawing
+from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
@@ -78,7 +79,7 @@ class Listener(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
+class Drawn:
     """What was drawn last: the columns of each row down to the cursor."""
 
     width: int
@@ -95,6 +96,15 @@ def _length(drawing: Drawing, row: int) -> int:
     return max((column + cell.width for column, cell in cells if cell.char.strip()), default=0)
 
 
+class _LowerEnd(HSplit):
+    """Panes that leave the screen's first row free: some terminals put what is erased from the
+    very top into the scrollback."""
+
+    def preferred_height(self, width: int, max_available_height: int) -> Dimension:
+        wanted = super().preferred_height(width, max_available_height).preferred
+        return Dimension(preferred=min(wanted, max(1, max_available_height - 1)))
+
+
 class Screen:
     """A terminal that can move its cursor."""
 
@@ -105,7 +115,7 @@ class Screen:
             output.enable_cpr = False
         self._listener = listener
         self._passing: StyleAndTextTuples = []
-        self._drawn: _Drawn | None = None
+        self._drawn: Drawn | None = None
         self._hint = ""
         self._input = Buffer(
             history=FileHistory(str(history)),
@@ -143,9 +153,6 @@ class Screen:
     def echo(self, text: str) -> None:
         self.write(text)
 
-    def refresh(self) -> None:
-        self._app.invalidate()
-
     def write(self, text: str) -> None:
         """Put text for good above the input line."""
         if self._app.is_running:
@@ -164,7 +171,7 @@ class Screen:
         if drawing:
             cursor = drawing.get_cursor_position(self._app.layout.current_window)
             above = tuple(_length(drawing, row) for row in range(cursor.y))
-            self._drawn = _Drawn(self.width, (*above, cursor.x + 1))
+            self._drawn = Drawn(self.width, (*above, cursor.x + 1))
 
     def _climb(self) -> None:
         """A window that became narrower wraps what is drawn: go up to where it begins now."""
@@ -194,7 +201,7 @@ class Screen:
             CompletionsMenu(max_height=8),
             Pane(FormattedTextControl(self._bar), height=1),
         ]
-        return Layout(HSplit(panes), focused_element=line)
+        return Layout(_LowerEnd(panes), focused_element=line)
 
     def _drop_hint(self) -> None:
         self._hint = ""
@@ -241,8 +248,11 @@ class DumbScreen:
 
     def __init__(self, history: Path, listener: Listener) -> None:
         self._listener = listener
-        self._session: PromptSession[str] = PromptSession(history=FileHistory(str(history)))
         self._output = get_app_session().output
+        if isinstance(self._output, Vt100_Output):
+            self._output = PlainTextOutput(self._output.stdout)
+        with create_app_session(output=self._output):
+            self._session: PromptSession[str] = PromptSession(history=FileHistory(str(history)))
         self._is_left = False
 
     async def run(self) -> None:
@@ -258,9 +268,6 @@ class DumbScreen:
 
     def echo(self, text: str) -> None:
         """The terminal shows what is typed."""
-
-    def refresh(self) -> None:
-        """There is no bar."""
 
     def write(self, text: str) -> None:
         self._output.write_raw(text.replace("\n", "\r\n"))

@@ -29,11 +29,11 @@ from channels.base import (
     TurnStarted,
 )
 from channels.message import Address, Inbound, Outbound
-from channels.terminal import display
 from channels.terminal.answer import Answer
 from channels.terminal.bar import bar_style, bar_text
 from channels.terminal.completion import Choice, Vocabulary, choices
 from channels.terminal.screen import DumbScreen, Screen
+from channels.terminal.scroll import Scroll
 
 ADDRESS = Address("terminal", "main")
 _LEAVING = {"/quit", "/exit"}
@@ -45,10 +45,8 @@ _PATIENCE = 1.0
 
 @dataclass
 class _Exchange:
-    """A message of the person's until it is answered. `question` is "" once it stands in the
-    scrollback, `reply_to` names it."""
+    """A message of the person's until it is answered. `question` is "" once it is on the screen."""
 
-    reply_to: str
     question: str = ""
     answer: Answer = field(default_factory=Answer)
     tools: list[ToolStarted] = field(default_factory=list)
@@ -62,22 +60,23 @@ class Terminal:
     capabilities = Capabilities(typing=True, markup="markdown")
 
     def __init__(self, history: Path, greeting: str = "") -> None:
-        self._greeting = greeting
+        self._history, self._greeting = history, greeting
         self._screen = (DumbScreen if is_dumb_terminal() else Screen)(history, self)
+        self._scroll = Scroll(self._screen)
         self._exchanges: dict[str, _Exchange] = {}
         self._current: _Exchange | None = None
         self._glance: Glance | None = None
         self._vocabulary: Vocabulary | None = None
-        self._is_within_lines = False
 
     async def listen(self, bot: Bot) -> None:
         self._bot = bot
+        self._history.touch(mode=0o600)
         with patch_stdout(), bot.watch(ADDRESS) as activities:
             async with asyncio.TaskGroup() as self._tasks:
                 follower = self._tasks.create_task(self._follow(activities))
                 self._tasks.create_task(self._look())
                 if self._greeting:
-                    self._note(self._greeting)
+                    self._scroll.note(self._greeting)
                 await self._screen.run()
                 await self._part()
                 follower.cancel()
@@ -137,10 +136,11 @@ class Terminal:
             case ContextChanged(glance):
                 self._glance = glance
             case Notice(text):
-                self._note(text)
+                self._scroll.note(text)
             case _ if self._current:
                 self._take_step(self._current, activity)
-        self._screen.refresh()
+        if not isinstance(activity, Delta):  # words wait for the next frame
+            self._draw()
 
     def _take_step(self, exchange: _Exchange, activity: Activity) -> None:
         match activity:
@@ -149,7 +149,7 @@ class Terminal:
             case StepRestarted():
                 self._void(exchange)
             case ToolStarted():
-                self._commit(exchange.answer.take_all())
+                self._scroll.answer(exchange.answer.take_all())
                 exchange.answer = Answer()
                 exchange.tools.append(activity)
             case ToolEnded(name, is_error):
@@ -158,7 +158,7 @@ class Terminal:
     def _begin(self, reply_to: str) -> None:
         """A turn starts: the last one has said all, even if its reply is still on its way."""
         if self._current:
-            self._commit(self._current.answer.take_all())
+            self._scroll.answer(self._current.answer.take_all())
         self._current = self._open(reply_to)
         self._echo(self._current)
 
@@ -172,36 +172,35 @@ class Terminal:
         for tool in exchange.tools:
             if tool.name == name:
                 exchange.tools.remove(tool)
-                self._put(display.tool(name, tool.arguments, outcome, self._width), is_line=True)
+                self._scroll.tool(tool, outcome)
                 return
 
     def _void(self, exchange: _Exchange) -> None:
         if exchange.answer.is_begun:
-            self._note("The model is asked again; the answer above is void.")
+            self._scroll.note("The model is asked again; the answer above is void.")
         exchange.answer = Answer()
 
     def _settle(self, outbound: Outbound) -> None:
         """Print what of a reply is not on the screen yet."""
-        exchange = self._exchanges.pop(outbound.reply_to, None) or _Exchange(outbound.reply_to)
+        exchange = self._exchanges.pop(outbound.reply_to, None) or _Exchange()
         exchange.over.set()
         self._echo(exchange)
         if self._current is exchange:
             self._current = None
         self._draw()
         if outbound.is_resent:
-            self._note("(sent again after a restart)")
+            self._scroll.note("(sent again after a restart)")
         if outbound.turn is None:
-            self._commit(exchange.answer.take_all())
-            self._put(display.command_reply(outbound.reply.text, self._width))
+            self._scroll.answer(exchange.answer.take_all())
+            self._scroll.command_reply(outbound.reply)
         else:
-            self._commit(self._rest(exchange, outbound.reply.text))
-        if outbound.reply.actions:
-            self._put(display.next_steps(outbound.reply.actions, self._width))
+            self._scroll.answer(self._rest(exchange, outbound.reply.text))
+        self._scroll.next_steps(outbound.reply)
 
     def _rest(self, exchange: _Exchange, final: str) -> str:
         rest = exchange.answer.rest_of(final)
         if rest is None:
-            self._note("The answer in its final form:")
+            self._scroll.note("The answer in its final form:")
         return final if rest is None else rest
 
     # What the bot is asked.
@@ -209,21 +208,21 @@ class Terminal:
     async def _stop(self) -> None:
         reply = await self._bot.command(ADDRESS, "/stop")
         if not self._current:  # else the turn's own reply says that it was stopped
-            self._note(reply.text)
+            self._scroll.note(reply.text)
 
     async def _part(self) -> None:
         if self._is_busy:
             await self._bot.command(ADDRESS, "/stop")
             if self._current:
-                self._commit(self._current.answer.take_all())
-            self._note("You left: the answer under way is stopped; what was done is kept.")
+                self._scroll.answer(self._current.answer.take_all())
+            self._scroll.note("You left: the answer under way is stopped; what was done is kept.")
         for exchange in self._exchanges.values():
             exchange.over.set()
 
     async def _look(self) -> None:
         if glance := await self._ask("/context", "glance"):
             self._glance = Glance(**glance)
-            self._screen.refresh()
+            self._draw()
 
     async def _ask(self, command: str, what: str) -> Any:
         """A part of a command's data; None if it has none."""
@@ -233,42 +232,30 @@ class Terminal:
     # What is shown.
 
     @property
-    def _width(self) -> int:
-        return self._screen.width
-
-    @property
     def _is_busy(self) -> bool:
         return any(not exchange.over.is_set() for exchange in self._exchanges.values())
 
     def _open(self, reply_to: str, question: str = "") -> _Exchange:
         if not self._is_busy:
             self._tasks.create_task(self._animate())
-        return self._exchanges.setdefault(reply_to, _Exchange(reply_to, question))
+        return self._exchanges.setdefault(reply_to, _Exchange(question))
+
+    def _echo(self, exchange: _Exchange) -> None:
+        if exchange.question:
+            self._scroll.question(exchange.question)
+            exchange.question = ""
 
     async def _animate(self) -> None:
-        """While something is under way: blocks that are finished go up, the rest is drawn anew."""
         while self._is_busy:
             self._draw()
             await asyncio.sleep(_FRAME)
-        self._draw()
 
     def _draw(self) -> None:
-        if self._current:
-            self._commit(self._current.answer.take())
-        self._screen.show(self._passing())
-
-    def _passing(self) -> str:
-        """What still changes: the unfinished block, the tools that run, the questions that wait."""
-        parts = []
-        if self._current and (tail := self._current.answer.tail.strip("\n")):
-            parts.append(display.unfinished(tail, self._width, self._screen.height))
-        if self._current and self._current.tools:
-            calls = self._current.tools
-            parts.append("".join(display.tool(t.name, t.arguments, "", self._width) for t in calls))
-        for exchange in self._exchanges.values():
-            if exchange.question:
-                parts.append(display.question(exchange.question, self._width, is_waiting=True))
-        return "\n" + "\n".join(parts) if parts else ""
+        """Blocks that are finished go up; the rest is drawn anew."""
+        current = self._current or _Exchange()
+        self._scroll.answer(current.answer.take())
+        questions = [e.question for e in self._exchanges.values() if e.question]
+        self._scroll.show_below(current.answer.tail.strip("\n"), current.tools, questions)
 
     def _doing(self) -> str:
         if not self._is_busy:
@@ -276,24 +263,6 @@ class Terminal:
         frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]
         has_words = self._current and (self._current.answer.is_begun or self._current.answer.tail)
         return f"{frame} {'answering' if has_words else 'thinking'}… · Ctrl-C stops"
-
-    def _commit(self, markdown: str) -> None:
-        if markdown.strip():
-            self._put(display.markdown(markdown, self._width))
-
-    def _note(self, text: str) -> None:
-        self._put(display.note(text, self._width), is_line=True)
-
-    def _echo(self, exchange: _Exchange) -> None:
-        if exchange.question:
-            self._screen.echo("\n" + display.question(exchange.question, self._width))
-            exchange.question, self._is_within_lines = "", False
-
-    def _put(self, text: str, *, is_line: bool = False) -> None:
-        """Text for the scrollback, with an empty line above; lines of one kind keep together."""
-        gap = "" if is_line and self._is_within_lines else "\n"
-        self._is_within_lines = is_line
-        self._screen.write(gap + text)
 
 
 def _is_command(text: str) -> bool:

@@ -2,8 +2,9 @@
 
 Pure. Its steps are taken one after the other until the request fits, or the provider takes it:
 
-1. the oldest turns leave, as few as needed; a message of the running turn that is too long by
-   itself is clipped before anything else leaves for it;
+0. a message of the running turn that is too long by itself is clipped, before anything else has
+   to leave for it;
+1. the oldest turns leave, as few as needed;
 2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay;
 3. only the running turn stays, clipped until it fits.
 """
@@ -21,7 +22,7 @@ LONGEST = 10_000
 """Characters that step 2 leaves of a tool result or a user's text."""
 MOST_TURNS = 5
 """Turns that step 2 leaves, the running one included."""
-STEPS = (1, 2, 3)
+STEPS = (0, 1, 2, 3)
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
 _SMALLER = (5_000, 2_000, 1_000, 500, 200)
 
@@ -32,9 +33,7 @@ class NoRoom(Exception):
 
 def plan(view: View, limits: Limits, step: int) -> Plan:
     """What this step of the ladder does; it may do nothing."""
-    change = {1: _as_little_as_needed, 2: _aggressively, 3: _all_but_the_current}[step](
-        view, limits
-    )
+    change = _STEPS[step](view, limits)
     after = view.moved_by(change)
     stay = {turn.number for turn in after.turns}
     leaving = tuple(turn.number for turn in view.turns if turn.number not in stay)
@@ -55,22 +54,19 @@ def no_room(view: View, limits: Limits) -> NoRoom:
 
 def _as_little_as_needed(view: View, limits: Limits) -> Change:
     aim = int(limits.ceiling * _HEADROOM)
-    change = _clip_current(view, aim)
-    after = view.moved_by(change)
-    leaving = 0
-    movable = after.movable
-    while after.tokens > aim and leaving < len(movable):
+    after, leaving = view, 0
+    while after.tokens > aim and leaving < len(view.movable):
         leaving += 1
-        after = after.moved_by(cut_of(after, movable[leaving - 1 : leaving]))
-    return change.then(cut_of(view.moved_by(change), movable[:leaving])) if leaving else change
+        after = view.moved_by(cut_of(view, view.movable[:leaving]))
+    return cut_of(view, view.movable[:leaving]) if leaving else Change()
 
 
-def _clip_current(view: View, aim: int) -> Change:
+def _clip_current(view: View, limits: Limits) -> Change:
     """Clip what is long in the running turn, as far as that turn is too long by itself."""
     change = Change()
     for chars in (LONGEST, *_SMALLER):
         alone = view.moved_by(change.then(_all_but_the_current_cut(view)))
-        if alone.tokens <= aim:
+        if alone.tokens <= limits.ceiling:
             break
         change = change.then(_clips(view, chars, only=view.current))
     return change
@@ -115,3 +111,6 @@ def _is_longer(entry: Entry, chars: int) -> bool:
 
 def _current(view: View) -> int:
     return sum(turn.tokens for turn in view.turns if turn.number == view.current)
+
+
+_STEPS = {0: _clip_current, 1: _as_little_as_needed, 2: _aggressively, 3: _all_but_the_current}

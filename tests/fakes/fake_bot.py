@@ -74,12 +74,13 @@ COMMANDS = {
         },
     ),
 }
-Script = Callable[[str], Sequence[Activity]]
+Script = Callable[[str], Sequence[Activity | asyncio.Event]]
 
 
 class FakeBot:
-    """`script` says what happens in the turn that a text begins; the turn's reply is what streamed
-    in its last step, or `finals[text]`. `pace` is the pause before each activity, in seconds."""
+    """`script` says what happens in the turn that a text begins; an Event in it is waited for. The
+    turn's reply is what streamed in its last step, or `finals[text]`. `pace` is the pause before
+    each activity, in seconds."""
 
     def __init__(self, script: Script, *, finals: dict[str, str] | None = None, pace: float = 0):
         self.submitted: list[Inbound] = []
@@ -88,7 +89,7 @@ class FakeBot:
         self._script, self._finals, self._pace = script, finals or {}, pace
         self._watchers: set[asyncio.Queue[Activity]] = set()
         self._line: asyncio.Queue[Inbound] = asyncio.Queue()
-        self._answering: asyncio.Task[str] | None = None
+        self._answering: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
 
     async def serve(self, channel: Channel) -> None:
@@ -145,16 +146,18 @@ class FakeBot:
             await self._send(inbound, Reply(final), turn)
             self._line.task_done()
 
-    async def _act(self, text: str, said: list[str]) -> str:
+    async def _act(self, text: str, said: list[str]) -> None:
         for activity in self._script(text):
             await asyncio.sleep(self._pace)
             match activity:
+                case asyncio.Event():
+                    await activity.wait()
+                    continue
                 case Delta(piece):
                     said.append(piece)
                 case StepRestarted() | ToolStarted():
                     said.clear()
             self.show(activity)
-        return ""
 
     def _stop(self) -> Reply:
         if self._answering is None:

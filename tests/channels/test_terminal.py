@@ -1,0 +1,818 @@
+"""The terminal: its pure parts one by one, then the whole channel as a person sees it."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+import stat
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
+from rich.cells import cell_len
+
+from channels.base import Activity, Delta, Glance, StepRestarted, ToolEnded, ToolStarted
+from channels.message import Action, Outbound, Reply
+from channels.terminal import Terminal, display
+from channels.terminal.answer import Answer
+from channels.terminal.bar import bar_style, bar_text
+from channels.terminal.completion import Choice, Vocabulary, choices
+from channels.terminal.controls import one_line, without_controls
+from channels.terminal.markdown import ending, finished
+from channels.terminal.screen import Drawn
+from channels.terminal.terminal import ADDRESS
+from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
+
+GLANCE = Glance(12_400, 50_000, 7, 20, 0.02, is_measured=True)
+
+
+# The bar
+
+
+def test_the_bar_shows_tokens_turns_and_cost() -> None:
+    assert bar_text(GLANCE, 80) == "ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02"
+
+
+@pytest.mark.parametrize(
+    ("width", "text"),
+    [
+        (40, "ctx 12.4k/50k · 7/20 turns · $0.02"),
+        (24, "12.4k/50k · 7/20t"),
+        (10, "12.4k/50k"),
+        (5, ""),
+    ],
+)
+def test_a_narrow_terminal_shortens_the_bar(width: int, text: str) -> None:
+    assert bar_text(GLANCE, width) == text
+
+
+def test_an_estimate_is_marked() -> None:
+    assert bar_text(replace(GLANCE, is_measured=False), 80).startswith("ctx ~12.4k/50k")
+
+
+@pytest.mark.parametrize(
+    ("cost", "shown"),
+    [(None, "$?"), (0.0, "free"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
+)
+def test_the_cost_is_said_plainly(cost: float | None, shown: str) -> None:
+    assert bar_text(replace(GLANCE, cost=cost), 80).endswith(f"turns · {shown}")
+
+
+def test_before_the_first_turn_no_cost_is_claimed() -> None:
+    assert bar_text(replace(GLANCE, turns=0, cost=0.0), 80).endswith("0/20 turns")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "shown"),
+    [(0, "0"), (999, "999"), (1_000, "1k"), (99_960, "100k"), (128_000, "128k"), (999_900, "1M")],
+)
+def test_numbers_are_short(tokens: int, shown: str) -> None:
+    assert bar_text(replace(GLANCE, tokens=tokens, max_tokens=0), 80).startswith(f"ctx {shown} ")
+
+
+@pytest.mark.parametrize(
+    ("tokens", "style"),
+    [
+        (37_499, "class:bar"),
+        (37_500, "class:bar.warm"),
+        (45_000, "class:bar.hot"),
+        (60_000, "class:bar.hot"),
+    ],
+)
+def test_the_bar_turns_yellow_and_then_red(tokens: int, style: str) -> None:
+    assert bar_style(replace(GLANCE, tokens=tokens)) == style
+
+
+@given(
+    st.builds(
+        Glance,
+        st.integers(0, 10**9),
+        st.integers(0, 10**9),
+        st.integers(0, 10**6),
+        st.integers(0, 10**6),
+        st.none() | st.floats(0, 10**6),
+        st.booleans(),
+    ),
+    st.integers(0, 120),
+)
+def test_the_bar_never_wraps(glance: Glance, width: int) -> None:
+    assert cell_len(bar_text(glance, width)) <= width
+
+
+# Completion
+
+VOCABULARY = Vocabulary(
+    (COMMANDS["help"].data or {})["commands"], (COMMANDS["config"].data or {})["settings"]
+)
+
+
+def texts(line: str) -> list[str]:
+    return [choice.text for choice in choices(line, VOCABULARY)]
+
+
+def test_commands_are_offered_with_their_meaning() -> None:
+    assert choices("/cont", VOCABULARY) == [Choice("/context", 5, "what the model sees")]
+
+
+def test_settings_are_found_by_any_part_of_their_name() -> None:
+    assert texts("/config turns") == ["agent_max_context_turns"]
+    assert choices("/config turns", VOCABULARY)[0].meaning == "most turns in play (now 20)"
+
+
+def test_a_setting_offers_its_value_and_says_what_it_wants() -> None:
+    wants = "a whole number from 1 to 1000"
+    assert choices("/config agent_max_context_turns ", VOCABULARY) == [Choice("20", 0, wants)]
+
+
+def test_values_are_offered_as_they_are_typed() -> None:
+    setting = {"key": "quiet", "value": True, "meaning": "", "wants": "true or false"}
+    assert choices("/config quiet ", Vocabulary((), [setting]))[0].text == "true"
+
+
+def test_subcommands_are_offered() -> None:
+    assert texts("/context ") == ["clear"]
+    assert texts("/help ") == []
+
+
+@pytest.mark.parametrize("line", ["", "hello", " /context", "//context", "/context\nmore"])
+def test_a_message_to_the_model_is_not_completed(line: str) -> None:
+    assert texts(line) == []
+
+
+# Text that would act on the terminal
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("\x1b[31mred\x1b[0m", "red"),
+        ("\x1b]0;title\x07a\x1b]52;c;aGk=\x1b\\b", "ab"),
+        ("\x1b]8;;http://x\x1b\\link\x1b]8;;\x1b\\", "link"),
+        ("\x1bPq#0\x1b\\a\x1bcb\x1b(0c", "abc"),
+        ("a\r\x08\x00\x7f\x9b5nb", "a5nb"),
+        ("safe\u202etxt.exe \ud800", "safetxt.exe "),
+        ("tab\tand\nline 👩‍👩‍👧 中", "tab\tand\nline 👩‍👩‍👧 中"),
+    ],
+)
+def test_sequences_and_control_characters_are_taken_out(text: str, words: str) -> None:
+    assert without_controls(text) == words
+
+
+@given(st.text(st.sampled_from("\x1b[]0;mP\\\x07\x9b\x9cab\n")))
+def test_nothing_that_acts_gets_through(text: str) -> None:
+    assert not set(without_controls(text)) & set("\x1b\x07\x9b\x9c")
+
+
+def test_one_line_is_one_line() -> None:
+    assert one_line(" a\n\tb\x1b[2J  c ") == "a b c"
+
+
+# The answer while it streams
+
+DOCUMENT = """# Title
+
+A paragraph
+of two lines.
+
+1. one
+2. two
+
+   still two
+
+```python
+# not a heading
+
+x = 1
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+> the end
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "done"),
+    [
+        ("a paragraph\n", ""),
+        ("a paragraph\n\nanother\n", "a paragraph\n\n"),
+        ("a paragraph\n\n", "a paragraph\n\n"),
+        ("a title\n---\n", "a title\n---\n"),
+        ("1. one\n2. two\n\n", ""),
+        ("1. one\n\n   more\n", ""),
+        ("1. one\n\nafter\n", "1. one\n\n"),
+        ("```\n# code\n\n", ""),
+        ("```\ncode\n```\nafter\n", "```\ncode\n```\n"),
+        ("| a |\n|---|\n| 1 |\n", ""),
+        ("# head\ntext\n", "# head\n"),
+        ("# head\n", "# head\n"),
+        ("> quote\n\n", ""),
+    ],
+)
+def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str) -> None:
+    assert source[: finished(source)] == done
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
+def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[int]) -> None:
+    answer, taken, start = Answer(), "", 0
+    for size in sizes:
+        answer.add(DOCUMENT[start : start + size])
+        taken += answer.take()
+        start += size
+    so_far = DOCUMENT[:start]
+    assert taken + answer.tail == so_far
+    assert not taken or finished(so_far[: so_far.rindex("\n") + 1]) == len(taken)
+    rest = answer.rest_of(DOCUMENT)
+    assert rest is not None
+    assert taken.strip() + rest == DOCUMENT.strip()
+
+
+def test_half_a_line_decides_nothing() -> None:
+    answer = Answer()
+    answer.add("a paragraph\n#")
+    assert answer.take() == ""
+    answer.add("hashtag\n")
+    assert (answer.take(), answer.tail) == ("", "a paragraph\n#hashtag\n")
+
+
+def test_a_sequence_that_is_cut_in_two_does_not_get_through() -> None:
+    answer = Answer()
+    answer.add("a\x1b[3")
+    answer.add("1mb\x1b]0;ti")
+    answer.add("tle\x07c\n")
+    assert answer.tail == "abc\n"
+
+
+def test_a_final_text_that_begins_differently_has_no_rest() -> None:
+    answer = Answer()
+    answer.add("first\n\nsecond\n")
+    answer.take()
+    assert answer.rest_of("first\n\nother") == "\n\nother"
+    assert answer.rest_of("something else") is None
+
+
+@pytest.mark.parametrize(
+    ("source", "shown"),
+    [
+        ("```python\na\nb\nc", "```python\nb\nc"),
+        ("| h |\n|---|\n| 1 |\n| 2 |\n| 3 |", "| h |\n|---|\n| 2 |\n| 3 |"),
+        ("- a\n- b\n- c", "- b\n- c"),
+        ("x" * 50, "x" * 20),
+    ],
+)
+def test_the_end_of_a_long_block_is_still_what_it_was(source: str, shown: str) -> None:
+    assert ending(source, width=10, height=2) == shown
+
+
+# What things look like
+
+
+def plain(text: str) -> str:
+    return re.sub(r"\x1b\[[0-9;]*m", "", text)
+
+
+def test_html_links_and_pictures_are_shown_as_text() -> None:
+    shown = plain(
+        display.markdown("a <b>tag</b> [here](http://x.y) <http://z.z> ![dog](http://d.g)", 80)
+    )
+    assert shown == "a <b>tag</b> here (http://x.y) http://z.z dog (http://d.g)\n"
+
+
+def test_line_breaks_hold() -> None:
+    assert plain(display.markdown("roses\nviolets", 80)) == "roses\nviolets\n"
+
+
+def test_a_word_wider_than_its_table_wraps() -> None:
+    shown = plain(display.markdown(f"| a | b |\n|---|---|\n| {'long' * 20} | x |", 30))
+    assert "".join(shown.split()).count("l") == 20
+
+
+def test_what_is_nested_too_deeply_is_shown_as_it_was_written() -> None:
+    assert plain(display.markdown("> " * 30 + "deep", 40)).split()[-1] == "deep"
+
+
+WORDS = st.lists(
+    st.sampled_from(
+        [*"\n\t\\`_", "word", "中文字", "\n\n", "    ", "- ", "1. ", "> ", "# ", "***\n"]
+    )
+    | st.sampled_from(
+        ["**", "~~", "[a](b)", "![a](b)", "<div>", "[x]: y\n", "| ", "|---|\n", "```\n"]
+    ),
+    max_size=40,
+).map("".join)
+
+
+@settings(max_examples=200, deadline=None)
+@given(WORDS, st.integers(20, 100))
+def test_no_word_of_an_answer_is_lost_at_any_width(source: str, width: int) -> None:
+    # A fence's language is no word of the answer, nor is what a table's row has too many cells for.
+    source = re.sub(r"(`{3,}|\|).*", "", source)
+    shown = plain(display.markdown(source, width))
+    assert shown.count("w") == source.count("w")
+    assert shown.count("中") == source.count("中")
+    assert all(cell_len(line) <= width for line in shown.split("\n"))
+
+
+@given(st.text(max_size=60), st.text(max_size=200), st.sampled_from(["ok", "failed", ""]))
+@settings(deadline=None)
+def test_a_tool_call_is_one_line(name: str, arguments: str, outcome: str) -> None:
+    shown = plain(display.tool(name, arguments, outcome, 40))
+    assert shown.count("\n") == 1
+    assert cell_len(shown) <= 40
+
+
+def test_a_tool_call_shows_what_it_works_on() -> None:
+    shown = display.tool("read_file", '{"path": "notes.txt", "limit": 20}', "ok", 80)
+    assert plain(shown) == "⚙ read_file notes.txt 20 … ok\n"
+
+
+def test_a_long_question_is_echoed_in_part() -> None:
+    shown = plain(display.question("line\n" * 200_000, 80))
+    assert shown.count("\n") == 13
+    assert shown.endswith("  … (1,000,000 characters)\n")
+
+
+def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    codes = re.findall(r"\x1b\[([0-9;]*)m", display.markdown("# a\n\n`b` **c**", 80))
+    assert set(codes) <= {"0", "1", "1;4"}
+
+
+def test_a_dumb_terminal_gets_no_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    assert "\x1b" not in display.markdown("# a\n\n`b` **c**", 80)
+
+
+def test_a_narrower_window_wraps_what_is_drawn() -> None:
+    assert Drawn(80, (80, 40, 0, 41, 3)).wrapped_rows(40) == 2
+
+
+def test_the_first_prompt_waits_for_no_markdown() -> None:
+    code = (
+        "import sys, channels.terminal; print({'rich.markdown', 'pygments'} & sys.modules.keys())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
+
+
+# The whole channel
+
+
+class Glass(io.StringIO):
+    """A terminal with all that a person sees, also when they scroll up.
+
+    Like tmux it keeps what is erased from the very top of the screen.
+    """
+
+    height = 24
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.raw = ""
+        self._rows: list[dict[int, str]] = [{}]
+        self._x = self._y = self._top = 0
+        self._is_changed = asyncio.Event()
+
+    @property
+    def text(self) -> str:
+        rows = (
+            "".join(row.get(x, " ") for x in range(max(row, default=-1) + 1)) for row in self._rows
+        )
+        return "\n".join(row.rstrip() for row in rows)
+
+    async def shows(self, text: str) -> None:
+        async with asyncio.timeout(10):
+            while text not in self.text:
+                self._is_changed.clear()
+                await self._is_changed.wait()
+
+    def write(self, data: str) -> int:
+        self.raw += data
+        for sign in re.findall(r"\x1b\[[0-?]*[ -/]*[@-~]|.", data, re.DOTALL):
+            self._take(sign)
+        self._is_changed.set()
+        return len(data)
+
+    def _take(self, sign: str) -> None:
+        number = int(re.sub(r"\D", "", sign) or 1) if len(sign) > 1 else 1
+        match sign[-1] if len(sign) > 1 else sign:
+            case "\r":
+                self._x = 0
+            case "\n":
+                self._move(self._y + 1)
+            case "\x08":
+                self._x -= 1
+            case "A" if len(sign) > 1:
+                self._move(max(self._top, self._y - number))
+            case "B" if len(sign) > 1:
+                self._move(self._y + number)
+            case "C" if len(sign) > 1:
+                self._x += number
+            case "D" if len(sign) > 1:
+                self._x = max(0, self._x - number)
+            case "J" | "K" if len(sign) > 1:
+                self._erase(is_down=sign[-1] == "J")
+            case _ if len(sign) == 1:
+                self._put(sign)
+
+    def _put(self, sign: str) -> None:
+        width = cell_len(sign)
+        if self._x + width > self.columns:
+            self._move(self._y + 1)
+            self._x = 0
+        row = self._rows[self._y]
+        row[self._x] = sign
+        if width == 2:
+            row[self._x + 1] = ""
+        self._x += width
+
+    def _move(self, y: int) -> None:
+        self._y = y
+        self._top = max(self._top, y - self.height + 1)
+        self._rows += [{} for _ in range(y + 1 - len(self._rows))]
+
+    def _erase(self, *, is_down: bool) -> None:
+        if is_down and (self._x, self._y) == (0, self._top) and any(self._rows[self._top :]):
+            self._move(len(self._rows))
+            self._top = self._y
+            return
+        row = self._rows[self._y]
+        self._rows[self._y] = {x: sign for x, sign in row.items() if x < self._x}
+        if is_down:
+            del self._rows[self._y + 1 :]
+
+
+@dataclass
+class Seat:
+    """Someone at a terminal."""
+
+    glass: Glass
+    keyboard: PipeInput
+    bot: FakeBot
+    terminal: Terminal
+    talk: asyncio.Task[None]
+
+    def types(self, keys: str) -> None:
+        self.keyboard.send_text(keys)
+
+    async def sees(self, text: str) -> None:
+        await self.glass.shows(text)
+
+    async def leaves(self) -> None:
+        self.types("\x04")
+        async with asyncio.timeout(10):
+            await self.talk
+
+
+@asynccontextmanager
+async def seat(
+    folder: Path, script: Script, *, columns: int = 80, finals: dict[str, str] | None = None
+) -> AsyncIterator[Seat]:
+    glass = Glass(columns)
+    output = Vt100_Output(
+        glass, lambda: Size(rows=glass.height, columns=glass.columns), term="xterm"
+    )
+    with create_pipe_input() as keyboard, create_app_session(keyboard, output):
+        terminal = Terminal(folder / "history", "Hello there.")
+        bot = FakeBot(script, finals=finals)
+        talk = asyncio.create_task(bot.serve(terminal))
+        try:
+            await glass.shows("Hello there.")
+            yield Seat(glass, keyboard, bot, terminal, talk)
+        finally:
+            talk.cancel()
+            await asyncio.wait([talk])
+
+
+def says(*activities: Activity | asyncio.Event) -> Script:
+    return lambda text: activities
+
+
+def silent(text: str) -> Sequence[Activity]:
+    return ()
+
+
+async def test_an_answer_is_streamed_and_stands_there_once(tmp_path: Path) -> None:
+    async with seat(tmp_path, says(*deltas(DOCUMENT))) as person:
+        person.types("tell me\r")
+        await person.sees("the end")
+        await person.leaves()
+        shown = person.glass.text
+        assert "› tell me\n\nTitle\n\nA paragraph\nof two lines.\n\n 1 one\n 2 two\n" in shown
+        assert shown.count("A paragraph") == shown.count("x = 1") == shown.count("the end") == 1
+        assert [inbound.text for inbound in person.bot.submitted] == ["tell me"]
+        assert person.bot.submitted[0].address == ADDRESS
+
+
+async def test_an_answer_longer_than_the_screen_leaves_no_garbage(tmp_path: Path) -> None:
+    numbers = [f"number {n}" for n in range(200)]
+    answer = "\n".join(f"- {number}" for number in numbers) + "\n\nthe end"
+    async with seat(tmp_path, says(*deltas(answer)), columns=40) as person:
+        person.types("count\r")
+        await person.sees("the end")
+        await person.leaves()
+        shown = re.findall(r"number \d+", person.glass.text)
+        assert shown == numbers
+
+
+async def test_the_unfinished_block_is_seen_before_it_ends(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    async with seat(tmp_path, says(Delta("A paragraph that is not"), hold)) as person:
+        person.types("tell me\r")
+        await person.sees("A paragraph that is not")
+        await person.sees("answering… · Ctrl-C stops")
+        hold.set()
+        await person.leaves()
+
+
+async def test_the_bar_shows_the_context_and_that_the_model_thinks(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    async with seat(tmp_path, says(hold)) as person:
+        await person.sees("ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02")
+        person.types("hi\r")
+        await person.sees("thinking…")
+        hold.set()
+        await person.leaves()
+
+
+async def test_tools_get_a_line_each(tmp_path: Path) -> None:
+    script = says(
+        Delta("Let me look."),
+        ToolStarted("read_file", '{"path": "notes.txt"}'),
+        ToolStarted("grep", '{"pattern": "x"}'),
+        ToolEnded("grep", is_error=True),
+        ToolEnded("read_file", is_error=False),
+        Delta("It says hello."),
+    )
+    async with seat(tmp_path, script) as person:
+        person.types("look\r")
+        await person.sees("It says hello.")
+        await person.leaves()
+        assert (
+            "Let me look.\n\n⚙ grep x … failed\n⚙ read_file notes.txt … ok\n\nIt says hello."
+        ) in person.glass.text
+
+
+async def test_a_tool_is_seen_while_it_runs(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    async with seat(tmp_path, says(ToolStarted("grep", '{"pattern": "x"}'), hold)) as person:
+        person.types("look\r")
+        await person.sees("⚙ grep x …")
+        person.types("\x03")
+        await person.sees("⚙ grep x … stopped")
+        await person.leaves()
+
+
+async def test_a_command_is_answered_while_an_answer_streams(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    script = says(Delta("First block.\n\nSecond "), hold, Delta("block."))
+    async with seat(tmp_path, script) as person:
+        person.types("tell me\r")
+        await person.sees("Second")
+        person.types("/context\r")
+        await person.sees("next cut at t21")
+        hold.set()
+        await person.sees("Second block.")
+        await person.leaves()
+        shown = person.glass.text
+        assert "\n  Next: /context clear · /context detail\n\nSecond block.\n" in shown
+        assert shown.count("First block.") == shown.count("Second") == 1
+
+
+async def test_a_further_message_waits_and_is_shown_with_its_own_answer(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+
+    def script(text: str) -> Sequence[Activity | asyncio.Event]:
+        return [Delta("Answer one."), hold] if text == "one" else [Delta("Answer two.")]
+
+    async with seat(tmp_path, script) as person:
+        person.types("one\r")
+        await person.sees("Answer one.")
+        person.types("two\r")
+        await person.sees("› two")
+        hold.set()
+        await person.sees("Answer two.")
+        await person.leaves()
+        assert "› one\n\nAnswer one.\n\n› two\n\nAnswer two.\n" in person.glass.text
+
+
+async def test_ctrl_c_stops_the_turn(tmp_path: Path) -> None:
+    async with seat(tmp_path, says(Delta("As far as this"), asyncio.Event())) as person:
+        person.types("tell me\r")
+        await person.sees("As far as this")
+        person.types("\x03")
+        await person.sees("(stopped)")
+        await person.leaves()
+        assert person.bot.commands.count("/stop") == 1
+        assert "As far as this\n\n(stopped)" in person.glass.text
+
+
+async def test_ctrl_c_clears_the_line_when_nothing_runs_and_says_how_to_leave(
+    tmp_path: Path,
+) -> None:
+    async with seat(tmp_path, silent) as person:
+        person.types("half a thought")
+        await person.sees("half a thought")
+        person.types("\x03")
+        await person.sees("Ctrl-D leaves")
+        assert "half a thought" not in person.glass.text
+        await person.leaves()
+        assert "/stop" not in person.bot.commands
+
+
+async def test_leaving_while_a_turn_runs_stops_it_and_says_so(tmp_path: Path) -> None:
+    async with seat(tmp_path, says(Delta("As far as this"), asyncio.Event())) as person:
+        person.types("tell me\r")
+        await person.sees("As far as this")
+        await person.leaves()
+        assert "As far as this\n\nYou left: the answer under way is stopped" in person.glass.text
+        assert "(stopped)" in person.glass.text
+
+
+@pytest.mark.parametrize("word", ["/quit", "/exit"])
+async def test_leaving_can_be_typed(tmp_path: Path, word: str) -> None:
+    async with seat(tmp_path, silent) as person:
+        person.types(f"{word}\r")
+        async with asyncio.timeout(10):
+            await person.talk
+        assert person.bot.submitted == []
+
+
+async def test_a_step_that_is_asked_again_is_not_shown(tmp_path: Path) -> None:
+    script = says(Delta("A first try."), StepRestarted(), Delta("The second try."))
+    async with seat(tmp_path, script) as person:
+        person.types("try\r")
+        await person.sees("The second try.")
+        await person.leaves()
+        assert "A first" not in person.glass.text
+
+
+async def test_what_was_printed_of_a_void_step_is_called_void(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    script = says(*deltas("First.\n\nMore.\n"), hold, StepRestarted(), Delta("Anew."))
+    async with seat(tmp_path, script) as person:
+        person.types("try\r")
+        await person.sees("First.\n\nMore.")
+        hold.set()
+        await person.sees("Anew.")
+        await person.leaves()
+        assert "First.\n\nThe model is asked again; the answer above is void.\n\nAnew.\n" in (
+            person.glass.text
+        )
+
+
+async def test_a_final_text_that_did_not_stream_is_printed(tmp_path: Path) -> None:
+    async with seat(tmp_path, silent, finals={"hi": "Not **streamed**."}) as person:
+        person.types("hi\r")
+        await person.sees("› hi\n\nNot streamed.\n")
+        await person.leaves()
+
+
+async def test_a_final_text_that_differs_is_printed_whole(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    script = says(Delta("Wrong.\n\nVery wrong.\n"), hold)
+    async with seat(tmp_path, script, finals={"hi": "Right."}) as person:
+        person.types("hi\r")
+        await person.sees("Wrong.\n\nVery wrong.")
+        hold.set()
+        await person.sees("The answer in its final form:\n\nRight.\n")
+        await person.leaves()
+
+
+async def test_a_reply_that_is_sent_again_is_marked(tmp_path: Path) -> None:
+    async with seat(tmp_path, silent) as person:
+        reply = Reply("From before.", actions=(Action("Again", "/retry"),))
+        await person.terminal.send(Outbound(7, ADDRESS, reply, "x", "t3", is_resent=True))
+        await person.sees("(sent again after a restart)\n\nFrom before.\n\n  Next: /retry\n")
+        await person.leaves()
+
+
+async def test_a_reply_that_comes_after_leaving_is_printed(tmp_path: Path) -> None:
+    async with seat(tmp_path, silent) as person:
+        await person.leaves()
+        await person.terminal.send(Outbound(7, ADDRESS, Reply("Late."), "x", "t3"))
+        assert person.glass.text.endswith("\nLate.\n")
+
+
+async def test_text_of_the_model_does_not_act_on_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2Ja\x9b2Jb\n\n`\x1b[5m`\u202e"
+    script = says(
+        *deltas(evil, 3),
+        ToolStarted("\x1b]0;owned\x07x", '{"a": "\\u001b[2J"}'),
+        ToolEnded("\x1b]0;owned\x07x", is_error=False),
+        *deltas(evil + "the end", 3),
+    )
+    async with seat(tmp_path, script) as person:
+        person.types("hi\r")
+        await person.sees("the end")
+        await person.leaves()
+        for sequence in ("\x1b]", "\x1b[2J", "\x1b[5m", "\x9b", "\u202e", "\x07"):
+            assert sequence not in person.glass.raw
+
+
+async def test_commands_are_completed_with_their_meaning(tmp_path: Path) -> None:
+    async with seat(tmp_path, silent) as person:
+        person.types("/cont")
+        await person.sees("/context  what the model sees")
+        person.types("\t\r")
+        await person.sees("› /context\n\n  Context 12.4k of 50k tokens")
+        await person.leaves()
+
+
+async def test_alt_enter_makes_a_new_line(tmp_path: Path) -> None:
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        person.types("one\x1b\rtwo\r")
+        await person.sees("Yes.")
+        await person.leaves()
+        assert person.bot.submitted[0].text == "one\ntwo"
+
+
+async def test_a_pasted_text_of_many_lines_is_one_message(tmp_path: Path) -> None:
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        person.types("\x1b[200~one\r\ntwo\nthree\x1b[201~\r")
+        await person.sees("Yes.")
+        await person.leaves()
+        assert person.bot.submitted[0].text == "one\ntwo\nthree"
+
+
+async def test_a_pasted_megabyte_is_one_message_and_no_history(tmp_path: Path) -> None:
+    pasted = "a line of some words\n" * 50_000
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        # A pipe holds 64 KB: the rest has to be read while it is written.
+        await asyncio.to_thread(person.types, f"\x1b[200~{pasted}\x1b[201~\r")
+        await person.sees("Yes.")
+        await person.leaves()
+        assert person.bot.submitted[0].text == pasted
+        assert (tmp_path / "history").read_text() == ""
+
+
+async def test_an_empty_line_is_not_sent(tmp_path: Path) -> None:
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        person.types("\r  \rhi\r")
+        await person.sees("Yes.")
+        await person.leaves()
+        assert [inbound.text for inbound in person.bot.submitted] == ["hi"]
+
+
+async def test_what_was_typed_comes_back_another_day_for_its_owner_alone(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with seat(tmp_path, says(Delta("Yes."))) as person:
+            person.types("a question\r")
+            await person.sees("Yes.")
+            await person.leaves()
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        person.types("\x1b[A")
+        await person.sees("› a question")
+        person.types("\x03")
+        await person.leaves()
+    assert stat.S_IMODE((tmp_path / "history").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("columns", [20, 40, 80])
+async def test_no_line_is_wider_than_the_terminal(tmp_path: Path, columns: int) -> None:
+    text = f"{'word ' * 30}{'中文' * 60} {'long' * 50} 😀\n\n{DOCUMENT}"
+    async with seat(tmp_path, says(*deltas(text)), columns=columns) as person:
+        person.types(f"{'中' * 50}\r")
+        await person.sees("the end")
+        await person.leaves()
+        assert person.glass.text.replace("\n", "").count("中") == 50 + 60
+
+
+async def test_a_new_width_holds_from_the_next_line_on(tmp_path: Path) -> None:
+    hold = asyncio.Event()
+    text = f"{'word ' * 40}\n\n"
+    async with seat(tmp_path, says(Delta(text + "x\n"), hold, Delta(text))) as person:
+        person.types("hi\r")
+        await person.sees("x")
+        person.glass.columns = 40
+        hold.set()
+        await person.sees(f"{'word ' * 8}".rstrip() + "\n" + f"{'word ' * 8}".rstrip())
+        await person.leaves()
+
+
+async def test_a_dumb_terminal_gets_words_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    async with seat(tmp_path, says(*deltas("A **bold**\n\nanswer."))) as person:
+        person.types("hi\r")
+        await person.sees("A bold\n\nanswer.")
+        person.types("/context\r")
+        await person.sees("next cut at t21")
+        await person.leaves()
+        assert "\x1b" not in person.glass.raw

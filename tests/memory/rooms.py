@@ -1,0 +1,103 @@
+"""A memory room in the hands of a test: real store, real meter, a summarizer that obeys."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+from memory.context.limits import Limits
+from memory.context.meter import Frame, Meter
+from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.view import View
+from memory.conversation import Conversation, Conversations
+from memory.keys import ConversationKey
+from memory.messages import Message, ToolCall
+from memory.record.ledger import Spent
+from memory.record.store import Store
+from memory.room import Room
+
+KEY = ConversationKey("pipe/main", "pipe-main")
+FRAME = Frame("You are a test.", ({"type": "function", "function": {"name": "look"}},))
+
+
+@dataclass
+class Obedient:
+    """A summarizer in the hands of a test; by default it writes one short line."""
+
+    answer: Callable[[SummaryRequest], str] = lambda request: "They talked."
+    requests: list[SummaryRequest] = field(default_factory=list)
+    gate: asyncio.Event | None = None
+
+    async def summarize(self, request: SummaryRequest) -> SummaryResult:
+        self.requests.append(request)
+        if self.gate is not None:
+            await self.gate.wait()
+        text = self.answer(request)
+        return SummaryResult(text, "fake", (Spent("summary", "fake", 10, 0, 5, 0.001),))
+
+
+@dataclass
+class Lodge:
+    """One bot's memory, which a test can leave and come back to."""
+
+    folder: Path
+    limits: Limits = field(default_factory=Limits)
+    summarizer: Obedient = field(default_factory=Obedient)
+    restores_exactly: bool = True
+    frame: Frame = FRAME
+
+    async def open(self) -> None:
+        self.store = await Store.open(self.folder / "parley.db")
+        room = Room(
+            self.store,
+            Meter(),
+            self.summarizer,
+            lambda key: self.limits,
+            lambda key: self.frame,
+            self.folder,
+            zone=lambda: UTC,
+            restores_exactly=lambda: self.restores_exactly,
+        )
+        self.conversations = Conversations(room)
+        await self.conversations.take_up()
+
+    async def close(self) -> None:
+        await self.conversations.close()
+        await self.store.close()
+
+    async def restart(self) -> None:
+        await self.close()
+        await self.open()
+
+    async def conversation(self, key: ConversationKey = KEY) -> Conversation:
+        return await self.conversations.get(key)
+
+    def limit(self, **changes: Any) -> None:
+        self.limits = replace(self.limits, **changes)
+
+    async def says(
+        self, text: str, results: Sequence[str] = (), reply: str = "Yes.", **who: Any
+    ) -> list[View]:
+        """A whole turn, with one step for each tool result; returns the view of each request."""
+        conversation = await self.conversation(**who)
+        turn = await conversation.turn(text)
+        views = [await turn.fit(self.frame)]
+        for number, result in enumerate(results):
+            call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
+            await turn.record(Message("assistant", "", (call,)))
+            await turn.record(Message("tool", result, call_id=call.id, tool="look"))
+            views.append(await turn.fit(self.frame))
+        await turn.record(Message("assistant", reply))
+        return views
+
+    async def settle(self) -> None:
+        await self.conversations.settle()
+
+
+def texts(view: View) -> list[str]:
+    """What the messages of the next request say, without the frame."""
+    return [str(message["content"]) for message in view.to_wire(Frame(""))]

@@ -1,0 +1,179 @@
+"""What must always hold, over random conversations with tools, limits, and steering by a person."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hypothesis import Phase, given, settings
+from hypothesis import strategies as st
+
+from memory.context.change import Change
+from memory.context.emergency import NoRoom
+from memory.context.view import View
+from memory.conversation import Conversation
+from memory.messages import Message, ToolCall
+from tests.fakes.openai_server import refusal
+from tests.memory.rooms import Lodge
+
+WORDS = st.sampled_from(["yes", "no", "Wörter", "数字", "a longer sentence than most", "🙂"])
+TEXT = st.tuples(WORDS, st.integers(1, 120))
+RESULT = st.tuples(WORDS, st.integers(1, 6_000))
+SAY = st.tuples(st.just("say"), TEXT, st.lists(RESULT, max_size=3))
+TURNS = st.frozensets(st.integers(1, 12), min_size=1, max_size=3)
+STEER = st.one_of(
+    st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
+    st.tuples(st.sampled_from(["pin", "unpin", "drop"]), TURNS),
+    st.tuples(st.just("turns"), st.integers(1, 12)),
+    st.tuples(st.just("tokens"), st.integers(500, 8_000)),
+    st.tuples(st.just("window"), st.sampled_from([2_000, 8_000, 128_000])),
+    st.tuples(st.just("strategy"), st.sampled_from(["trim", "full"])),
+)
+CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
+
+
+@dataclass
+class Witness:
+    """Follows a conversation, and checks every request that it would send."""
+
+    lodge: Lodge
+    said: list[str] = field(default_factory=list)
+    last: tuple[int, list[dict[str, Any]]] | None = None
+
+    async def says(self, conversation: Conversation, text: str, results: list[str]) -> None:
+        turn = await conversation.turn(text)
+        self.said.append(text)
+        fresh: list[str] = []
+        for number in range(len(results) + 1):
+            try:
+                view = await turn.fit(self.lodge.frame)
+            except NoRoom as error:
+                assert "window" in str(error)
+                break
+            self.check(conversation, view, text, fresh)
+            if number < len(results):
+                call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
+                await turn.record(Message("assistant", "", (call,)))
+                await turn.record(Message("tool", results[number], call_id=call.id, tool="look"))
+                self.said.append(results[number])
+                fresh.append(results[number])
+        self.said.append(f"reply {len(self.said)}")
+        await turn.record(Message("assistant", self.said[-1]))
+
+    def check(self, conversation: Conversation, view: View, text: str, fresh: list[str]) -> None:
+        limits = conversation.limits
+        wire = view.to_wire(self.lodge.frame)
+        assert not refusal({"model": "m", "messages": wire}), "an orphaned call or result"
+        current = wire[-1 - 2 * len(fresh) :]
+        assert same_or_clipped(text, str(current[0]["content"])), "the question is in the request"
+        for result, message in zip(fresh, current[2::2], strict=True):
+            assert same_or_clipped(result, message["content"]), "fresh results are in the request"
+        assert view.tokens <= limits.ceiling
+        if limits.strategy == "trim" and not is_held(conversation):
+            movable = view.movable
+            assert view.tokens <= limits.budget or not movable
+            assert len(view.turns) <= limits.max_turns or not movable
+        self.check_prefix(conversation, wire)
+
+    def check_prefix(self, conversation: Conversation, wire: list[dict[str, Any]]) -> None:
+        """Between two events, each request extends the one before byte for byte."""
+        events = len(conversation.events)
+        if self.last is not None and self.last[0] == events:
+            before = self.last[1]
+            assert wire[: len(before)] == before
+        self.last = (events, wire)
+
+
+def same_or_clipped(text: str, sent: str) -> bool:
+    """Whether a text is in the request: whole, after a summary, or clipped with a mark."""
+    if sent.endswith(text):
+        return True
+    is_marked = "characters left out here" in sent or "<<<TRUNCATED>>>" in sent
+    body = sent.rpartition("</summary-of-earlier-turns>\n\n")[2]
+    return is_marked and body.startswith(text[:80])
+
+
+def is_held(conversation: Conversation) -> bool:
+    """Whether an undo may be holding cuts off (the rule itself is tested apart)."""
+    kinds = [event.kind for event in conversation.events if event.kind != "inject"]
+    return "undo" in kinds or "redo" in kinds
+
+
+async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
+    match step:
+        case ("compact",):
+            before = conversation.view().to_wire(lodge.frame)
+            made = await conversation.compact()
+            if made is not None and made.event is not None:
+                assert made.event.tokens_after < made.event.tokens_before
+                after = conversation.view().to_wire(lodge.frame)
+                await conversation.undo()
+                assert conversation.view().to_wire(lodge.frame) == before
+                await conversation.redo()
+                assert conversation.view().to_wire(lodge.frame) == after
+        case ("undo",):
+            await conversation.undo()
+        case ("redo",):
+            await conversation.redo()
+        case ("clear" | "new" as kind,):
+            await conversation.clear(kind)
+            assert not conversation.view().turns
+        case ("restart",):
+            before = conversation.view().to_wire(lodge.frame)
+            await lodge.restart()
+            conversation = await lodge.conversation()
+            assert conversation.view().to_wire(lodge.frame) == before
+        case ("settle",):
+            await lodge.settle()
+        case ("pin" | "unpin" | "drop" as kind, turns):
+            await conversation.change(kind, Change(**{kind: turns}))
+        case ("turns", number):
+            lodge.limit(max_turns=number)
+        case ("tokens", number):
+            lodge.limit(max_tokens=number)
+        case ("window", number):
+            lodge.limit(window=number)
+        case ("strategy", name):
+            lodge.limit(strategy=name)
+
+
+def spoken(text: tuple[str, int]) -> str:
+    """A word, said so many times."""
+    word, count = text
+    return f"{word} " * count
+
+
+async def live(folder: Path, steps: list[tuple[Any, ...]]) -> None:
+    lodge = Lodge(folder)
+    await lodge.open()
+    witness = Witness(lodge)
+    try:
+        for step in steps:
+            conversation = await lodge.conversation()
+            if step[0] == "say":
+                await witness.says(conversation, spoken(step[1]), [spoken(r) for r in step[2]])
+            else:
+                await steer(lodge, conversation, step)
+        await lodge.settle()
+        await everything_is_there(await lodge.conversation(), witness.said)
+    finally:
+        await lodge.close()
+
+
+async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
+    """Every word that was said is in the transcript, in order, once."""
+    turns = await conversation.turns(range(1, len(said) + 1))
+    kept = [e.message.text for t in turns for e in t.entries if not e.message.tool_calls]
+    assert kept == said
+    assert [turn.number for turn in turns] == list(range(1, len(turns) + 1))
+
+
+# Shrinking a conversation takes minutes; the steps of a failing one are short enough to read.
+@settings(max_examples=120, phases=(Phase.explicit, Phase.generate))
+@given(CONVERSATION)
+def test_no_request_is_broken_and_nothing_is_lost(steps: list[tuple[Any, ...]]) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder), steps))

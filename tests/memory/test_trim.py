@@ -1,0 +1,342 @@
+"""`trim`, to the number (CowAgent), and its promises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from memory.context.change import Change
+from memory.context.forecast import forecast
+from memory.context.view import View
+from memory.messages import Message
+from tests.memory.rooms import Lodge, texts
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+def numbers(view: View) -> list[int]:
+    return [turn.number for turn in view.turns]
+
+
+async def test_of_21_turns_t1_to_t10_leave(lodge: Lodge) -> None:
+    for count in range(20):
+        (view,) = await lodge.says(f"question {count}")
+        assert len(view.turns) == count + 1
+    (view,) = await lodge.says("question 21")
+    assert numbers(view) == list(range(11, 22))
+    (event,) = (await lodge.conversation()).events[:1]
+    assert event.leaving == tuple(range(1, 11))
+    assert event.reason == "21 turns were over the limit of 20"
+    assert event.tokens_after < event.tokens_before
+
+
+async def test_a_summary_that_was_prepared_enters_the_very_request_of_the_cut(
+    lodge: Lodge,
+) -> None:
+    for count in range(20):
+        await lodge.says(f"question {count}")
+    await lodge.settle()
+    assert len(lodge.summarizer.requests) == 1
+    (view,) = await lodge.says("question 21")
+    assert "They talked." in texts(view)[0]
+    assert texts(view)[0].endswith("question 10")
+    await lodge.settle()
+    assert len(lodge.summarizer.requests) == 1, "one summary for one cut"
+
+
+async def test_a_summary_that_comes_late_is_injected_from_the_next_turn_on(lodge: Lodge) -> None:
+    lodge.summarizer.gate = asyncio.Event()
+    for count in range(20):
+        await lodge.says(f"question {count}")
+    first, second = await lodge.says("question 21", ["a result"])
+    assert texts(first)[0] == texts(second)[0] == "question 10"
+    lodge.summarizer.gate.set()
+    await lodge.settle()
+    (view,) = await lodge.says("question 22")
+    assert "They talked." in texts(view)[0]
+    assert len(lodge.summarizer.requests) == 1
+
+
+async def test_the_summary_is_in_the_daily_file_once_also_after_a_restart(lodge: Lodge) -> None:
+    for count in range(21):
+        await lodge.says(f"question {count}")
+    await lodge.settle()
+    await lodge.restart()
+    await lodge.settle()
+    (file,) = (lodge.folder / "audiences" / "pipe-main" / "memory").glob("*.md")
+    text = file.read_text()
+    assert text.count("They talked.") == 1
+    assert "pipe/main · t1 to t10" in text
+    (view,) = await lodge.says("question 22")
+    assert "They talked." in texts(view)[0], "the injection survives the restart"
+
+
+async def test_the_next_summary_continues_the_one_before(lodge: Lodge) -> None:
+    lodge.limit(max_turns=4)
+    lodge.summarizer.answer = lambda request: f"S{len(lodge.summarizer.requests)}."
+    for count in range(12):
+        await lodge.says(f"question {count}")
+        await lodge.settle()
+    later = lodge.summarizer.requests[1:]
+    assert later, "there were several cuts"
+    for index, request in enumerate(later, 1):
+        assert f"S{index}." in request.text
+
+
+async def test_two_limits_in_one_pass_make_one_event_and_one_summary(lodge: Lodge) -> None:
+    for count in range(20):
+        await lodge.says("word " * 300 + str(count))
+    await lodge.settle()
+    lodge.limit(max_tokens=2_000)
+    before = len((await lodge.conversation()).events)
+    (view,) = await lodge.says("question 21")
+    await lodge.settle()
+    assert view.tokens <= 2_000
+    events = (await lodge.conversation()).events[before:]
+    assert [event.kind for event in events] == ["compact"]
+    assert "turns were over" in events[0].reason
+    assert "tokens were over" in events[0].reason
+
+
+async def test_a_conversation_of_equal_messages_is_summarised_like_any_other(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(max_turns=12)
+    for _ in range(13):
+        await lodge.says("yes", reply="yes")
+    await lodge.settle()
+    assert lodge.summarizer.requests[0].text.count("yes") == 12
+
+
+@pytest.mark.parametrize(("length", "is_clipped"), [(20_000, False), (20_001, True)])
+async def test_a_long_result_is_clipped_once_its_turn_is_over(
+    lodge: Lodge, length: int, is_clipped: bool
+) -> None:
+    result = "a" * 100 + "b" * (length - 200) + "c" * 100
+    _, during = await lodge.says("look", [result])
+    assert result in texts(during), "the fresh result is whole"
+    (after,) = await lodge.says("and?")
+    shown = texts(after)[2]
+    if is_clipped:
+        assert shown.startswith("a" * 100)
+        assert shown.endswith("c" * 100)
+        assert "[… 1 characters left out here …]" in shown
+        assert len(shown) < 20_100
+    else:
+        assert shown == result
+
+
+async def test_few_turns_over_the_budget_are_squeezed_to_question_and_reply(lodge: Lodge) -> None:
+    for count in range(3):
+        await lodge.says(f"question {count}", ["word " * 700], reply=f"reply {count}")
+    lodge.limit(max_tokens=2_000)
+    (view,) = await lodge.says("question 3")
+    assert texts(view) == [
+        "question 0", "reply 0", "question 1", "reply 1", "question 2", "reply 2", "question 3",
+    ]  # fmt: skip
+    assert not lodge.summarizer.requests, "no turn has left, so nothing is summarised"
+
+
+async def test_a_squeeze_that_frees_too_little_is_followed_by_a_cut(lodge: Lodge) -> None:
+    lodge.limit(max_tokens=2_000)
+    for count in range(4):
+        await lodge.says(f"question {count} " + "word " * 700, ["tiny"])
+    (view,) = await lodge.says("question 4")
+    assert view.tokens <= 2_000
+    assert numbers(view)[0] > 1
+
+
+async def test_five_or_more_turns_over_the_budget_lose_their_first_half(lodge: Lodge) -> None:
+    for count in range(6):
+        await lodge.says(f"question {count} " + "word " * 300)
+    lodge.limit(max_tokens=1_500)
+    (view,) = await lodge.says("question 6")
+    assert numbers(view) == [4, 5, 6, 7]
+
+
+async def test_a_lower_limit_holds_from_the_next_step_on_in_the_turn_that_runs(
+    lodge: Lodge,
+) -> None:
+    for count in range(10):
+        await lodge.says(f"question {count}")
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("question 10")
+    assert len((await turn.fit(lodge.frame)).turns) == 11
+    lodge.limit(max_turns=4)
+    assert len((await turn.fit(lodge.frame)).turns) <= 4
+    await turn.record(Message("assistant", "done"))
+
+
+async def test_pinned_turns_stay(lodge: Lodge) -> None:
+    await lodge.says("my name is Ann")
+    await (await lodge.conversation()).change("pin", Change(pin=frozenset({1})))
+    lodge.limit(max_turns=6)
+    for count in range(20):
+        (view,) = await lodge.says(f"question {count}")
+        assert numbers(view)[0] == 1
+    await (await lodge.conversation()).change("unpin", Change(unpin=frozenset({1})))
+    for count in range(6):
+        (view,) = await lodge.says(f"question {count}")
+    assert numbers(view)[0] > 1
+
+
+async def test_the_forecast_names_the_cut_that_then_comes(lodge: Lodge) -> None:
+    for count in range(15):
+        await lodge.says(f"question {count}")
+    conversation = await lodge.conversation()
+    near = forecast(conversation.view(), lodge.limits)
+    assert near is not None
+    assert near.at_turn == 21
+    for count in range(6):
+        await lodge.says(f"question {count}")
+    assert conversation.events[0].leaving == near.plan.leaving
+
+
+async def test_undo_brings_everything_back_and_holds_the_next_cut_off(lodge: Lodge) -> None:
+    for count in range(20):
+        await lodge.says(f"question {count}")
+    conversation = await lodge.conversation()
+    await lodge.says("question 20")
+    assert len(conversation.view().turns) == 11
+    assert await conversation.undo() is not None
+    assert len(conversation.view().turns) == 21
+    for count in range(4):
+        (view,) = await lodge.says(f"later {count}")
+        assert len(view.turns) == 22 + count, "no automatic cut for five turns"
+    (view,) = await lodge.says("later 4")
+    assert len(view.turns) < 20
+
+
+async def test_redo_puts_the_cut_back(lodge: Lodge) -> None:
+    for count in range(21):
+        await lodge.says(f"question {count}")
+    await lodge.settle()
+    conversation = await lodge.conversation()
+    before = conversation.view().to_wire(lodge.frame)
+    await conversation.undo()
+    await conversation.redo()
+    assert conversation.view().to_wire(lodge.frame) == before
+    assert await conversation.redo() is None
+
+
+async def test_clear_forgets_the_summary_too_and_undo_brings_both_back(lodge: Lodge) -> None:
+    for count in range(21):
+        await lodge.says(f"question {count}")
+    await lodge.settle()
+    await lodge.says("question 21")
+    conversation = await lodge.conversation()
+    before = conversation.view().to_wire(lodge.frame)
+    cleared = await conversation.clear()
+    assert cleared.turns == tuple(range(11, 23))
+    (view,) = await lodge.says("fresh")
+    assert texts(view) == ["fresh"]
+    await lodge.restart()
+    conversation = await lodge.conversation()
+    assert numbers(conversation.view()) == [23], "the clear survives a restart"
+    await conversation.undo()
+    assert conversation.view().to_wire(lodge.frame)[: len(before)] == before
+
+
+async def test_a_summary_that_arrives_after_a_clear_is_not_injected(lodge: Lodge) -> None:
+    lodge.summarizer.gate = asyncio.Event()
+    for count in range(21):
+        await lodge.says(f"question {count}")
+    conversation = await lodge.conversation()
+    await conversation.clear()
+    lodge.summarizer.gate.set()
+    await lodge.settle()
+    (view,) = await lodge.says("fresh")
+    assert texts(view) == ["fresh"]
+
+
+@pytest.mark.parametrize("text", ["", "word " * 5_000], ids=["empty", "longer than the text"])
+async def test_an_extract_serves_where_the_model_gives_no_good_summary(
+    lodge: Lodge, text: str
+) -> None:
+    lodge.summarizer.answer = lambda request: text
+    for count in range(21):
+        await lodge.says(f"question {count}")
+    await lodge.settle()
+    (view,) = await lodge.says("question 21")
+    assert "- t1: question 0 → Yes." in texts(view)[0]
+
+
+async def test_a_restart_restores_the_last_turns_as_text_and_can_be_undone(lodge: Lodge) -> None:
+    for count in range(10):
+        await lodge.says(f"question {count}", ["a result"])
+    before = (await lodge.conversation()).view().to_wire(lodge.frame)
+    lodge.restores_exactly = False
+    await lodge.restart()
+    conversation = await lodge.conversation()
+    assert texts(conversation.view()) == [
+        "question 7", "Yes.", "question 8", "Yes.", "question 9", "Yes.",
+    ]  # fmt: skip
+    await lodge.settle()
+    await conversation.undo()
+    assert conversation.view().to_wire(lodge.frame) == before
+
+
+async def test_an_exact_restart_rebuilds_the_very_same_request(lodge: Lodge) -> None:
+    for count in range(25):
+        await lodge.says(f"question {count}", ["a result"])
+        await lodge.settle()
+    before = (await lodge.conversation()).view().to_wire(lodge.frame)
+    await lodge.restart()
+    assert (await lodge.conversation()).view().to_wire(lodge.frame) == before
+
+
+async def test_a_result_over_its_limit_is_cut_on_arrival_word_for_word(lodge: Lodge) -> None:
+    lodge.limit(tool_result_limit=200)
+    _, view = await lodge.says("look", ["word " * 1_000])
+    shown = texts(view)[2]
+    assert shown.endswith(
+        "\n<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited "
+        "context.</system-reminder>"
+    )
+    assert view.turns[0].entries[-1].tokens <= 210
+    (turn,) = await (await lodge.conversation()).turns([1])
+    assert turn.entries[2].message.text == "word " * 1_000, "the transcript has all of it"
+
+
+async def test_a_message_of_200_kilobytes_is_clipped_when_nothing_else_makes_it_fit(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(window=16_000)
+    for count in range(3):
+        await lodge.says(f"question {count}")
+    (view,) = await lodge.says("start " + "word " * 40_000 + "end")
+    assert view.tokens <= lodge.limits.ceiling
+    assert texts(view)[-1].startswith("start ")
+    assert texts(view)[-1].endswith("end")
+    assert "characters left out here" in texts(view)[-1]
+    assert numbers(view) == [1, 2, 3, 4], "nothing else left for it"
+
+
+async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn(
+    lodge: Lodge,
+) -> None:
+    for count in range(10):
+        await lodge.says(f"question {count} " + "word " * 200)
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("question 10")
+    view = await turn.fit(lodge.frame)
+    sizes = [len(view.turns)]
+    while await turn.make_room(view, lodge.frame, 4_000):
+        view = await turn.fit(lodge.frame)
+        sizes.append(len(view.turns))
+        assert texts(view)[-1] == "question 10"
+    assert sizes[0] == 11
+    assert sizes[-1] == 1
+    assert sorted(sizes, reverse=True) == sizes
+    await turn.record(Message("assistant", "done"))
+    events = [event for event in conversation.events if event.actor == "emergency"]
+    assert {event.reason for event in events} == {"context_overflow"}

@@ -1,0 +1,159 @@
+"""The bot as a script runs it: `python main.py --jsonl`, a real process at the end of two pipes.
+
+async with talking(tmp_path, endpoint) as bot:
+    assert (await bot.says("Hi"))["text"] == "Hello!"
+    assert await bot.ended() == 0
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.openai_server import OpenAIServer
+
+MAIN = Path(__file__).parents[2] / "main.py"
+PATIENCE = 60.0
+"""Seconds after which a line or an end that does not come fails the test."""
+
+Json = dict[str, Any]
+
+
+class BotProcess:
+    """A bot that runs. `out` are the lines that it wrote, `errors` what stands on its stderr."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        self.process, self.stdin = process, process.stdin
+        self.out: list[bytes] = []
+        self.errors = ""
+        self._arrived = asyncio.Condition()
+        self._reading = asyncio.gather(self._read(process.stdout), self._hear(process.stderr))
+
+    async def _read(self, stdout: asyncio.StreamReader) -> None:
+        async for line in stdout:
+            async with self._arrived:
+                self.out.append(line)
+                self._arrived.notify_all()
+
+    async def _hear(self, stderr: asyncio.StreamReader) -> None:
+        async for line in stderr:
+            self.errors += line.decode()
+
+    @property
+    def lines(self) -> list[Json]:
+        """What it wrote, parsed; a line that a kill cut short is left out."""
+        return [json.loads(line) for line in self.out if line.endswith(b"\n")]
+
+    @property
+    def replies(self) -> list[Json]:
+        return [line for line in self.lines if "reply_to" in line]
+
+    async def write(self, data: bytes) -> None:
+        """Raw bytes to its stdin; a process that is dead takes them as well."""
+        with suppress(ConnectionError):
+            self.stdin.write(data)
+            await self.stdin.drain()
+
+    async def tell(self, text: str, **fields: object) -> None:
+        """A message; its answer is not waited for."""
+        await self.write(json.dumps({"text": text, **fields}).encode() + b"\n")
+
+    async def says(self, text: str, **fields: object) -> Json:
+        """A message and the reply to it; the text is its id unless one is given."""
+        fields.setdefault("id", text)
+        await self.tell(text, **fields)
+        return await self.reply_to(fields["id"])
+
+    async def reply_to(self, message: object) -> Json:
+        """The reply to the message with this id, once it is there."""
+        return await self.line(lambda line: line.get("reply_to") == message)
+
+    async def line(self, is_wanted: Callable[[Json], bool]) -> Json:
+        """The first line of this kind, once it is there."""
+
+        def found() -> Json | None:
+            return next((line for line in self.lines if is_wanted(line)), None)
+
+        await self.until(found)
+        line = found()
+        assert line is not None
+        return line
+
+    async def until(self, is_so: Callable[[], object]) -> None:
+        """Wait until this holds; it is asked after each line. Fails when the process ends."""
+
+        async def wait() -> None:
+            async with self._arrived:
+                await self._arrived.wait_for(is_so)
+
+        waiting = asyncio.create_task(wait())
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.wait((waiting, self._reading), return_when=asyncio.FIRST_COMPLETED)
+        if not waiting.done() and not is_so():
+            waiting.cancel()
+            raise AssertionError(f"the bot ended before that; it said: {self.errors}")
+        await waiting
+
+    async def ended(self) -> int:
+        """Close its stdin; returns the exit code, when all that it wrote has been read."""
+        self.stdin.close()
+        return await self.gone()
+
+    async def gone(self) -> int:
+        """Wait for its end, whoever brings it about; returns the exit code."""
+        async with asyncio.timeout(PATIENCE):
+            await asyncio.shield(self._reading)
+            return await self.process.wait()
+
+    async def kill(self) -> None:
+        """kill -9."""
+        with suppress(ProcessLookupError):
+            self.process.kill()
+        await self.gone()
+
+
+@asynccontextmanager
+async def talking(
+    folder: Path,
+    endpoint: OpenAIServer | None = None,
+    settings: Mapping[str, Any] | None = None,
+    arguments: tuple[str, ...] = ("--jsonl",),
+) -> AsyncIterator[BotProcess]:
+    """A bot on `folder`, which may be one that another has left; killed if it still runs."""
+    config = folder / "config.json"
+    config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
+    command = (*_command(folder), *arguments)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_surroundings(endpoint), limit=1 << 26
+    )
+    bot = BotProcess(process)
+    try:
+        yield bot
+    finally:
+        await bot.kill()
+        with suppress(ConnectionError):
+            bot.stdin.close()
+            await bot.stdin.wait_closed()
+
+
+def _command(folder: Path) -> tuple[str, ...]:
+    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
+    return (sys.executable, str(MAIN), *places)
+
+
+def _surroundings(endpoint: OpenAIServer | None) -> dict[str, str]:
+    """This environment, with the endpoint and warnings as errors where it can be told."""
+    own = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    if endpoint is not None:
+        own["OPENAI_BASE_URL"] = endpoint.base_url
+    return os.environ | own
