@@ -28,7 +28,8 @@ docs: .venv/ready
 
 lock: .venv/ready-for-tests
 	@$(COMPILE) requirements.in --output-file requirements.txt
-	@$(COMPILE) --constraint requirements.txt tests/requirements.in --output-file tests/requirements.txt
+	@$(COMPILE) --constraint requirements.txt tests/requirements.in \
+		--output-file tests/requirements.txt
 
 clean:
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

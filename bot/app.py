@@ -48,9 +48,9 @@ log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
 DATABASE = "parley.db"
-PATIENCE = 10.0
-"""Seconds that turns have to finish when the bot is told to stop; what is left over goes on at the
-next start."""
+PATIENCE = 5.0
+"""Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
+Docker kills; what is left over goes on at the next start."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -78,7 +78,7 @@ class Delivery:
         try:
             await channel.send(outbound)
         except Exception:
-            log.exception("the reply to %s could not be sent; the next start does", outbound.reply_to)
+            log.exception("the reply to %s waits for the next start", outbound.reply_to)
             return
         if outbound.id:
             await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id))

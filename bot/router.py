@@ -33,16 +33,24 @@ def key_of(address: Address) -> ConversationKey:
 
     Its audience is those who share the chat, as a folder's name.
     """
-    name = "/".join(part for part in (address.channel, address.chat, address.thread) if part)
-    return ConversationKey(name, _folder(f"{address.channel}-{address.chat}"))
+    chat = f"{_escaped(address.channel)}/{_escaped(address.chat)}"
+    thread = f"/{_escaped(address.thread)}" if address.thread else ""
+    return ConversationKey(chat + thread, _folder(chat))
 
 
-def _folder(name: str) -> str:
-    """A name that is safe as a folder's on every system, and as good as never another's."""
-    safe = re.sub(r"[^a-z0-9-]+", "_", name.lower())[:60]
-    if safe == name:
-        return safe
-    return f"{safe}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+def _escaped(part: str) -> str:
+    """Without slashes, so that chat "a/b" is not thread b of chat a."""
+    return part.replace("%", "%25").replace("/", "%2F")
+
+
+def _folder(chat: str) -> str:
+    """A name that is safe as a folder's on every system, and no other chat's: those that are not
+    as they stand carry a hash after an underscore, which the others have none of."""
+    plain = chat.replace("/", "-")
+    if re.fullmatch(r"[a-z0-9]+-[a-z0-9-]{1,60}", plain):
+        return plain
+    safe = re.sub(r"[^a-z0-9-]+", "_", plain.lower())[:60]
+    return f"{safe}_{hashlib.sha256(chat.encode()).hexdigest()[:16]}"
 
 
 def cleaned(text: str) -> str:

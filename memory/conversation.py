@@ -129,7 +129,7 @@ class Conversation:
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
         self._boundaries = Boundaries()
-        self._boundaries_for = ""
+        self._strategy = ""
         self._preface: Preface | None = None
         self._current = 0
         self._idle = asyncio.Event()
@@ -147,6 +147,7 @@ class Conversation:
 
         row, self._events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
+        self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
         await self._reload()
         for job in jobs:
@@ -158,10 +159,11 @@ class Conversation:
 
     @property
     def limits(self) -> Limits:
-        """The limits in force now; a window that the provider has named is believed."""
+        """The limits in force now: a window that the provider has named is believed, and a changed
+        strategy holds from the next turn on."""
         limits = self._room.limits_for(self.key)
-        named = self._house.windows.get(limits.model, limits.window)
-        return replace(limits, window=named) if named < limits.window else limits
+        window = min(limits.window, self._house.windows.get(limits.model, limits.window))
+        return replace(limits, window=window, strategy=self._strategy or limits.strategy)
 
     @property
     def frame(self) -> Frame:
@@ -242,8 +244,7 @@ class Conversation:
 
     async def _reload(self) -> None:
         """Build the turns in play anew from the transcript and the events that hold."""
-        strategy = self.limits.strategy
-        boundaries = summed(self._events, strategy)
+        boundaries = summed(self._events, self._strategy)
         entries = await self._room.store.read(
             lambda db: (
                 transcript.entries_of_turns(db, self._row, boundaries.keep)
@@ -252,7 +253,6 @@ class Conversation:
         )
         unique = {entry.seq: entry for entry in entries}
         whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
-        self._boundaries_for = strategy
         await self._show(whole, boundaries)
 
     async def _show(self, whole: tuple[Turn, ...], boundaries: Boundaries) -> None:
@@ -324,6 +324,17 @@ class Conversation:
         plan = compaction.restart(self.view(limits=limits), limits)
         if plan is not None:
             await self._cut(plan, "restart", "restart")
+
+    async def _switch(self, strategy: str) -> None:
+        """Plan by another strategy from now on, over all that the others leave in play."""
+        if strategy == self._strategy:
+            return
+        before = self.view()
+        why = f"the strategy was changed from {self._strategy} to {strategy}"
+        self._strategy = strategy
+        await self._reload()
+        plan = Plan(Change(), why, tokens_after=self.view().tokens)
+        await self._store_event(self._event(plan, before, "rebase", "person"))
 
     async def _inject(self) -> None:
         """Put the summary of the last cut in front, if it came after the cut; between turns only,
@@ -479,8 +490,7 @@ class Conversation:
             return known
         await self._close_left_open()
         async with self._changing:
-            if self.limits.strategy != self._boundaries_for:
-                await self._reload()
+            await self._switch(self._room.limits_for(self.key).strategy)
             await self._inject()
         number = self._last_turn + 1
         entry = await self._entry(Message("user", text, speaker=speaker), number)

@@ -12,7 +12,17 @@ from datetime import datetime
 from typing import Any, Literal
 
 Kind = Literal[
-    "compact", "clear", "new", "drop", "pin", "unpin", "inject", "restart", "undo", "redo"
+    "compact",
+    "clear",
+    "new",
+    "drop",
+    "pin",
+    "unpin",
+    "inject",
+    "rebase",
+    "restart",
+    "undo",
+    "redo",
 ]
 Actor = Literal["strategy", "person", "emergency", "restart"]
 
@@ -154,8 +164,8 @@ def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that `/context undo` can take back, oldest first: an injection goes with its
-    cut."""
-    return [event for event in standing(events) if event.kind != "inject"]
+    cut, and a change of strategy with the setting."""
+    return [event for event in standing(events) if event.kind not in ("inject", "rebase")]
 
 
 def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
@@ -167,7 +177,7 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
             stack.append(event.change.target)
         elif event.kind == "redo":
             stack.remove(event.change.target)
-        elif event.kind != "inject":
+        elif event.kind not in ("inject", "rebase"):
             stack.clear()
     return next((event for event in events if stack and event.id == stack[-1]), None)
 

@@ -92,9 +92,9 @@ class View:
         of the first user message, and is no part of it in the transcript."""
         system = [{"role": "system", "content": frame.system}] if frame.system else []
         messages = [message.to_wire() for message in self.messages]
-        if self.preface is not None:
-            first = next(message for message in messages if message["role"] == "user")
-            first["content"] = f"{marked(self.preface.text)}\n\n{first['content']}"
+        asked = [message for message in messages if message["role"] == "user"]
+        if self.preface is not None and asked:
+            asked[0]["content"] = f"{marked(self.preface.text)}\n\n{asked[0]['content']}"
         return system + messages
 
 

@@ -36,10 +36,10 @@ def append(data: Path, section: Section) -> Path:
     path = folder(data, section.key.audience) / f"{section.at:%Y-%m-%d}.md"
     path.parent.mkdir(parents=True, exist_ok=True)
     mark = f"<!-- job {section.job} -->"
-    if any(mark in file.read_text("utf-8") for file in _recent(path.parent)):
+    if any(mark in file.read_text("utf-8", "replace") for file in _recent(path.parent)):
         return path
-    heading = f"## {section.at:%H:%M} · {section.key.id} · {section.turns} {mark}"
-    block = f"{heading}\n\n{section.text.strip()}\n\n".encode()
+    heading = f"## {section.at:%H:%M} · {_unmarked(section.key.id)} · {section.turns} {mark}"
+    block = f"{heading}\n\n{_unmarked(section.text)}\n\n".encode()
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         os.write(descriptor, block)
@@ -47,6 +47,11 @@ def append(data: Path, section: Section) -> Path:
     finally:
         os.close(descriptor)
     return path
+
+
+def _unmarked(text: str) -> str:
+    """Text in which nothing passes for a mark of ours, whoever wrote it."""
+    return text.strip().replace("<!--", "&lt;!--")
 
 
 def _recent(folder_: Path) -> list[Path]:

@@ -1,0 +1,246 @@
+"""kill -9 at any moment, again and again: what was accepted is there, and nothing is there twice.
+
+A script talks in two chats to a bot that is killed in mid-start, mid-turn, mid-tool, mid-summary and
+at rest; what the bot had not accepted, the script says again. Moments are random, by seed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import re
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.process import BotProcess, Json, talking
+
+KILLS = 18
+"""For each of three seeds, so that a run of all tests kills more than 50 times."""
+
+NOTEBOOK = '''
+from agent.tools.base import ToolContext
+from plugins.api import hookimpl, tool
+
+@tool(is_parallel=True)
+def note(context: ToolContext, text: str) -> str:
+    """Write a line down."""
+    with open(context.workspace / "files" / "notes.txt", "a") as notes:
+        notes.write(text + "\\n")
+    return f"Noted: {text}"
+
+@hookimpl
+def parley_tools():
+    return [note]
+'''
+
+
+def answer(request: Received) -> Say:
+    """A model that has its question noted when it ends in "!", and then repeats it."""
+    messages = request.body["messages"]
+    if messages[0]["content"].startswith("Summarise"):
+        return Say(f"They spoke of {len(messages[1]['content'])} things.")
+    asked = [m["content"] for m in messages if m["role"] == "user"][-1].rpartition("\n\n")[2]
+    if asked.endswith("!") and messages[-1]["role"] == "user":
+        calls = (_call("first", asked), _call("second", asked))
+        return Say(calls=calls)
+    return Say(f"re: {asked}")
+
+
+def _call(word: str, asked: str) -> Call:
+    return Call("note", json.dumps({"text": f"{word} {asked}"}), word)
+
+
+@dataclass
+class Script:
+    """What is said, and what has been seen of it; it survives the bot's deaths."""
+
+    chance: random.Random
+    said: list[Json] = field(default_factory=list)
+    accepted: set[str] = field(default_factory=set)
+    replies: list[Json] = field(default_factory=list)
+    noted_by_death: list[tuple[Counter[str], set[str]]] = field(default_factory=list)
+
+    def think_of_more(self) -> None:
+        for _ in range(self.chance.randint(1, 5)):
+            number, chat = len(self.said), self.chance.choice("ab")
+            text = f"{chat}{number}" + self.chance.choice(["", "!", " and so on" * 20])
+            self.said.append({"text": text, "chat": chat, "id": f"m{number}"})
+
+    async def speak(self, bot: BotProcess) -> None:
+        """Say what was not accepted, in order."""
+        for message in self.said:
+            if message["id"] not in self.accepted:
+                await bot.tell(**message)
+
+    def hear(self, bot: BotProcess) -> None:
+        self.accepted |= {line["accepted"] for line in bot.lines if "accepted" in line}
+        self.replies += bot.replies
+
+    def is_answered(self, bot: BotProcess) -> bool:
+        answered = {reply["reply_to"] for reply in (*self.replies, *bot.replies)}
+        return answered >= {message["id"] for message in self.said}
+
+
+@dataclass(frozen=True)
+class Files:
+    """What a bot has left on the disk."""
+
+    data: Path
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(self.data / "parley.db")) as database:
+            return database.execute(query).fetchall()
+
+    def notes(self) -> list[str]:
+        files = self.data.glob("audiences/*/files/notes.txt")
+        return [line for file in files for line in file.read_text().splitlines()]
+
+    def noted(self) -> set[str]:
+        """The notes whose result is in the transcript."""
+        rows = self.rows("SELECT text FROM message WHERE role = 'tool'")
+        return {text.removeprefix("Noted: ") for (text,) in rows}
+
+    def sections(self) -> Counter[int]:
+        """How often each job's section stands in the daily memory."""
+        text = "".join(file.read_text() for file in self.data.glob("audiences/*/memory/*.md"))
+        return Counter(int(job) for job in re.findall(r"<!-- job (\d+) -->", text))
+
+
+async def live_and_die(
+    bot: BotProcess, endpoint: OpenAIServer, script: Script, chance: random.Random
+) -> None:
+    """Talk until a random moment, and kill the bot then."""
+    count = chance.randint(1, 8)
+    match chance.choice(["start", "line", "line", "request", "request", "rest"]):
+        case "start":
+            await asyncio.sleep(chance.random() * 0.7)  # no event tells how far a start has come
+        case "line":
+            await bot.until(lambda: len(bot.out) >= count or script.is_answered(bot))
+        case "request":
+            await _either(_requests(endpoint, count), bot.until(lambda: script.is_answered(bot)))
+        case _:
+            await bot.until(lambda: script.is_answered(bot))
+    await asyncio.sleep(chance.random() * 0.02)  # between two events too
+    await bot.kill()
+
+
+async def _requests(endpoint: OpenAIServer, count: int) -> None:
+    for _ in range(count):
+        await endpoint.reached.acquire()
+
+
+async def _either(*waits: Any) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    done, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+    for task in done:
+        task.result()
+
+
+@pytest.mark.parametrize(
+    ("seed", "settings"),
+    [
+        (1, {"agent_max_context_turns": 4}),
+        (2, {"agent_max_context_turns": 6, "restore": "exact"}),
+        (3, {"agent_max_context_tokens": 1_500}),
+    ],
+)
+async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_killed(
+    tmp_path: Path, seed: int, settings: Json
+) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "notebook.py").write_text(NOTEBOOK)
+    script, files = Script(random.Random(seed)), Files(tmp_path / "data")
+    async with OpenAIServer(answer) as endpoint:
+        for _ in range(KILLS):
+            script.think_of_more()
+            async with talking(tmp_path, endpoint, settings) as bot:
+                await script.speak(bot)
+                await live_and_die(bot, endpoint, script, script.chance)
+            script.hear(bot)
+            assert bot.errors == ""
+            check_after_death(files, script)
+        async with talking(tmp_path, endpoint, settings) as bot:
+            await script.speak(bot)
+            assert await bot.ended() == 0
+        script.hear(bot)
+        assert bot.errors == ""
+    check_mail(files, script)
+    check_transcript(files, script)
+    check_memory(files)
+    check_tools(files, script)
+
+
+def check_after_death(files: Files, script: Script) -> None:
+    if not (files.data / "parley.db").exists():
+        return  # killed before it had begun
+    if files.rows("SELECT 1 FROM sqlite_master WHERE name = 'outbox'"):
+        assert files.rows("PRAGMA integrity_check") == [("ok",)]
+        stored = {json.loads(row) for (row,) in files.rows("SELECT platform_id FROM inbox")}
+        assert script.accepted <= stored
+        script.noted_by_death.append((Counter(files.notes()), files.noted()))
+
+
+def check_mail(files: Files, script: Script) -> None:
+    """Each message has a reply, at most one of them without the mark `resent`; in order."""
+    assert script.accepted == {message["id"] for message in script.said}
+    assert files.rows("SELECT * FROM inbox WHERE is_done = 0") == []
+    assert files.rows("SELECT * FROM outbox WHERE is_sent = 0") == []
+    first = {r["reply_to"]: r for r in reversed(script.replies)}
+    assert {i: r["text"] for i, r in first.items()} == {
+        message["id"]: f"re: {message['text']}" for message in script.said
+    }
+    fresh = Counter(reply["reply_to"] for reply in script.replies if "resent" not in reply)
+    assert max(fresh.values()) == 1
+    for chat in "ab":
+        heard = dict.fromkeys(r["reply_to"] for r in script.replies if r["chat"] == chat)
+        assert list(heard) == [m["id"] for m in script.said if m["chat"] == chat]
+
+
+def check_transcript(files: Files, script: Script) -> None:
+    """Each message opened exactly one turn, in order, which ends with the answer to it."""
+    for chat in "ab":
+        rows = files.rows(
+            "SELECT turn, role, text FROM message JOIN conversation c ON c.id = conversation "
+            f"WHERE c.key = 'pipe/{chat}' ORDER BY seq"
+        )
+        said = [message["text"] for message in script.said if message["chat"] == chat]
+        assert [text for _, role, text in rows if role == "user"] == said
+        for number, text in enumerate(said, 1):
+            turn = [(role, spoken) for turn, role, spoken in rows if turn == number]
+            assert turn[0] == ("user", text)
+            assert turn[-1] == ("assistant", f"re: {text}")
+            steps = ["user", "assistant", "tool", "tool", "assistant"]
+            assert [role for role, _ in turn] == (steps if "!" in text else steps[::4])
+    assert files.rows("SELECT inbox FROM message GROUP BY inbox HAVING COUNT(inbox) > 1") == []
+
+
+def check_memory(files: Files) -> None:
+    """What left the context is in the daily memory, once."""
+    jobs = files.rows("SELECT id, conversation, event, turns, is_done FROM job")
+    assert all(is_done for *_, is_done in jobs)
+    assert files.sections() == Counter(job for job, *_ in jobs)
+    of_jobs = Counter((c, turn) for _, c, _, turns, _ in jobs for turn in json.loads(turns))
+    events = files.rows("SELECT conversation, leaving FROM view_event")
+    assert of_jobs == Counter((c, turn) for c, turns in events for turn in json.loads(turns))
+    assert max(of_jobs.values()) == 1
+    assert len({event for _, _, event, *_ in jobs}) == len(jobs) > 0
+
+
+def check_tools(files: Files, script: Script) -> None:
+    """No tool ran again whose result was recorded when the bot died."""
+    at_the_end = Counter(files.notes())
+    assert set(at_the_end) == files.noted()
+    for notes, noted in script.noted_by_death:
+        assert {note: at_the_end[note] for note in noted} == {note: notes[note] for note in noted}
