@@ -31,10 +31,11 @@ def finished(source: str) -> int:
     That is all but the last one, and the last one if it is closed. `source` must end with a
     newline: half a line may still turn into something else ("#" into "#hashtag").
     """
-    blocks = [token for token in _BLOCKS.parse(source) if token.map and not token.level]
-    if not blocks or _is_closed(blocks[-1], source):
+    tokens = _BLOCKS.parse(source)
+    blocks = [(token, token.map[0]) for token in tokens if token.map and not token.level]
+    if not blocks or _is_closed(blocks[-1][0], source):
         return len(source)
-    begins = blocks[-1].map[0] if blocks[-1].map else 0
+    _, begins = blocks[-1]
     return sum(len(line) + 1 for line in source.split("\n")[:begins])
 
 

@@ -226,6 +226,7 @@ def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str
     assert source[: finished(source)] == done
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[int]) -> None:
     answer, taken, start = Answer(), "", 0

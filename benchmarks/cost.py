@@ -1,0 +1,227 @@
+"""What a long conversation costs, in billed tokens, under a provider's cache rule.
+
+python -m benchmarks.cost [--turns 100 1000] [--cached-price 0.1]
+
+Parley's own memory room plans and compacts, with a real database and the real meter; the provider
+is a rule: a request is cached as far as it is byte for byte the beginning of an earlier one, from
+1,024 tokens on, in steps of 128. Beside it, in the same run and by the same rule: the behaviour as
+CowAgent documents it (the summary comes after the cut, and is injected from the next turn on), a
+window that slides by one turn a turn, and the full history.
+
+Billed tokens are prompt tokens, cached ones counting `--cached-price` of one, plus what the
+summaries cost by the same prices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import tempfile
+from dataclasses import dataclass
+from datetime import UTC
+from pathlib import Path
+from typing import Any
+
+import memory.conversation
+from memory.context.limits import Limits
+from memory.context.meter import Frame, Meter
+from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.view import View
+from memory.conversation import Conversation, Conversations
+from memory.keys import ConversationKey
+from memory.messages import Message
+from memory.record.store import Store
+from memory.room import Room
+
+TAU = 600
+"""Tokens of a turn: 200 of the person, 400 of the model."""
+SYSTEM = 2_000
+SUMMARY = 300
+KEY = ConversationKey("benchmark", "benchmark")
+FLOOR, STEP = 1_024, 128
+
+
+@dataclass
+class Provider:
+    """Counts what is billed. Texts count a token for each four characters."""
+
+    cached_price: float
+    billed: float = 0.0
+    requests: int = 0
+    breaks: int = 0
+    _last: str = ""
+
+    def ask(self, prompt: str) -> None:
+        """A request of a turn, in order: only the one before is still cached."""
+        shared = _shared(prompt, self._last) // 4
+        cached = shared // STEP * STEP if shared >= FLOOR else 0
+        self.breaks += bool(self._last) and not prompt.startswith(self._last)
+        self._bill(len(prompt) // 4, cached)
+        self._last = prompt
+
+    def aside(self, prompt: str) -> None:
+        """A request beside the turns, such as a summary: nothing of it is cached."""
+        self._bill(len(prompt) // 4, 0)
+
+    def _bill(self, tokens: int, cached: int) -> None:
+        self.requests += 1
+        self.billed += tokens - cached + self.cached_price * cached
+
+
+def _shared(one: str, other: str) -> int:
+    if one.startswith(other):
+        return len(other)
+    low, high = 0, min(len(one), len(other))
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if one.startswith(other[:middle]) else (low, middle - 1)
+    return low
+
+
+@dataclass
+class Result:
+    """A row of the table. `bare` are turns after a cut that had no summary of it."""
+
+    name: str
+    provider: Provider
+    cuts: int = 0
+    bare: int = 0
+
+
+@dataclass
+class Bookkeeper:
+    """The summariser of the benchmark: its answers have a fixed length, its requests are billed."""
+
+    provider: Provider
+    count: int = 0
+
+    async def summarize(self, request: SummaryRequest) -> SummaryResult:
+        self.count += 1
+        self.provider.aside(request.task + request.text)
+        return SummaryResult(_words(f"summary{self.count}", SUMMARY), "benchmark")
+
+
+def _words(name: str, tokens: int) -> str:
+    """Text of about so many tokens by the meter, and exactly so many by the provider's rule."""
+    return f"{name} {'word ' * tokens}"[: tokens * 4]
+
+
+def _prompt(messages: list[dict[str, Any]]) -> str:
+    return "".join(f"<{message['role']}>{message['content']}" for message in messages)
+
+
+async def ours(turns: int, price: float, soft_mark: int) -> Result:
+    """Parley's memory room. Between two turns the person takes the time that a summary takes; a
+    soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents."""
+    provider = Provider(price)
+    frame = Frame(_words("system", SYSTEM))
+    name = "trim, summary prepared ahead" if soft_mark else "trim, summary after the cut"
+    result = Result(name, provider)
+    limits = Limits(max_turns=20, max_tokens=10**6, window=2 * 10**6)
+    memory.conversation.SOFT_MARK = soft_mark
+    with tempfile.TemporaryDirectory() as folder:
+        data = Path(folder)
+        store = await Store.open(data / "parley.db")
+        room = Room(
+            store,
+            Meter(),
+            Bookkeeper(provider),
+            lambda key: limits,
+            lambda key: frame,
+            data,
+            zone=lambda: UTC,
+            restores_exactly=lambda: True,
+        )
+        conversations = Conversations(room)
+        conversation = await conversations.get(KEY)
+        for number in range(1, turns + 1):
+            await _turn(conversation, frame, number, result)
+            await conversations.settle()
+        await conversations.close()
+        await store.close()
+    return result
+
+
+async def _turn(conversation: Conversation, frame: Frame, number: int, result: Result) -> None:
+    turn = await conversation.turn(_words(f"question{number}", TAU // 3))
+    view = await turn.fit(frame)
+    result.provider.ask(_prompt(view.to_wire(frame)))
+    cuts = [event for event in conversation.events if event.kind == "compact"]
+    result.cuts = len(cuts)
+    if cuts and (view.preface is None or _is_of_an_older_cut(conversation, view, cuts[-1].id)):
+        result.bare += 1
+    await turn.record(Message("assistant", _words(f"reply{number}", TAU * 2 // 3)))
+
+
+def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
+    return conversation.scribe.summary_of(cut) != view.boundaries.preface
+
+
+def sliding(turns: int, price: float, kept: int = 20) -> Result:
+    """The last turns, in a window that moves by one turn a turn; no summaries."""
+    result = Result(f"sliding window of {kept}", Provider(price))
+    texts = [_turn_text(number) for number in range(1, turns + 1)]
+    for number in range(turns):
+        first = max(0, number - kept + 1)
+        result.provider.ask(_history(texts[first:number], number + 1))
+    result.cuts = max(0, turns - kept)
+    result.bare = result.cuts
+    return result
+
+
+def full(turns: int, price: float) -> Result:
+    """Everything, always."""
+    result = Result("full history", Provider(price))
+    history = f"<system>{_words('system', SYSTEM)}"
+    for number in range(1, turns + 1):
+        question = f"<user>{_words(f'question{number}', TAU // 3)}"
+        result.provider.ask(history + question)
+        history += f"{question}<assistant>{_words(f'reply{number}', TAU * 2 // 3)}"
+    return result
+
+
+def _turn_text(number: int) -> str:
+    question = _words(f"question{number}", TAU // 3)
+    return f"<user>{question}<assistant>{_words(f'reply{number}', TAU * 2 // 3)}"
+
+
+def _history(turns: list[str], number: int) -> str:
+    system = f"<system>{_words('system', SYSTEM)}"
+    return f"{system}{''.join(turns)}<user>{_words(f'question{number}', TAU // 3)}"
+
+
+def table(results: list[Result]) -> str:
+    """The results, one a line, in Markdown."""
+    head = (
+        "| way | billed tokens | against full | requests | cuts | cache breaks a cut | "
+        "turns without a summary |\n|---|---:|---:|---:|---:|---:|---:|"
+    )
+    whole = results[-1].provider.billed
+    rows = [
+        f"| {r.name} | {r.provider.billed:,.0f} | {r.provider.billed / whole:.2f} | "
+        f"{r.provider.requests:,} | {r.cuts} | "
+        f"{r.provider.breaks / r.cuts if r.cuts else 0:.2f} | {r.bare} |"
+        for r in results
+    ]
+    return "\n".join([head, *rows])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--turns", type=int, nargs="+", default=[100, 1_000])
+    parser.add_argument("--cached-price", type=float, default=0.1)
+    options = parser.parse_args()
+    for turns in options.turns:
+        price = options.cached_price
+        results = [
+            asyncio.run(ours(turns, price, soft_mark=2)),
+            asyncio.run(ours(turns, price, soft_mark=0)),
+            sliding(turns, price),
+            full(turns, price),
+        ]
+        print(f"\n{turns} turns of {TAU} tokens, cached input at {price:g} of the price:\n")
+        print(table(results))
+
+
+if __name__ == "__main__":
+    main()
