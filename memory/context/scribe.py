@@ -120,7 +120,9 @@ class Scribe:
             try:
                 await work()
             except Exception:
-                log.exception("a summary for %s failed; it is tried again at the next start", self)
+                log.exception(
+                    "a summary for %s failed; it is tried again at the next start", self._key.id
+                )
 
     async def _prepare(self, wanted: Wanted) -> None:
         if self._preparing == wanted:  # otherwise another cut has become the next one meanwhile

@@ -99,7 +99,17 @@ class _Lane(threading.Thread):
                     _run_apart(database, job)
         except DatabaseError as error:  # the transaction failed: nothing of the group is on disk
             for job in group:
-                job.error = job.error or error
+                job.error = job.error or _first_of(error)
+
+
+def _first_of(error: BaseException) -> BaseException:
+    """What went wrong first: SQLite takes some transactions back by itself, and peewee's own
+    rollback fails over that."""
+    first, earlier = error, error.__context__
+    while earlier is not None:
+        first = earlier if isinstance(earlier, DatabaseError) else first
+        earlier = earlier.__context__
+    return first
 
 
 def _run_apart(database: SqliteDatabase, job: _Job[Any]) -> None:

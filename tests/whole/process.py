@@ -31,22 +31,20 @@ class BotProcess:
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
         self.process, self.stdin = process, process.stdin
         self.out: list[bytes] = []
         self.errors = ""
         self._arrived = asyncio.Condition()
         self._reading = asyncio.gather(self._read(process.stdout), self._hear(process.stderr))
 
-    async def _read(self, stdout: asyncio.StreamReader) -> None:
-        async for line in stdout:
+    async def _read(self, stdout: asyncio.StreamReader | None) -> None:
+        while stdout and (line := await stdout.readline()):
             async with self._arrived:
                 self.out.append(line)
                 self._arrived.notify_all()
 
-    async def _hear(self, stderr: asyncio.StreamReader) -> None:
-        async for line in stderr:
+    async def _hear(self, stderr: asyncio.StreamReader | None) -> None:
+        while stderr and (line := await stderr.readline()):
             self.errors += line.decode()
 
     @property
@@ -97,12 +95,11 @@ class BotProcess:
                 await self._arrived.wait_for(is_so)
 
         waiting = asyncio.create_task(wait())
-        async with asyncio.timeout(PATIENCE):
-            await asyncio.wait((waiting, self._reading), return_when=asyncio.FIRST_COMPLETED)
-        if not waiting.done() and not is_so():
-            waiting.cancel()
-            raise AssertionError(f"the bot ended before that; it said: {self.errors}")
-        await waiting
+        ways = (waiting, self._reading)
+        await asyncio.wait(ways, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        await asyncio.wait((waiting,))
+        assert is_so(), f"it did not come; the bot said {self.out} and {self.errors}"
 
     async def ended(self) -> int:
         """Close its stdin; returns the exit code, when all that it wrote has been read."""
@@ -127,14 +124,25 @@ async def talking(
     folder: Path,
     endpoint: OpenAIServer | None = None,
     settings: Mapping[str, Any] | None = None,
+    *,
     arguments: tuple[str, ...] = ("--jsonl",),
+    shell: str = 'exec "$@"',
+    stdout: int = PIPE,
 ) -> AsyncIterator[BotProcess]:
-    """A bot on `folder`, which may be one that another has left; killed if it still runs."""
-    config = folder / "config.json"
-    config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
-    command = (*_command(folder), *arguments)
+    """A bot on `folder`, which may be one that another has left; killed if it still runs.
+
+    `shell` starts the command "$@"; `stdout` may be a file descriptor that nobody reads here.
+    """
+    if settings is not None or not (folder / "config.json").exists():
+        config = {"model": "gpt-4o-mini", **(settings or {})}
+        (folder / "config.json").write_text(json.dumps(config))
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=_surroundings(endpoint), limit=1 << 26
+        *("sh", "-c", shell, "sh", *_command(folder), *arguments),
+        stdin=PIPE,
+        stdout=stdout,
+        stderr=PIPE,
+        env=_surroundings(endpoint),
+        limit=1 << 26,
     )
     bot = BotProcess(process)
     try:
@@ -152,8 +160,6 @@ def _command(folder: Path) -> tuple[str, ...]:
 
 
 def _surroundings(endpoint: OpenAIServer | None) -> dict[str, str]:
-    """This environment, with the endpoint and warnings as errors where it can be told."""
-    own = {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    if endpoint is not None:
-        own["OPENAI_BASE_URL"] = endpoint.base_url
-    return os.environ | own
+    """This environment, and an endpoint: the one that is given, or one that nobody serves."""
+    url = endpoint.base_url if endpoint else "http://127.0.0.1:9/v1"
+    return os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url}
