@@ -1,7 +1,7 @@
-"""Start here: parse arguments, load settings, assemble the bot, run it.
+"""Parley, a chat bot that lets you see and steer what the model sees.
 
 python main.py                 talk in the terminal
-python main.py --jsonl         JSON lines in, JSON lines out (plain text without it, if piped)
+python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back
@@ -14,17 +14,29 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from bot.app import VERSION, App, assemble
+from agent.models.embedded import NAME as SMALL_MODEL
+from agent.models.embedded import is_installed
+from agent.models.selection import Models
+from bot import doctor
+from bot.app import DATABASE, VERSION, App, assemble, credentials
+from bot.backup import BackupError, Database, backup, restore
 from bot.logs import set_up_logs
-from bot.settings import Layers, SettingError, load_layers
+from bot.ports import choice_of
+from bot.settings import Layers, SettingError, SettingsBook, load_layers
 from channels.base import Channel
-from channels.pipe import PipeClosed, standard
+from channels.pipe import standard
 from channels.terminal import Terminal
-from memory.record.store import StoreError
+from memory.record.store import StoreError, fault, snapshot
+
+SMALL = (
+    f"No OPENAI_API_KEY is set, so {SMALL_MODEL} answers: a small model for trying things out, "
+    "often wrong. With a key in .env a better one does."
+)
 
 
 class Refusal(Exception):
@@ -32,69 +44,111 @@ class Refusal(Exception):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run what the command line asks for; returns the exit code (2: it has to be corrected)."""
+    """Do what the command line asks for; returns the exit code (2: it has to be corrected)."""
     options = _parser().parse_args(arguments)
     try:
-        layers = load_layers(options.config, os.environ)
-        return int(options.run(options, layers))
+        return int(options.run(options))
     except SettingError as error:
-        return _complain(str(error), 2)
-    except (Refusal, StoreError, PipeClosed) as error:
-        return _complain(str(error), 1)
+        return _complain(error, 2)
+    except (Refusal, StoreError, BackupError) as error:
+        return _complain(error, 1)
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser("main.py", description=__doc__.partition("\n")[0])
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
-    parser.description = (__doc__ or "").strip()
+    parser = argparse.ArgumentParser(
+        "main.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--config", type=Path, default=Path("config.json"), metavar="FILE")
     parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR")
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
+    commands = parser.add_subparsers(title="commands", metavar="")
+    examine = commands.add_parser("doctor", help="check the installation")
+    examine.set_defaults(run=_examine)
+    save = commands.add_parser("backup", help="save all that is kept in FILE")
+    save.add_argument("file", type=Path)
+    save.set_defaults(run=_save)
+    bring_back = commands.add_parser("restore", help="bring back what FILE holds")
+    bring_back.add_argument("file", type=Path)
+    bring_back.set_defaults(run=_bring_back)
     return parser
 
 
-def _complain(sentence: str, code: int) -> int:
-    sys.stderr.write(f"{sentence}\n")
-    return code
-
-
-def _talk(options: argparse.Namespace, layers: Layers) -> int:
+def _talk(options: argparse.Namespace) -> int:
     """Run the bot until its channel ends."""
-    streams = (sys.stdin, sys.stdout)  # None where they are closed
-    is_terminal = not options.jsonl and all(stream and stream.isatty() for stream in streams)
+    layers = load_layers(options.config, os.environ)
+    is_terminal = not options.jsonl and sys.stdin.isatty() and sys.stdout.isatty()
     with _alone(options.data):
-        _set_up_logs(options.data / "logs", layers, is_quiet=is_terminal)
-        channel: Channel = (
-            Terminal(options.data / "terminal_history", f"Parley {VERSION}")
-            if is_terminal
-            else standard(options.jsonl)
-        )
-        asyncio.run(_live(layers, options.data, channel))
+        close_logs = set_up_logs(options.data / "logs", layers, is_quiet=is_terminal)
+        try:
+            asyncio.run(_live(options, layers, is_terminal))
+        finally:
+            close_logs()
     return 0
 
 
-def _set_up_logs(folder: Path, layers: Layers, is_quiet: bool) -> None:
-    try:
-        set_up_logs(folder, layers, is_quiet)
-    except OSError as error:
-        raise Refusal(
-            f"No logs can be written to {folder} ({error.strerror}); correct its rights, or "
-            "choose another data folder with --data DIR."
-        ) from None
-
-
-async def _live(layers: Layers, data: Path, channel: Channel) -> None:
-    app: App = await assemble(layers, data, [channel])
+async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
+    channel: Channel = (
+        Terminal(options.data / "terminal_history", _greeting(layers))
+        if is_terminal
+        else standard(options.jsonl)
+    )
+    app: App = await assemble(layers, options.data, [channel])
     await app.run()
 
 
+def _greeting(layers: Layers) -> str:
+    choice = choice_of(SettingsBook(layers).effective())
+    is_small = Models(credentials(layers)).uses_embedded(choice)
+    hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D leaves."
+    return f"{hello}\n{SMALL}" if is_small else hello
+
+
+def _examine(options: argparse.Namespace) -> int:
+    """Check the installation, and say what to do."""
+    findings = asyncio.run(
+        doctor.examine(
+            options.config,
+            options.data,
+            os.environ,
+            doctor.Probes(
+                database=partial(asyncio.to_thread, fault, options.data / DATABASE),
+                models=lambda layers: Models(credentials(layers)).listed(),
+                has_embedded=is_installed,
+            ),
+        )
+    )
+    _say(doctor.report(findings))
+    return doctor.exit_code(findings)
+
+
+def _save(options: argparse.Namespace) -> int:
+    """Save the data folder; the bot may be running."""
+    database = Database(DATABASE, partial(snapshot, options.data / DATABASE))
+    saved = backup(options.data, options.file, database, VERSION)
+    _say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
+    if saved.left_out:
+        _say(f"Left out, because they are links or the like: {', '.join(saved.left_out)}.")
+    return 0
+
+
+def _bring_back(options: argparse.Namespace) -> int:
+    """Restore a backup; what is in the data folder now is moved aside, never deleted."""
+    if options.data.exists():
+        _alone(options.data).release()
+    restored = restore(options.file, options.data)
+    _say(f"Restored {restored.files} files to {options.data}.")
+    if restored.moved_aside:
+        _say(f"What was there before is in {restored.moved_aside}.")
+    return 0
+
+
 def _alone(data: Path) -> FileLock:
-    """The lock on a data folder: two bots on one would answer everything twice."""
+    """The lock on a data folder, held: two bots on one would answer everything twice."""
+    lock = FileLock(data / "lock", timeout=0)
     try:
         data.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(data / "lock", timeout=0)
         lock.acquire()
     except Timeout:
         raise Refusal(
@@ -107,6 +161,15 @@ def _alone(data: Path) -> FileLock:
             "choose another one with --data DIR."
         ) from None
     return lock
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+
+
+def _complain(error: Exception, code: int) -> int:
+    sys.stderr.write(f"{error}\n")
+    return code
 
 
 if __name__ == "__main__":

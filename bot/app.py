@@ -183,7 +183,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     folder = book.effective().plugins_dir
     plugins = load(Path(folder) if folder else data / "plugins")
     toolbox = Toolbox(plugins.tools.values())
-    models = Models(_credentials(layers.secrets))
+    models = Models(credentials(layers))
     in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
 
     hub = Hub()
@@ -221,7 +221,9 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     return App(store, in_force, conversations, delivery, turns, hub, router, by_name)
 
 
-def _credentials(secrets: Mapping[str, str]) -> Credentials:
+def credentials(layers: Layers) -> Credentials:
+    """Where models are served, and the key to it."""
+    secrets = layers.secrets
     return Credentials(secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""))
 
 

@@ -66,10 +66,14 @@ class OpenAIModel(Model):
     async def first_listed_model(self) -> str | None:
         """The first model that the endpoint lists; None where it lists none, or fails."""
         try:
-            client = await self._connected()
-            return first_name(await client.listed())
+            return next(iter(await self.listed_models()), None)
         except ModelError:
             return None
+
+    async def listed_models(self) -> list[str]:
+        """The names of all models that the endpoint lists. Raises ModelError."""
+        client = await self._connected()
+        return names_in(await client.listed())
 
     async def close(self) -> None:
         if self._client is not None:
@@ -159,9 +163,9 @@ def finished(endpoint: Endpoint, answer: Answer) -> ModelReply:
     return reply
 
 
-def first_name(listing: object) -> str | None:
-    """The first model's name in what `GET /models` answered, or None."""
+def names_in(listing: object) -> list[str]:
+    """The models' names in what `GET /models` answered; what is none is left out."""
     data = listing.get("data") if isinstance(listing, dict) else None
-    first = data[0] if isinstance(data, list) and data else None
-    name = first.get("id") if isinstance(first, dict) else None
-    return name if isinstance(name, str) and name else None
+    entries = data if isinstance(data, list) else []
+    names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
+    return [name for name in names if isinstance(name, str) and name]

@@ -18,6 +18,7 @@ AUTO = "auto"
 EMBEDDED = "embedded"
 USUAL = "gpt-5-mini"
 """What `auto` means at OpenAI's own endpoint, or where an endpoint lists no models."""
+LISTING_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,14 @@ class Models:
     def uses_embedded(self, choice: Choice) -> bool:
         """Whether the embedded model answers first."""
         return self._is_embedded(choice.model)
+
+    async def listed(self) -> list[str]:
+        """The models that the endpoint lists. Raises ModelError."""
+        endpoint = self._served(USUAL, timeout=LISTING_TIMEOUT)
+        try:
+            return await endpoint.listed_models()
+        finally:
+            await endpoint.close()
 
     async def start_embedded(self, on_progress: Callable[[str], None]) -> None:
         """Load the embedded model ahead of its first question; raises ModelError."""

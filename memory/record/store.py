@@ -11,8 +11,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -231,3 +233,24 @@ def _opening_error(path: Path, error: Exception) -> StoreError:
     return StoreError(
         f"The database {path} can't be opened ({text}); check the rights of the data folder."
     )
+
+
+def snapshot(path: Path, target: Path) -> None:
+    """Copy a database consistently, also while a bot writes to it. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)
+    except sqlite3.Error as error:
+        raise StoreError(f"The database {path} can't be copied ({error}).") from error
+
+
+def fault(path: Path) -> str:
+    """What is wrong with a database, as a sentence; "" for nothing, or where there is none yet."""
+    if not path.exists():
+        return ""
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return f"{path} can't be read ({error})."
+    return "" if found == "ok" else f"{path} is damaged: {found}."

@@ -83,11 +83,10 @@ async def test_no_tool_runs_twice_because_of_an_overflow(tmp_path: Path) -> None
             return Say("Hello.")
         asked += 1
         call = Call("write_file", '{"path": "n.txt", "content": "once"}', f"c{asked}")
-        return {
-            1: Say(calls=(call,)),
-            2: openai_overflow(200_000, 128_000),
-            3: Say(calls=(call,)),  # the model asks for the very same again
-        }.get(asked, Say("Written."))
+        if asked == 2:
+            return openai_overflow(200_000, 128_000)
+        # After the overflow the model asks for the very same again.
+        return Say(calls=(call,)) if asked in (1, 3) else Say("Written.")
 
     async with living(tmp_path, script) as house:
         await house.says("earlier")
@@ -109,7 +108,9 @@ async def test_an_overflow_in_mid_turn_keeps_the_tool_chain(tmp_path: Path) -> N
             return Say("Hello.")
         asked += 1
         call = Call("calculate", '{"expression": "6*7"}', "c1")
-        return {1: Say(calls=(call,)), 2: openai_overflow(130_000, 128_000)}.get(asked, Say("42."))
+        if asked == 2:
+            return openai_overflow(130_000, 128_000)
+        return Say(calls=(call,)) if asked == 1 else Say("42.")
 
     async with living(tmp_path, script) as house:
         for _ in range(3):

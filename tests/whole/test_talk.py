@@ -8,6 +8,7 @@ import pytest
 
 from channels.base import Activity, ContextChanged, Delta, Done, ToolEnded, ToolStarted, TurnStarted
 from tests.fakes.openai_server import (
+    Answer,
     Body,
     Break,
     Call,
@@ -144,7 +145,7 @@ async def test_commands_answer_while_a_turn_runs(tmp_path: Path) -> None:
 
 
 async def test_stop_keeps_what_was_done(tmp_path: Path) -> None:
-    script = [
+    script: list[Answer] = [
         Say(calls=(Call("calculate", '{"expression": "6*7"}', "a"),)),
         Hang("It is forty-"),
         Say("As I said, 42."),

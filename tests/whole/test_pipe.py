@@ -1,0 +1,281 @@
+"""Pipe mode from outside: what a script writes and reads, and what it gets for what it does wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sqlite3
+from collections import Counter
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Body, Hang, OpenAIServer, Received, Say
+from tests.whole.process import BotProcess, Json, talking
+
+LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
+
+
+def echo(request: Received) -> Answer:
+    """A model that repeats the question; "hang" it never answers."""
+    asked = request.body["messages"][-1]["content"]
+    return Hang("Let me think") if asked == "hang" else Say(f"re: {asked}")
+
+
+# What is said and what comes back
+
+
+async def test_a_message_is_confirmed_and_then_answered(tmp_path: Path) -> None:
+    async with OpenAIServer([Say("Hello!\nAnd “welcome”.")]) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.tell("Hi", chat="door", id=7)
+            assert await bot.ended() == 0
+    assert bot.lines == [
+        {"accepted": 7},
+        {
+            "reply_to": 7,
+            "chat": "door",
+            "turn": "t1",
+            "text": "Hello!\nAnd “welcome”.",
+            "data": None,
+        },
+    ]
+    assert bot.errors == ""
+
+
+async def test_a_command_is_no_turn_and_answers_with_data(tmp_path: Path) -> None:
+    async with talking(tmp_path) as bot:
+        reply = await bot.says("/context")
+    assert reply["turn"] is None
+    assert "tokens" in reply["text"]
+    assert reply["data"]["max_turns"] == 20
+
+
+async def test_ids_come_back_as_they_came(tmp_path: Path) -> None:
+    ids = [7, "7", 0, -1, "", "é\n\x00", 2**63, "null", "x" * 10_000]
+    async with talking(tmp_path) as bot:
+        for own_id in ids:
+            await bot.tell("/version", id=own_id)
+        await bot.write(b'{"text": "/version"}\n{"text": "/version", "id": null}\n')
+        assert await bot.ended() == 0
+    accepted = [line["accepted"] for line in bot.lines if "accepted" in line]
+    replied = [line["reply_to"] for line in bot.replies]
+    assert accepted[:-2] == ids
+    assert sorted(map(repr, replied)) == sorted(map(repr, accepted))
+    assert len(set(accepted[-2:])) == 2
+
+
+async def test_chats_run_in_parallel_and_commands_at_once(tmp_path: Path) -> None:
+    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.tell("hang", chat="a", id="slow")
+        await endpoint.reached.acquire()
+        await bot.tell("after", chat="a", id="after")
+        assert (await bot.says("quick", chat="b"))["text"] == "re: quick"
+        assert (await bot.says("/status", chat="a"))["data"]["running"] == 1
+        assert (await bot.says("/config agent_max_steps 3", chat="a"))["turn"] is None
+        assert "after" not in {reply["reply_to"] for reply in bot.replies}
+        await bot.says("/stop", chat="a")
+        assert "Stopped" in (await bot.reply_to("slow"))["text"]
+        assert (await bot.reply_to("after"))["text"] == "re: after"
+        assert await bot.ended() == 0
+
+
+async def test_a_flood_in_one_chat_is_answered_whole_and_in_order(tmp_path: Path) -> None:
+    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
+        for number in range(LONG_ENOUGH):
+            await bot.tell(f"m{number}", chat="ab"[number % 2], id=number)
+        assert await bot.ended() == 0
+    for chat, first in (("a", 0), ("b", 1)):
+        replies = [reply["reply_to"] for reply in bot.replies if reply["chat"] == chat]
+        assert replies == list(range(first, LONG_ENOUGH, 2))
+    assert {reply["text"] for reply in bot.replies} == {f"re: m{n}" for n in range(LONG_ENOUGH)}
+    assert Counter(next(iter(line)) for line in bot.lines)["accepted"] == LONG_ENOUGH
+
+
+async def test_the_same_message_twice_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            for text, chat in (("one", "a"), ("one", "a"), ("two", "a"), ("one", "b")):
+                await bot.tell(text, chat=chat, id="same")
+            assert await bot.ended() == 0
+        replies = sorted((reply["chat"], reply["text"]) for reply in bot.replies)
+        assert bot.lines.count({"accepted": "same"}) == 4
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.tell("one", chat="a", id="same")
+            assert await bot.ended() == 0
+    assert replies == [("a", "re: one"), ("a", "re: two"), ("b", "re: one")]
+    assert bot.lines == [{"accepted": "same"}]
+
+
+async def test_a_named_user_who_is_not_an_owner_is_refused_and_nothing_is_kept(
+    tmp_path: Path,
+) -> None:
+    async with talking(tmp_path, settings={"owners": ["pipe/ann"]}) as bot:
+        assert "pipe/mallory" in (await bot.says("Hello", user="mallory"))["text"]
+        assert "pipe/mallory" in (await bot.says("/config", user="mallory"))["text"]
+        assert (await bot.says("/whoami", user="ann"))["data"]["role"] == "owner"
+        assert await bot.ended() == 0
+    assert [line for line in bot.lines if "accepted" in line] == [{"accepted": "/whoami"}]
+
+
+# Bad lines
+
+
+BAD_LINES = {
+    b"hello": "not JSON",
+    b'{"text": "cut': "not JSON",
+    b'{"text": "\\ud800"}': "not JSON",
+    b"[" * 5_000: "not JSON",
+    b"\x00": "not JSON",
+    b"[]": '"text"',
+    b'"text"': '"text"',
+    b"{}": '"text"',
+    b'{"text": 5, "id": 1}': '"text"',
+    b'{"text": null}': '"text"',
+    b'{"text": "x", "id": 1.5}': '"id"',
+    b'{"text": "x", "id": true}': '"id"',
+    b'{"text": "x", "id": 36893488147419103232}': '"id"',
+    b'{"text": "x", "chat": {}}': '"chat"',
+    b'{"text": "x", "user": []}': '"user"',
+}
+
+
+async def test_each_bad_line_gets_a_sentence_and_the_next_one_works(tmp_path: Path) -> None:
+    async with talking(tmp_path) as bot:
+        await bot.write(b"\n".join((*BAD_LINES, b"", b"   ", b"\r", b'{"text": "/version"}\r\n')))
+        assert await bot.ended() == 0
+    complaints = [line["error"] for line in bot.lines if "error" in line]
+    for complaint, (line, told) in zip(complaints, BAD_LINES.items(), strict=True):
+        assert told in complaint, line
+        assert "\n" not in complaint
+    assert [reply["text"] for reply in bot.replies] == ["Parley 0.1.0"]
+
+
+async def test_broken_utf8_and_control_characters_are_cleaned_and_answered(tmp_path: Path) -> None:
+    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.write(b'{"text": "caf\xe9 \\u0000\\u001b[31m\\u2028!", "id": 1}\n')
+        assert (await bot.reply_to(1))["text"] == "re: caf� [31m!"
+        assert "empty" in (await bot.says("\x00\x1b", id=2))["text"]
+
+
+async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Path) -> None:
+    text = "word " * 200_000
+    async with (
+        OpenAIServer(lambda _: Say("I see.")) as endpoint,
+        talking(tmp_path, endpoint) as bot,
+    ):
+        assert (await bot.says(text, id=1))["text"] == "I see."
+        assert (await bot.says("And now?", id=2))["text"] == "I see."
+        assert "/x" in (await bot.says(f"/x a{' ' * 1_000_000}b", id=3))["text"]
+        assert await bot.ended() == 0
+    assert texts(tmp_path)[0] == text
+
+
+def texts(folder: Path) -> list[str]:
+    """The transcript's texts, in order."""
+    with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
+        return [text for (text,) in database.execute("SELECT text FROM message ORDER BY id")]
+
+
+async def test_half_a_character_from_the_model_spoils_nothing(tmp_path: Path) -> None:
+    """Some endpoints escape an emoji's two halves in two chunks, or break off between them."""
+    chunks = [{"content": "Hi \ud83d"}, {"content": "\ude00 and \ud83d"}]
+    events = "".join(
+        f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n" for delta in chunks
+    )
+    end = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
+    script = [Body(events + end, "text/event-stream"), Say("Fine.")]
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+        assert (await bot.says("Hi"))["text"] == "Hi 😀 and �"
+        assert (await bot.says("And?"))["text"] == "Fine."
+        assert await bot.ended() == 0
+
+
+# Plain lines
+
+
+async def test_plain_lines_are_answered_plainly_the_last_one_without_a_line_break_too(
+    tmp_path: Path,
+) -> None:
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint, arguments=()) as bot:
+            await bot.write('Hi\n\n   \n{"text": "x"}\r\n/version\nlast, mit Ü'.encode())
+            assert await bot.ended() == 0
+    said = b"".join(bot.out).decode()
+    assert sorted(said.splitlines()) == [
+        "Parley 0.1.0",
+        "re: Hi",
+        "re: last, mit Ü",
+        're: {"text": "x"}',
+    ]
+    assert bot.errors == ""
+
+
+async def test_what_a_plugin_prints_is_no_reply(tmp_path: Path) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "loud.py").write_text("print('Look at me!')\n")
+    async with talking(tmp_path) as bot:
+        await bot.tell("/version")
+        assert await bot.ended() == 0
+    assert [list(line)[0] for line in bot.lines] == ["accepted", "reply_to"]
+    assert bot.errors == "Look at me!\n"
+
+
+# Its end
+
+
+async def test_at_the_end_of_input_all_is_finished_also_summaries(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 3}
+    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint, settings) as bot:
+        for number in range(8):
+            await bot.tell(f"message {number}", id=number)
+        assert await bot.ended() == 0
+    assert len(bot.replies) == 8
+    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
+        jobs = database.execute("SELECT id, is_done FROM job").fetchall()
+    (file,) = tmp_path.glob("data/audiences/pipe-main/memory/*.md")
+    assert jobs
+    assert all(is_done and f"<!-- job {job} -->" in file.read_text() for job, is_done in jobs)
+
+
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
+    tmp_path: Path, sign: signal.Signals
+) -> None:
+    async with OpenAIServer([Hang("Let me"), Say("Here I am again.")]) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.tell("Hello?", id="q")
+            await endpoint.reached.acquire()
+            bot.process.send_signal(sign)
+            async with asyncio.timeout(9):
+                assert await bot.gone() == 0
+        assert bot.lines == [{"accepted": "q"}]
+        assert bot.errors == ""
+        async with talking(tmp_path, endpoint) as bot:
+            assert await bot.ended() == 0
+    (reply,) = bot.lines
+    assert reply == {
+        "reply_to": "q",
+        "chat": "main",
+        "turn": "t1",
+        "text": "Here I am again.",
+        "data": None,
+    }
+    assert texts(tmp_path) == ["Hello?", "Here I am again."]
+
+
+async def test_a_signal_lets_a_turn_finish_that_is_about_to(tmp_path: Path) -> None:
+    stopped = asyncio.Event()
+    async with OpenAIServer([Say("All of it.")]) as endpoint:
+        endpoint._decide = _delayed(endpoint, stopped)
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.tell("Hello?", id="q")
+            await endpoint.reached.acquire()
+            bot.process.send_signal(signal.SIGTERM)
+            stopped.set()
+            assert await bot.gone() == 0
+    assert (await bot.reply_to("q"))["text"] == "All of it."
