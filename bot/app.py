@@ -21,6 +21,7 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from bot.activity import Hub
 from bot.delivery import Delivery
+from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
     RunningTurns,
@@ -180,6 +181,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     store = await Store.open(data / DATABASE)
     book = SettingsBook(layers)
     left_out = book.adopt(await store.read(overrides.load))
+    set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
     plugins = load(Path(folder) if folder else data / "plugins")
     toolbox = Toolbox(plugins.tools.values())

@@ -226,7 +226,6 @@ def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str
     assert source[: finished(source)] == done
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[int]) -> None:
     answer, taken, start = Answer(), "", 0
@@ -317,7 +316,7 @@ WORDS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(WORDS, st.integers(20, 100))
 def test_no_word_of_an_answer_is_lost_at_any_width(source: str, width: int) -> None:
     # A fence's language is no word of the answer, nor is what a table's row has too many cells for.
@@ -329,7 +328,6 @@ def test_no_word_of_an_answer_is_lost_at_any_width(source: str, width: int) -> N
 
 
 @given(st.text(max_size=60), st.text(max_size=200), st.sampled_from(["ok", "failed", ""]))
-@settings(deadline=None)
 def test_a_tool_call_is_one_line(name: str, arguments: str, outcome: str) -> None:
     shown = plain(display.tool(name, arguments, outcome, 40))
     assert shown.count("\n") == 1

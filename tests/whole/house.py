@@ -29,7 +29,7 @@ class Hands:
     """The channel: what a test says goes in, what the bot sends is kept."""
 
     name: str = "pipe"
-    capabilities: Capabilities = Capabilities()
+    capabilities: Capabilities = field(default_factory=Capabilities)
     sent: list[Outbound] = field(default_factory=list)
 
     def __post_init__(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.openai_server import Answer, Body, Hang, OpenAIServer, Received, Say
-from tests.whole.process import BotProcess, Json, talking
+from tests.whole.process import talking
 
 LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
 
@@ -269,13 +269,176 @@ async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
 
 
 async def test_a_signal_lets_a_turn_finish_that_is_about_to(tmp_path: Path) -> None:
-    stopped = asyncio.Event()
-    async with OpenAIServer([Say("All of it.")]) as endpoint:
-        endpoint._decide = _delayed(endpoint, stopped)
+    whole = "All of it. " * 500
+    async with OpenAIServer([Say(whole, pieces=500)]) as endpoint:
         async with talking(tmp_path, endpoint) as bot:
             await bot.tell("Hello?", id="q")
             await endpoint.reached.acquire()
             bot.process.send_signal(signal.SIGTERM)
-            stopped.set()
             assert await bot.gone() == 0
-    assert (await bot.reply_to("q"))["text"] == "All of it."
+    assert [reply["text"] for reply in bot.replies] == [whole]
+
+
+async def test_when_nobody_reads_any_more_it_stops_and_tells_the_rest_at_the_next_start(
+    tmp_path: Path,
+) -> None:
+    reader, writer = os.pipe()
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint, stdout=writer) as bot:
+            os.close(writer)
+            await bot.tell("one", id=1)
+            await endpoint.reached.acquire()
+            os.close(reader)  # as `| head -1` does
+            await bot.tell("two", id=2)
+            assert await bot.gone() == 1
+        sentence = "The output can't be written any more"
+        assert sentence in bot.errors.splitlines()[-1]
+        assert "Traceback" not in bot.errors
+        async with talking(tmp_path, endpoint) as bot:
+            assert await bot.ended() == 0
+    assert {reply["text"] for reply in bot.replies} <= {"re: one", "re: two"}
+    assert all(reply["resent"] for reply in bot.replies if reply["reply_to"] == 1)
+    assert texts(tmp_path)[0] == "one"
+
+
+async def test_it_can_be_stopped_while_its_reader_is_asleep(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    long = "x" * 300_000  # more than a pipe holds
+    async with OpenAIServer(lambda _: Say(long)) as endpoint:
+        async with talking(tmp_path, endpoint, stdout=writer) as bot:
+            os.close(writer)
+            await bot.tell("Hi", id=1)
+            while b"xxx" not in await asyncio.to_thread(os.read, reader, 100):
+                pass
+            bot.process.send_signal(signal.SIGTERM)
+            async with asyncio.timeout(9):
+                assert await bot.gone() == 0
+        os.close(reader)
+        async with talking(tmp_path, endpoint) as bot:
+            assert await bot.ended() == 0
+    assert [(reply["text"], reply["resent"]) for reply in bot.replies] == [(long, True)]
+
+
+@pytest.mark.parametrize("streams", ["<&-", ">&-", ">/dev/full"])
+async def test_streams_that_are_not_there_are_told_in_one_sentence(
+    tmp_path: Path, streams: str
+) -> None:
+    async with talking(tmp_path, shell=f'exec "$@" {streams}') as bot:
+        await bot.write(b"hello\n")
+        assert await bot.ended() == 1
+    assert "put" in bot.errors  # input or output
+    assert bot.errors.count("\n") == 1
+
+
+# A start that fails
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("{", "not valid JSON"),
+        ("[]", "wants an object"),
+        ('{"agent_max_turns": 5}', "did you mean 'agent_max_context_turns'?"),
+        ('{"agent_max_steps": "abc"}', "it wants a whole number from 1 to 200"),
+        ('{"agent_max_steps": 0}', "agent_max_steps in config.json is 0"),
+        ('{"context": {"strategy": "trimm"}}', "did you mean 'trim'?"),
+        ('{"system_prompt": "gone.md"}', "gone.md"),
+    ],
+)
+async def test_a_wrong_configuration_is_told_in_one_sentence(
+    tmp_path: Path, written: str, told: str
+) -> None:
+    (tmp_path / "config.json").write_text(written)
+    async with talking(tmp_path) as bot:
+        assert await bot.ended() == 2
+    assert told in bot.errors
+    assert bot.errors.count("\n") == 1
+    assert bot.out == []
+
+
+async def test_a_configuration_that_is_not_there_is_told_in_one_sentence(tmp_path: Path) -> None:
+    async with talking(tmp_path, arguments=("--config", str(tmp_path / "none.json"))) as bot:
+        assert await bot.ended() == 2
+    assert "none.json (the configuration) was not found" in bot.errors
+    assert bot.errors.count("\n") == 1
+
+
+async def test_a_second_bot_on_the_same_folder_says_so_and_the_first_goes_on(
+    tmp_path: Path,
+) -> None:
+    async with OpenAIServer([Say("Still here.")]) as endpoint:
+        async with talking(tmp_path, endpoint) as first:
+            await first.says("/version")
+            async with talking(tmp_path, endpoint) as second:
+                assert await second.ended() == 1
+            assert "Another Parley runs on the data folder" in second.errors
+            assert second.errors.count("\n") == 1
+            assert (await first.says("Hello?"))["text"] == "Still here."
+
+
+def _newer(database: Path) -> None:
+    with closing(sqlite3.connect(database)) as connection:
+        connection.execute("PRAGMA user_version = 1000")
+
+
+SPOILERS = {
+    "a file in place of the folder": lambda data: data.write_text(""),
+    "a file in place of the logs": lambda data: _under(data, "logs").write_text(""),
+    "a folder in place of the lock": lambda data: _under(data, "lock").mkdir(),
+    "a folder in place of the database": lambda data: _under(data, "parley.db").mkdir(),
+    "not a database": lambda data: _under(data, "parley.db").write_bytes(b"garbage" * 1_000),
+    "a database of a newer Parley": lambda data: _newer(_under(data, "parley.db")),
+}
+
+
+def _under(data: Path, name: str) -> Path:
+    data.mkdir()
+    return data / name
+
+
+@pytest.mark.parametrize("spoiler", SPOILERS)
+async def test_a_data_folder_that_is_no_good_is_told_in_one_sentence(
+    tmp_path: Path, spoiler: str
+) -> None:
+    SPOILERS[spoiler](tmp_path / "data")
+    async with talking(tmp_path) as bot:
+        assert await bot.ended() == 1
+    assert str(tmp_path / "data") in bot.errors
+    assert bot.errors.count("\n") == 1
+    assert bot.out == []
+
+
+async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_kept(tmp_path: Path) -> None:
+    """No file may grow beyond a megabyte here: to SQLite that is a disk that fails."""
+    long = "word " * 60_000
+    async with OpenAIServer(lambda _: Say("Noted.")) as endpoint:
+        async with talking(tmp_path, endpoint, shell='ulimit -f 2000; exec "$@"') as bot:
+            assert (await bot.says("short", id=0))["text"] == "Noted."
+            refused = [(await bot.says(long, id=number))["text"] for number in range(1, 5)][-1]
+            assert "could not be saved: the disk" in refused
+            assert await bot.ended() == 0
+        accepted = [line["accepted"] for line in bot.lines if "accepted" in line]
+        assert accepted[0] == 0
+        assert len(accepted) < 5
+        async with talking(tmp_path, endpoint) as bot:
+            assert (await bot.says("Now?"))["text"] == "Noted."
+    said = [text for text in texts(tmp_path) if text != "Noted."]
+    assert said == ["short", *[long] * (len(accepted) - 1), "Now?"]
+
+
+async def test_what_was_set_in_chat_survives_a_restart_and_is_not_in_the_file(
+    tmp_path: Path,
+) -> None:
+    async with talking(tmp_path, settings={"agent_max_steps": 7}) as bot:
+        await bot.says("/config agent_max_steps 9")
+        await bot.says("/config agent_max_context_turns 5 --here", chat="a")
+        assert "wants" in (await bot.says("/config agent_max_steps abc"))["text"]
+        await bot.kill()
+    before = (tmp_path / "config.json").read_text()
+    async with talking(tmp_path) as bot:
+        assert "**9**" in (await bot.says("/config agent_max_steps"))["text"]
+        assert (await bot.says("/context", chat="a", id=1))["data"]["max_turns"] == 5
+        assert (await bot.says("/context", chat="b", id=2))["data"]["max_turns"] == 20
+        await bot.says("/config agent_max_steps --unset")
+        assert "**7**" in (await bot.says("/config agent_max_steps", id=3))["text"]
+    assert (tmp_path / "config.json").read_text() == before

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -55,7 +56,7 @@ async def test_each_request_extends_the_one_before_byte_for_byte(tmp_path: Path)
         await house.says("What is 2+2?")
         await house.says("Sure?")
         requests = [request.body["messages"] for request in house.server.requests]
-    for shorter, longer in zip(requests, requests[1:], strict=False):
+    for shorter, longer in pairwise(requests):
         assert longer[: len(shorter)] == shorter
 
 
