@@ -25,6 +25,7 @@ test: .venv/ready-for-tests
 
 docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs
+	@$(BIN)/python -m plugins.docs
 
 lock: .venv/ready-for-tests
 	@$(COMPILE) requirements.in --output-file requirements.txt

@@ -13,7 +13,7 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -29,7 +29,7 @@ from bot.logs import set_up_logs
 from bot.ports import choice_of
 from bot.settings import Layers, SettingError, SettingsBook, load_layers
 from channels.base import Channel
-from channels.pipe import standard
+from channels.pipe import PipeClosed, standard
 from channels.terminal import Terminal
 from memory.record.store import StoreError, fault, snapshot
 
@@ -50,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except SettingError as error:
         return _complain(error, 2)
-    except (Refusal, StoreError, BackupError) as error:
+    except (Refusal, StoreError, BackupError, PipeClosed) as error:
         return _complain(error, 1)
 
 
@@ -78,14 +78,26 @@ def _parser() -> argparse.ArgumentParser:
 def _talk(options: argparse.Namespace) -> int:
     """Run the bot until its channel ends."""
     layers = load_layers(options.config, os.environ)
-    is_terminal = not options.jsonl and sys.stdin.isatty() and sys.stdout.isatty()
+    streams = (sys.stdin, sys.stdout)  # None where they are closed
+    is_terminal = not options.jsonl and all(stream and stream.isatty() for stream in streams)
     with _alone(options.data):
-        close_logs = set_up_logs(options.data / "logs", layers, is_quiet=is_terminal)
+        close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
             asyncio.run(_live(options, layers, is_terminal))
         finally:
             close_logs()
     return 0
+
+
+def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
+    """Set the logs up; returns what closes them."""
+    try:
+        return set_up_logs(folder, layers, is_quiet)
+    except OSError as error:
+        raise Refusal(
+            f"No logs can be written to {folder} ({error.strerror}); correct its rights, or "
+            "choose another data folder with --data DIR."
+        ) from None
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:

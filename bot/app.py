@@ -21,6 +21,7 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from bot.activity import Hub
 from bot.delivery import Delivery
+from bot.lanes import Lanes
 from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
@@ -132,7 +133,7 @@ class App:
         ]
         warming = asyncio.create_task(self._warm_up())
         await _first_of(stopping, listeners)
-        await self._finish(None if not stopping.is_set() else PATIENCE)
+        await self._finish(stopping)
         warming.cancel()
         await asyncio.gather(warming, return_exceptions=True)
         for task in listeners:
@@ -160,16 +161,25 @@ class App:
         log.info("%s", text)
         self.hub.announce(Notice(text))
 
-    async def _finish(self, patience: float | None) -> None:
-        """Let what is under way end, for as long as there is patience (None: for as long as it
-        takes); then close. What is cut short here goes on at the next start."""
-        work = (self.router.lanes, self.turns.lanes, self.delivery.lanes)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(patience):
-                for lanes in work:
-                    await lanes.idle()
-                await self.conversations.settle()
-        for lanes in work:
+    @property
+    def _work(self) -> tuple[Lanes, ...]:
+        return (self.router.lanes, self.turns.lanes, self.delivery.lanes)
+
+    async def _idle(self) -> None:
+        for lanes in self._work:
+            await lanes.idle()
+        await self.conversations.settle()
+
+    async def _finish(self, stopping: asyncio.Event) -> None:
+        """Let what is under way end, for as long as it takes, or for as long as there is patience
+        after a signal; then close. What is cut short here goes on at the next start."""
+        ending, stopped = map(asyncio.create_task, (self._idle(), stopping.wait()))
+        await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((ending,), timeout=PATIENCE)
+        for task in (ending, stopped):
+            task.cancel()
+        await asyncio.gather(ending, stopped, return_exceptions=True)
+        for lanes in self._work:
             await lanes.close()
         await self.conversations.close()
         await self.in_force.models.close()

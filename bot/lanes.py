@@ -70,9 +70,17 @@ class Lanes:
             while jobs:
                 try:
                     await jobs[0]()
-                except Exception:
+                except (Exception, asyncio.CancelledError):
+                    if _is_cancelled():
+                        raise
                     log.exception("a job of %s %s failed", self._name, lane)
                 jobs.popleft()
                 self._job_done.set()
         finally:
             del self._jobs[lane]
+
+
+def _is_cancelled() -> bool:
+    """Whether this lane was told to end; a job may also fail because something it awaits was."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0

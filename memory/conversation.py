@@ -26,22 +26,25 @@ from memory.context.change import (
     undoable,
 )
 from memory.context.compaction import Wanted
-from memory.context.forecast import Forecast, forecast
+from memory.context.forecast import FARTHEST, Forecast, forecast
 from memory.context.limits import Limits
 from memory.context.meter import Frame, calibrated
 from memory.context.plan import Plan
+from memory.context.preview import Preview, climbed, with_question
 from memory.context.scribe import Scribe
 from memory.context.strategies.trim import cut_of
 from memory.context.view import Preface, Scale, View, in_play, marked, shown
 from memory.keys import ConversationKey
 from memory.messages import TRUNCATED, Message
 from memory.open_turn import OpenTurn
-from memory.record import ledger, summaries, transcript
+from memory.record import ledger, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
+from memory.record.search import Found
 from memory.record.summaries import Job, Summary
 from memory.room import Room
 from memory.turns import Entry, Turn
 
+ASKED = "asked for by a person"
 _SMALL = 200  # raw tokens below which a report says little about a model's ratio
 _DRIFT = 0.02  # a ratio is stored again when it moved by more than this share
 _BELIEVED = 3.0  # how far the meter may be off by what an overflow says
@@ -80,14 +83,17 @@ class Conversations:
 
     async def settle(self) -> None:
         """Wait until all summaries under way are in the daily memory."""
-        for task in tuple(self._open.values()):
-            await (await asyncio.shield(task)).scribe.idle()
+        for conversation in self._loaded():
+            await conversation.scribe.idle()
 
     async def close(self) -> None:
         """Stop what runs in the background; it goes on at the next start."""
-        for task in tuple(self._open.values()):
-            if task.done() and not task.cancelled() and not task.exception():
-                await task.result().scribe.close()
+        for conversation in self._loaded():
+            await conversation.scribe.close()
+
+    def _loaded(self) -> list[Conversation]:
+        tasks = [task for task in self._open.values() if task.done() and not task.cancelled()]
+        return [task.result() for task in tasks if not task.exception()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,6 +192,11 @@ class Conversation:
         """The number of the turn that runs, or 0."""
         return self._current
 
+    @property
+    def newest(self) -> int:
+        """The number of the newest turn, in play or not; 0 before the first."""
+        return self._last_turn
+
     def view(self, frame: Frame | None = None, limits: Limits | None = None) -> View:
         """What the model would see now."""
         sizes = self._room.meter.frame(frame or self.frame)
@@ -196,6 +207,7 @@ class Conversation:
             self._boundaries,
             preface=self._preface,
             current=self._current,
+            newest=self._last_turn,
         )
         return replace(view, scale=self._scale(view, limits or self.limits))
 
@@ -204,12 +216,27 @@ class Conversation:
         limits = self.limits
         return compaction.due(self.view(limits=limits), limits, self._events)
 
-    def forecast(self) -> Forecast | None:
-        """When the next cut comes, if none is held off by an undo."""
+    def forecast(self, within: int = FARTHEST) -> Forecast | None:
+        """When the next cut comes, if it is due within so many turns and no undo holds it off."""
         limits = self.limits
         view = self.view(limits=limits)
         held = compaction.is_held(view, limits, self._events)
-        return None if held else forecast(view, limits)
+        return None if held else forecast(view, limits, within)
+
+    async def preview(self) -> Preview:
+        """What the next request will hold, and what is done for that; nothing is done by it."""
+        limits, now = self.limits, self.view()
+        if not self._current:
+            late = self._late()
+            preface = await self._read_preface(late[1]) if late else now.preface
+            now = with_question(now, preface)
+        preview = climbed(Preview(now, now), limits, emergency.STEPS[:1])
+        plan = compaction.due(preview.then, limits, self._events)
+        if plan is not None:
+            summary = self.scribe.prepared(self._wanted(plan.leaving))
+            preface = await self._read_preface(summary.id) if summary else None
+            preview = preview.after(plan, preface)
+        return climbed(preview, limits, emergency.STEPS[1:])
 
     async def wait_for_turn(self) -> None:
         """Wait until no turn is open."""
@@ -230,6 +257,10 @@ class Conversation:
                 lambda db: transcript.entries_of_turns(db, self._row, numbers)
             )
         )
+
+    async def search(self, words: Sequence[str], most: int) -> Found:
+        """The messages of the transcript that hold the most of these words, in play or not."""
+        return await self._room.store.read(lambda db: search.search(db, self._row, words, most))
 
     def _scale(self, view: View, limits: Limits) -> Scale:
         ratio = self._house.ratios.get(limits.model, 1.0)
@@ -336,15 +367,22 @@ class Conversation:
         plan = Plan(Change(), why, tokens_after=self.view().tokens)
         await self._store_event(self._event(plan, before, "rebase", "person"))
 
-    async def _inject(self) -> None:
-        """Put the summary of the last cut in front, if it came after the cut; between turns only,
-        so that no request of a running turn is rewritten."""
+    def _late(self) -> tuple[ViewEvent, int] | None:
+        """The last cut and its summary, if that came after the cut and is not in front yet."""
         cut = compaction.last_cut(self._events, self.limits.strategy)
         summary = self.scribe.summary_of(cut.id) if cut else 0
         if cut is None or not summary or summary == self._boundaries.preface:
-            return
+            return None
         if any(e.kind == "inject" and e.change.target == cut.id for e in standing(self._events)):
+            return None
+        return cut, summary
+
+    async def _inject(self) -> None:
+        """Put a late summary in front; between turns only, so that no request of a running turn
+        is rewritten."""
+        if (late := self._late()) is None:
             return
+        cut, summary = late
         change = Change(preface=summary, target=cut.id)
         await self._carry_out(
             ViewEvent(
@@ -360,8 +398,8 @@ class Conversation:
 
     def _prepare(self) -> None:
         """Have the summary of the next cut written when that is near."""
-        near = self.forecast()
-        if near and near.plan.leaving and near.at_turn - self._last_turn <= SOFT_MARK:
+        near = self.forecast(SOFT_MARK)
+        if near and near.plan.leaving:
             self.scribe.prepare(self._wanted(near.plan.leaving))
 
     # --- what a person does to the view ----------------------------------------------------
@@ -386,7 +424,7 @@ class Conversation:
     async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
         seqs = [e.seq for t in view.whole if t.number != self._current for e in t.entries]
         change = Change(cut=max(seqs, default=0) + 1, preface=-1)
-        plan = Plan(change, "asked for by a person", cleared.turns, view.tokens - cleared.tokens)
+        plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens)
         wanted = self._wanted(cleared.turns)
         job = None
         if kind == "new" and cleared.turns:
@@ -411,7 +449,7 @@ class Conversation:
             at=datetime.now(UTC),
             kind=kind,
             actor="person",
-            reason="asked for by a person",
+            reason=ASKED,
             change=Change(target=event.id),
             turn=self._last_turn,
             tokens_before=before.tokens,
@@ -433,7 +471,7 @@ class Conversation:
         raw = view.raw_tokens + sum(t.tokens for t in turns) - sum(t.tokens for t in view.turns)
         return view.scale.tokens(raw)
 
-    async def change(self, kind: Kind, change: Change) -> ViewEvent:
+    async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
         """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
         and the running one can't be dropped."""
         async with self._changing:
@@ -446,7 +484,7 @@ class Conversation:
             )
             view = self.view()
             after = view.moved_by(change).tokens
-            plan = Plan(change, "asked for by a person", tokens_after=after)
+            plan = Plan(change, why, tokens_after=after)
             return await self._carry_out(self._event(plan, view, kind, "person"))
 
     async def compact(self, focus: str = "") -> Compacted | None:
@@ -475,7 +513,7 @@ class Conversation:
         after = replace(view.moved_by(change), preface=preface)
         if after.raw_tokens >= view.raw_tokens:
             return Compacted(None, summary)
-        why = f"asked for by a person: {wanted.focus}" if wanted.focus else "asked for by a person"
+        why = f"{ASKED}: {wanted.focus}" if wanted.focus else ASKED
         plan = Plan(change, why, wanted.turns)
         event = self._event(replace(plan, tokens_after=after.tokens), view, "compact", "person")
         job = Job(0, wanted.turns, wanted.after, wanted.focus, summary.id)
@@ -492,12 +530,33 @@ class Conversation:
         async with self._changing:
             await self._switch(self._room.limits_for(self.key).strategy)
             await self._inject()
-        number = self._last_turn + 1
-        entry = await self._entry(Message("user", text, speaker=speaker), number)
-        await self._room.store.write(lambda db: transcript.insert(db, self._row, [entry], inbox))
-        self._begin(number)
-        self._append([entry])
+            number = self._last_turn + 1
+            entry = await self._entry(Message("user", text, speaker=speaker), number)
+            await self._room.store.write(
+                lambda db: transcript.insert(db, self._row, [entry], inbox)
+            )
+            self._begin(number)
+            self._append([entry])
         return OpenTurn(self, Turn(number, (entry,)))
+
+    async def append(self, turns: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+        """Add whole turns at the end, as if they had been said now; waits for the running turn."""
+        while True:
+            await self._idle.wait()
+            await self._close_left_open()
+            async with self._changing:
+                if not self._current:
+                    return await self._insert(turns)
+
+    async def _insert(self, turns: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+        first = self._last_turn + 1
+        entries = []
+        for number, messages in enumerate(turns, first):
+            entries += [await self._entry(message, number) for message in messages]
+            await asyncio.sleep(0)  # counting many is work, and others live in this loop
+        await self._room.store.write(lambda db: transcript.insert(db, self._row, entries))
+        self._append(entries)
+        return self._whole[-len(turns) :]
 
     async def _known_turn(self, inbox: int) -> OpenTurn | None:
         def find(db: Any) -> list[Entry]:
@@ -552,17 +611,18 @@ class Conversation:
 
     async def add(self, turn: int, messages: Sequence[Message], spent: Spent | None) -> list[Entry]:
         """Add messages to the running turn, with what the model's reply cost."""
-        entries = [await self._entry(message, turn) for message in messages]
 
         def insert(db: Any) -> None:
             transcript.insert(db, self._row, entries)
             if spent is not None:
                 ledger.insert(db, self._row, turn, spent)
 
-        await self._room.store.write(insert)
-        if spent is not None:
-            self._spent(spent)
-        self._append(entries)
+        async with self._changing:
+            entries = [await self._entry(message, turn) for message in messages]
+            await self._room.store.write(insert)
+            if spent is not None:
+                self._spent(spent)
+            self._append(entries)
         return entries
 
     def _spent(self, spent: Spent) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import importlib.util
+import json
 import logging
 import pkgutil
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -24,6 +27,16 @@ log = logging.getLogger(__name__)
 
 ENTRY_POINTS = "parley"
 """The group under which an installed package names its plugin modules."""
+
+
+_NAMES = {
+    "command": re.compile(r"[a-z][a-z0-9_]{0,31}"),  # what can be typed, in Telegram's menu too
+    "tool": re.compile(r"[A-Za-z0-9_-]{1,64}"),  # what OpenAI's protocol takes
+}
+
+
+class Unfit(Exception):
+    """A plugin's fault, in words that complete "it was left out: …"."""
 
 
 @dataclass(slots=True)
@@ -45,10 +58,15 @@ def load(folder: Path) -> Loaded:
         try:
             _add(manager, name, find(), loaded)
         except (Exception, SystemExit) as error:
-            log.exception("plugin %s was left out", name)
-            reason = str(error) or type(error).__name__
-            loaded.problems.append(f"The plugin {name!r} was left out: {reason}.")
+            log.info("the plugin %s fails:", name, exc_info=True)  # the problem itself is told
+            loaded.problems.append(f"The plugin {name!r} was left out: {_reason(error)}.")
     return loaded
+
+
+def _reason(error: BaseException) -> str:
+    """An error in one line; the log has the rest."""
+    line = " ".join(str(error).split()).rstrip(".")
+    return line if isinstance(error, Unfit) else f"{type(error).__name__}: {line or 'no reason'}"
 
 
 def _sources(folder: Path) -> Iterator[tuple[str, Callable[[], ModuleType]]]:
@@ -75,13 +93,16 @@ def _from_file(file: Path) -> ModuleType:
 
 def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) -> None:
     """Take all that a plugin offers, or nothing of it."""
+    if manager.has_plugin(name):
+        raise Unfit("there is a plugin of this name already; rename the file")
     manager.register(plugin, name)
     try:
-        others = [other for other in manager.get_plugins() if other is not plugin]
-        commands = _offered(manager, "parley_commands", others, Command)
-        tools = _offered(manager, "parley_tools", others, Tool)
-        _refuse_taken("command", commands, loaded.commands)
-        _refuse_taken("tool", tools, loaded.tools)
+        _refuse_unknown_hooks(manager, plugin)
+        commands = _offered(manager, plugin, "parley_commands", Command)
+        tools = _offered(manager, plugin, "parley_tools", Tool)
+        _refuse_names("command", commands, loaded.commands)
+        _refuse_names("tool", tools, loaded.tools)
+        json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
     except BaseException:
         manager.unregister(plugin)
         raise
@@ -90,19 +111,31 @@ def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) 
     loaded.names.append(name)
 
 
-def _offered(
-    manager: pluggy.PluginManager, hook: str, others: list[Any], kind: type[Any]
-) -> list[Any]:
+def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
+    callers = manager.get_hookcallers(plugin) or []
+    known = [name for name in vars(hookspecs) if name.startswith("parley_")]
+    for name in (caller.name for caller in callers if not caller.has_spec()):
+        near = difflib.get_close_matches(name, known, n=1)
+        raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
+
+
+def _offered(manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any]) -> list[Any]:
+    if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
+        return []
+    others = [other for other in manager.get_plugins() if other is not plugin]
     lists = manager.subset_hook_caller(hook, others)()
-    offered = [item for items in lists for item in items]
-    for item in offered:
+    if not lists or not isinstance(lists[0], list | tuple):
+        raise Unfit(f"{hook} must return a list of {kind.__name__}")
+    for item in lists[0]:
         if not isinstance(item, kind):
-            raise TypeError(f"{hook} must return a list of {kind.__name__}, not {item!r}")
-    return offered
+            raise Unfit(f"{hook} must return a list of {kind.__name__}, not {item!r}")
+    return list(lists[0])
 
 
-def _refuse_taken(what: str, offered: list[Any], taken: dict[str, Any]) -> None:
+def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:
     names = [item.name for item in offered]
     for name in names:
         if name in taken or names.count(name) > 1:
-            raise ValueError(f"its {what} {name!r} is there already")
+            raise Unfit(f"its {what} {name!r} is there already")
+        if not _NAMES[what].fullmatch(name):
+            raise Unfit(f"{name!r} can't name a {what}; it wants {_NAMES[what].pattern}")

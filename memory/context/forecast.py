@@ -13,7 +13,8 @@ from memory.context.view import View
 from memory.messages import Message
 from memory.turns import Entry, Turn
 
-_FARTHEST = 1_024  # turns that are looked ahead
+FARTHEST = 1_024
+"""Turns that are looked ahead at most."""
 _SOMETIME = datetime.fromtimestamp(0, UTC)
 _TYPICAL = 300  # tokens of a turn where there is none to judge by
 
@@ -27,13 +28,19 @@ class Forecast:
     tokens: int
 
 
-def forecast(view: View, limits: Limits) -> Forecast | None:
-    """The next cut if the turns to come are as long as those in play; None when none is near."""
+def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
+    """The next cut if the turns to come are as long as those in play; None when none is due
+    `within` so many turns."""
     strategy = STRATEGIES[limits.strategy]
-    ahead = range(1, _FARTHEST + 1)
-    index = bisect_left(
-        ahead, True, key=lambda count: strategy(_with_turns(view, count), limits) is not None
-    )
+
+    def is_due(count: int) -> bool:
+        return strategy(_with_turns(view, count), limits) is not None
+
+    reach = 1
+    while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
+        reach *= 2
+    ahead = range(1, min(reach, within) + 1)
+    index = bisect_left(ahead, True, key=is_due)
     if index == len(ahead):
         return None
     later = _with_turns(view, ahead[index])
@@ -47,7 +54,7 @@ def forecast(view: View, limits: Limits) -> Forecast | None:
 def _with_turns(view: View, count: int) -> View:
     """The view as it will be when `count` more turns have begun, each as long as the average."""
     last = view.turns[-1] if view.turns else None
-    number = last.number if last else 0
+    number = max(view.newest, last.number if last else 0)
     seq = last.entries[-1].seq if last else 0
     tokens = sum(t.tokens for t in view.turns) // len(view.turns) if view.turns else _TYPICAL
     coming = tuple(_imagined(number + i, seq + 2 * i - 1, tokens) for i in range(1, count + 1))

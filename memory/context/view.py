@@ -45,7 +45,8 @@ class View:
     """What the next request holds, besides the frame.
 
     `whole` are the turns in play, oldest first, as they are in the transcript; `turns` are the
-    same as the boundaries show them; `current` is the running turn's number or 0.
+    same as the boundaries show them; `current` is the running turn's number or 0, `newest` that of
+    the last turn there was, in play or not.
     """
 
     whole: tuple[Turn, ...]
@@ -55,6 +56,7 @@ class View:
     scale: Scale = field(default_factory=Scale)
     preface: Preface | None = None
     current: int = 0
+    newest: int = 0
 
     @property
     def raw_tokens(self) -> int:

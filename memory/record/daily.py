@@ -2,17 +2,28 @@
 
 A section a summary, under a heading with time, conversation and turns. Sections are appended in
 one write; each carries the number of its job, so that a job that is done again after a crash is
-not written twice.
+not written twice, and what a person wrote around the sections stays when one is taken out.
 """
 
 from __future__ import annotations
 
 import os
+import re
+import threading
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
 
 from memory.keys import ConversationKey
+
+_SECTION = re.compile(
+    r"^## \d\d:\d\d · (?P<conversation>.+) · (?P<turns>[^·\n]+) <!-- job (?P<job>\d+) -->\n"
+    r"(?P<text>.*?)\n<!-- end (?P=job) -->\n*",
+    re.MULTILINE | re.DOTALL,
+)
+_MARK = re.compile(r" ?<!-- (?:job|end) \d+ -->\n?")
+_ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what is appended to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,45 +44,87 @@ def folder(data: Path, audience: str) -> Path:
 
 def append(data: Path, section: Section) -> Path:
     """Add a section to the day's file, unless it is there; on disk when this returns."""
-    path = folder(data, section.key.audience) / f"{section.at:%Y-%m-%d}.md"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mark = f"<!-- job {section.job} -->"
-    if any(mark in file.read_text("utf-8", "replace") for file in _recent(path.parent)):
-        return path
-    heading = f"## {section.at:%H:%M} · {_unmarked(section.key.id)} · {section.turns} {mark}"
-    block = f"{heading}\n\n{_unmarked(section.text)}\n\n".encode()
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-    try:
-        os.write(descriptor, block)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    path = _file(data, section.key.audience, section.at.date())
+    with _ONE_WRITER:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if not _is_written(data, section):
+            _write(path, _block(section), os.O_APPEND)
     return path
 
 
-def _unmarked(text: str) -> str:
-    """Text in which nothing passes for a mark of ours, whoever wrote it."""
-    return text.strip().replace("<!--", "&lt;!--")
+def _is_written(data: Path, section: Section) -> bool:
+    """Looks into the two newest files: a job done again after midnight finds its section in the
+    older one."""
+    recent = days(data, section.key.audience)[-2:]
+    end = f"<!-- end {section.job} -->"  # one that a power cut tore in two has none
+    return any(end in read(data, section.key.audience, day) for day in recent)
 
 
-def _recent(folder_: Path) -> list[Path]:
-    """The two newest files: a job done again after midnight finds its section in the older one."""
-    return sorted(folder_.glob("????-??-??.md"))[-2:]
+def _block(section: Section) -> bytes:
+    """The section as it is written; a comment in its text can't pass for a mark of ours."""
+    heading = f"## {section.at:%H:%M} · {section.key.id} · {section.turns}"
+    text = section.text.strip().replace("<!--", "&lt;!--")
+    return f"{heading} <!-- job {section.job} -->\n\n{text}\n\n<!-- end {section.job} -->\n\n".encode()
+
+
+def _write(path: Path, block: bytes, how: int) -> None:
+    """Write to a file that is for its owner alone; on disk when this returns."""
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
+        file.write(block)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def days(data: Path, audience: str) -> list[date]:
     """The days that have a file, oldest first."""
-    files = sorted(folder(data, audience).glob("????-??-??.md"))
     found = []
-    for file in files:
+    for file in folder(data, audience).glob("????-??-??.md"):
         try:
             found.append(date.fromisoformat(file.stem))
         except ValueError:
             continue  # a person's own file beside ours
-    return found
+    return sorted(found)
 
 
 def read(data: Path, audience: str, day: date) -> str:
     """A day's file, "" where there is none."""
-    path = folder(data, audience) / f"{day.isoformat()}.md"
+    path = _file(data, audience, day)
     return path.read_text("utf-8", errors="replace") if path.is_file() else ""
+
+
+def without_marks(text: str) -> str:
+    """The text of a file as people read it."""
+    return _MARK.sub("", text)
+
+
+def remove(
+    data: Path, audience: str, jobs: Collection[int] = (), conversation: str | None = None
+) -> int:
+    """Take the sections of these jobs, or all of a conversation, out of the files; returns how
+    many there were. A file that is empty then goes too."""
+
+    def is_meant(section: re.Match[str]) -> bool:
+        return int(section["job"]) in jobs or section["conversation"] == conversation
+
+    with _ONE_WRITER:
+        for unfinished in folder(data, audience).glob("????-??-??.new"):
+            unfinished.unlink()  # a crash left it
+        files = [_file(data, audience, day) for day in days(data, audience)]
+        return sum(_rewrite(file, is_meant) for file in files)
+
+
+def _rewrite(file: Path, is_meant: Callable[[re.Match[str]], bool]) -> int:
+    text = file.read_text("utf-8", errors="surrogateescape")
+    count = sum(map(is_meant, _SECTION.finditer(text)))
+    rest = _SECTION.sub(lambda section: "" if is_meant(section) else section[0], text)
+    if count and rest.strip():
+        unfinished = file.with_suffix(".new")
+        _write(unfinished, rest.encode("utf-8", "surrogateescape"), os.O_TRUNC)
+        unfinished.replace(file)
+    elif count:
+        file.unlink()
+    return count
+
+
+def _file(data: Path, audience: str, day: date) -> Path:
+    return folder(data, audience) / f"{day.isoformat()}.md"

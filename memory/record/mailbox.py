@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peewee import SqliteDatabase
+from peewee import SqliteDatabase, Value, fn
 
 from memory.record import tables
 
@@ -109,6 +109,37 @@ def mark_sent(database: SqliteDatabase, outbox: int) -> None:
     """The platform has this reply."""
     columns = tables.Outbox
     columns.update(is_sent=True).where(columns.id == outbox).execute(database)
+
+
+def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
+    """Delete what came in from a conversation's place and was answered, and the answers: commands,
+    which may speak of anything, and what no message of the transcript (`row`) stands for any more.
+    What still waits for an answer stays."""
+    inbox, outbox, message = tables.Inbox, tables.Outbox, tables.Message
+    said = message.select(message.inbox).where(
+        (message.conversation == row) & message.inbox.is_null(False)
+    )
+    stay = inbox.select(inbox.id).where(inbox.id.in_(said) | (inbox.is_done == 0))
+    for table, row in ((outbox, outbox.inbox), (inbox, inbox.id)):
+        table.delete().where(_is_at(table, conversation) & row.not_in(stay)).execute(database)
+
+
+def delete_before(database: SqliteDatabase, before: float) -> None:
+    """Delete what was answered and sent before a time (seconds since 1970)."""
+    for table, is_over in (
+        (tables.Outbox, tables.Outbox.is_sent == 1),
+        (tables.Inbox, tables.Inbox.is_done == 1),
+    ):
+        table.delete().where(is_over & (table.at < before)).execute(database)
+
+
+def _is_at(table: Any, conversation: str) -> Any:
+    """Whether a row's place is a conversation's: its id is made of channel, chat and thread."""
+    parts = [fn.NULLIF(column, "") for column in (table.channel, table.chat, table.thread)]
+    joined = fn.COALESCE(parts[0], "")
+    for part in parts[1:]:
+        joined = joined.concat(fn.COALESCE(Value("/").concat(part), ""))
+    return joined == conversation
 
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:

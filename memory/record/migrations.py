@@ -7,6 +7,7 @@ from collections.abc import Callable
 from peewee import DatabaseError, SqliteDatabase
 
 
+# AUTOINCREMENT where rows are deleted and others name them: no number may come to mean another row.
 def _first_tables(database: SqliteDatabase) -> None:
     for statement in (
         """CREATE TABLE conversation (
@@ -14,14 +15,14 @@ def _first_tables(database: SqliteDatabase) -> None:
             last_seq INTEGER NOT NULL DEFAULT 0, last_turn INTEGER NOT NULL DEFAULT 0,
             created_at REAL NOT NULL, active_at REAL NOT NULL)""",
         """CREATE TABLE message (
-            id INTEGER PRIMARY KEY,
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             seq INTEGER NOT NULL, turn INTEGER NOT NULL, role TEXT NOT NULL, text TEXT NOT NULL,
             extra TEXT NOT NULL, tokens INTEGER NOT NULL, inbox INTEGER, at REAL NOT NULL)""",
         "CREATE UNIQUE INDEX message_place ON message(conversation, seq)",
         "CREATE INDEX message_turn ON message(conversation, turn)",
         """CREATE TABLE view_event (
-            id INTEGER PRIMARY KEY,
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             at REAL NOT NULL, kind TEXT NOT NULL, actor TEXT NOT NULL, strategy TEXT NOT NULL,
             reason TEXT NOT NULL, change TEXT NOT NULL, turn INTEGER NOT NULL,
@@ -29,12 +30,12 @@ def _first_tables(database: SqliteDatabase) -> None:
             tokens_after INTEGER NOT NULL)""",
         "CREATE INDEX view_event_conversation ON view_event(conversation, id)",
         """CREATE TABLE summary (
-            id INTEGER PRIMARY KEY,
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             turns TEXT NOT NULL, prior INTEGER NOT NULL, focus TEXT NOT NULL, text TEXT NOT NULL,
             tokens INTEGER NOT NULL, model TEXT NOT NULL, at REAL NOT NULL)""",
         """CREATE TABLE job (
-            id INTEGER PRIMARY KEY,
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
             conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
             event INTEGER NOT NULL, turns TEXT NOT NULL, prior INTEGER NOT NULL,
             focus TEXT NOT NULL, summary INTEGER NOT NULL, at REAL NOT NULL,
@@ -53,14 +54,14 @@ def _first_tables(database: SqliteDatabase) -> None:
             scope TEXT NOT NULL, key TEXT NOT NULL, value TEXT NOT NULL, at REAL NOT NULL,
             PRIMARY KEY (scope, key)) WITHOUT ROWID""",
         """CREATE TABLE inbox (
-            id INTEGER PRIMARY KEY, channel TEXT NOT NULL, chat TEXT NOT NULL,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, channel TEXT NOT NULL, chat TEXT NOT NULL,
             thread TEXT NOT NULL, user TEXT NOT NULL, platform_id TEXT NOT NULL,
             digest TEXT NOT NULL, text TEXT NOT NULL, sender TEXT NOT NULL, at REAL NOT NULL,
             is_done INTEGER NOT NULL DEFAULT 0)""",
         "CREATE UNIQUE INDEX inbox_once ON inbox(channel, chat, thread, platform_id, digest)",
         "CREATE INDEX inbox_waiting ON inbox(id) WHERE is_done = 0",
         """CREATE TABLE outbox (
-            id INTEGER PRIMARY KEY, inbox INTEGER NOT NULL, channel TEXT NOT NULL,
+            id INTEGER PRIMARY KEY AUTOINCREMENT, inbox INTEGER NOT NULL, channel TEXT NOT NULL,
             chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, reply_to TEXT NOT NULL,
             turn TEXT, reply TEXT NOT NULL, at REAL NOT NULL,
             is_sent INTEGER NOT NULL DEFAULT 0)""",
@@ -69,7 +70,16 @@ def _first_tables(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
-MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables]
+def _spending(database: SqliteDatabase) -> None:
+    database.execute_sql("CREATE INDEX usage_at ON usage(at)")
+    database.execute_sql(
+        """CREATE TABLE spending_note (
+            month TEXT NOT NULL, conversation TEXT NOT NULL, note TEXT NOT NULL, at REAL NOT NULL,
+            PRIMARY KEY (month, conversation, note)) WITHOUT ROWID"""
+    )
+
+
+MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables, _spending]
 
 
 def migrate(database: SqliteDatabase) -> None:

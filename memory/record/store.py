@@ -16,6 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -40,6 +41,7 @@ class StoreError(Exception):
 class _Job(Generic[T]):
     work: Work[T]
     future: asyncio.Future[T]
+    is_alone: bool = False  # carried out outside of any transaction
     result: T | None = None
     error: BaseException | None = None
 
@@ -91,10 +93,14 @@ class _Lane(threading.Thread):
         return group, False
 
     def _carry_out(self, database: SqliteDatabase, group: list[_Job[Any]]) -> None:
-        if not self._writes or not group:
-            for job in group:
-                job.run(database)
-            return
+        for is_alone, jobs in groupby(group, lambda job: job.is_alone or not self._writes):
+            if is_alone:
+                for job in jobs:
+                    job.run(database)
+            else:
+                self._carry_out_together(database, list(jobs))
+
+    def _carry_out_together(self, database: SqliteDatabase, group: list[_Job[Any]]) -> None:
         try:
             with database.atomic("IMMEDIATE"):
                 for job in group:
@@ -150,18 +156,20 @@ def connect(path: Path) -> SqliteDatabase:
 def _explained(error: BaseException) -> BaseException:
     if not isinstance(error, OperationalError):
         return error
-    text = str(error)
+    return StoreError(f"This could not be saved: {_reason(str(error))}.")
+
+
+def _reason(text: str) -> str:
+    """What SQLite's words mean, and what to do."""
     reasons = {
         "full": "the disk is full; free some space, nothing that was confirmed is lost",
         "locked": "another process holds the database; stop it and try again",
         "readonly": "the database can't be written; check the rights of the data folder",
         "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder",
-        "unable to open": "the database can't be opened; check the rights of the data folder",
+        "unable to open": "the file can't be opened; check the rights of the data folder",
     }
-    for sign, sentence in reasons.items():
-        if sign in text:
-            return StoreError(f"This could not be saved: {sentence} ({text}).")
-    return StoreError(f"This could not be saved: the database says {text!r}.")
+    meaning = next((sentence for sign, sentence in reasons.items() if sign in text), "")
+    return f"{meaning} ({text})" if meaning else f"the database says {text!r}"
 
 
 class Store:
@@ -191,11 +199,16 @@ class Store:
         """Carry out `work` on what is committed now."""
         return await self._put(self._reader, work)
 
-    def _put(self, lane: _Lane, work: Work[T]) -> asyncio.Future[T]:
+    async def scrub(self) -> None:
+        """Write the database file anew, so that nothing that was deleted is in it, or in the files
+        beside it; other writes wait meanwhile. Raises StoreError where that can't be done."""
+        await self._put(self._writer, _scrub, is_alone=True)
+
+    def _put(self, lane: _Lane, work: Work[T], is_alone: bool = False) -> asyncio.Future[T]:
         if not self._is_open:
             raise StoreError("The database is closed; the bot is shutting down.")
         future: asyncio.Future[T] = self._loop.create_future()
-        lane.jobs.put(_Job(work, future))
+        lane.jobs.put(_Job(work, future, is_alone))
         return future
 
     async def close(self) -> None:
@@ -206,6 +219,20 @@ class Store:
         for lane in (self._writer, self._reader):
             lane.jobs.put(None)
             await asyncio.to_thread(lane.join)
+
+
+def _scrub(database: SqliteDatabase) -> None:
+    # VACUUM too: the pages that rows were moved from keep copies, which secure_delete passes over.
+    try:
+        database.execute_sql("VACUUM")
+        is_busy = database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+    except DatabaseError as error:
+        raise StoreError(f"It is deleted, but traces are left: {_reason(str(error))}.") from error
+    if is_busy:
+        raise StoreError(
+            "It is deleted, but traces are left in the database's files, because another process "
+            "reads them; stop it and ask again."
+        )
 
 
 def _prepare(path: Path) -> None:
@@ -227,12 +254,7 @@ def _opening_error(path: Path, error: Exception) -> StoreError:
             f"{path} is not a Parley database that can be used here ({text}); move it away, or "
             "restore a backup with `python main.py restore FILE`."
         )
-    explained = _explained(error)
-    if isinstance(explained, StoreError):
-        return explained
-    return StoreError(
-        f"The database {path} can't be opened ({text}); check the rights of the data folder."
-    )
+    return StoreError(f"The database {path} can't be used: {_reason(text)}.")
 
 
 def snapshot(path: Path, target: Path) -> None:

@@ -111,6 +111,24 @@ def jobs_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     return [_job(row) for row in query.dicts().execute(database)]
 
 
+def pending(database: SqliteDatabase, audience: str) -> int:
+    """How many jobs of an audience's conversations are not done."""
+    return sum(key.audience == audience for key, _ in unfinished(database))
+
+
+def open_again(database: SqliteDatabase, job: Job) -> None:
+    """Let a job be done once more, for the turns that it names now."""
+    columns = tables.Job
+    columns.update(
+        turns=orjson.dumps(job.turns).decode(), prior=job.prior, summary=0, is_done=False
+    ).where(columns.id == job.id).execute(database)
+
+
+def delete(database: SqliteDatabase, job: int) -> None:
+    """Forget a job, done or not."""
+    tables.Job.delete().where(tables.Job.id == job).execute(database)
+
+
 def cancel(database: SqliteDatabase, conversation: int, events: Sequence[int]) -> None:
     """Forget the unfinished jobs of these events."""
     columns = tables.Job

@@ -100,6 +100,17 @@ class Usage(Model):
         table_name = "usage"
 
 
+class SpendingNote(Model):
+    month = TextField()
+    conversation = TextField()
+    note = TextField()
+    at = FloatField()
+
+    class Meta:
+        table_name = "spending_note"
+        primary_key = False
+
+
 class Calibration(Model):
     model = TextField(primary_key=True)
     ratio = FloatField()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -70,6 +70,13 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
+def every_entry(database: SqliteDatabase, conversation: int) -> Iterator[Entry]:
+    """All entries of a conversation in order, one after the other: there may be very many."""
+    columns = tables.Message
+    query = _select().where(columns.conversation == conversation).order_by(columns.seq)
+    return (_entry(row) for row in query.tuples().iterator(database))
+
+
 def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> int | None:
     """The number of the turn that was opened for this inbox row, if one was."""
     columns = tables.Message
@@ -109,6 +116,15 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return [_event(row) for row in query.dicts().execute(database)]
+
+
+def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:
+    """Store an event without what it said of turns that are forgotten."""
+    columns = tables.ViewEvent
+    columns.update(
+        change=orjson.dumps(event.change.to_json()).decode(),
+        leaving=orjson.dumps(event.leaving).decode(),
+    ).where(columns.id == event.id).execute(database)
 
 
 def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:

@@ -1,7 +1,7 @@
 """kill -9 at any moment, again and again: what was accepted is there, and nothing is there twice.
 
-A script talks in two chats to a bot that is killed in mid-start, mid-turn, mid-tool, mid-summary and
-at rest; what the bot had not accepted, the script says again. Moments are random, by seed.
+A script talks in two chats to a bot that is killed in mid-start, mid-turn, mid-tool, mid-summary
+and at rest; what the bot had not accepted, the script says again. Moments are random, by seed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.house import living
 from tests.whole.process import BotProcess, Json, talking
 
 KILLS = 18
@@ -108,10 +109,13 @@ class Files:
         rows = self.rows("SELECT text FROM message WHERE role = 'tool'")
         return {text.removeprefix("Noted: ") for (text,) in rows}
 
+    def memory(self) -> str:
+        """All that stands in the daily memory."""
+        return "".join(file.read_text() for file in self.data.glob("audiences/*/memory/*.md"))
+
     def sections(self) -> Counter[int]:
         """How often each job's section stands in the daily memory."""
-        text = "".join(file.read_text() for file in self.data.glob("audiences/*/memory/*.md"))
-        return Counter(int(job) for job in re.findall(r"<!-- job (\d+) -->", text))
+        return Counter(int(job) for job in re.findall(r"<!-- job (\d+) -->", self.memory()))
 
 
 async def live_and_die(
@@ -180,6 +184,31 @@ async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_k
     check_transcript(files, script)
     check_memory(files)
     check_tools(files, script)
+
+
+async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_again(
+    tmp_path: Path,
+) -> None:
+    """Between a section in the daily memory and the word that its job is done is no moment to hit
+    by chance. The model's words look like the mark by which a job finds its own section."""
+    files, settings = Files(tmp_path / "data"), {"agent_max_context_turns": 3}
+
+    def script(request: Received) -> Say:
+        is_summary = request.body["messages"][0]["content"].startswith("Summarise")
+        return Say("".join(f"<!-- job {n} -->" for n in range(9)) if is_summary else "I see.")
+
+    async with living(tmp_path, script, settings) as house:
+        for number in range(9):
+            await house.says(f"message {number}")
+    jobs = [job for (job,) in files.rows("SELECT id FROM job")]
+    written = files.memory()
+    assert re.findall(r"^## .*<!-- job (\d+) -->$", written, re.MULTILINE) == list(map(str, jobs))
+    with closing(sqlite3.connect(files.data / "parley.db")) as database, database:
+        database.execute("UPDATE job SET is_done = 0")
+    async with living(tmp_path, script, settings | {"restore": "exact"}):
+        pass
+    assert files.memory() == written
+    assert files.rows("SELECT * FROM job WHERE NOT is_done") == []
 
 
 def check_after_death(files: Files, script: Script) -> None:

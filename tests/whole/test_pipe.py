@@ -1,4 +1,4 @@
-"""Pipe mode from outside: what a script writes and reads, and what it gets for what it does wrong."""
+"""Pipe mode from outside: what a script writes and reads, and what it is told when things fail."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import os
 import signal
 import sqlite3
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,14 +27,30 @@ def echo(request: Received) -> Answer:
     return Hang("Let me think") if asked == "hang" else Say(f"re: {asked}")
 
 
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    """What the database of a bot that has ended says."""
+    with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
+        return database.execute(query).fetchall()
+
+
+def texts(folder: Path) -> list[str]:
+    """The transcript's texts, in order."""
+    return [text for (text,) in rows(folder, "SELECT text FROM message ORDER BY id")]
+
+
+def daily_memory(folder: Path) -> str:
+    """All that stands in the daily memory files."""
+    return "".join(file.read_text() for file in folder.glob("data/audiences/*/memory/*.md"))
+
+
 # What is said and what comes back
 
 
 async def test_a_message_is_confirmed_and_then_answered(tmp_path: Path) -> None:
-    async with OpenAIServer([Say("Hello!\nAnd “welcome”.")]) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.tell("Hi", chat="door", id=7)
-            assert await bot.ended() == 0
+    script = [Say("Hello!\nAnd “welcome”.")]
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.tell("Hi", chat="door", id=7)
+        assert await bot.ended() == 0
     assert bot.lines == [
         {"accepted": 7},
         {
@@ -174,12 +192,6 @@ async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Pat
     assert texts(tmp_path)[0] == text
 
 
-def texts(folder: Path) -> list[str]:
-    """The transcript's texts, in order."""
-    with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
-        return [text for (text,) in database.execute("SELECT text FROM message ORDER BY id")]
-
-
 async def test_half_a_character_from_the_model_spoils_nothing(tmp_path: Path) -> None:
     """Some endpoints escape an emoji's two halves in two chunks, or break off between them."""
     chunks = [{"content": "Hi \ud83d"}, {"content": "\ude00 and \ud83d"}]
@@ -187,7 +199,7 @@ async def test_half_a_character_from_the_model_spoils_nothing(tmp_path: Path) ->
         f"data: {json.dumps({'choices': [{'index': 0, 'delta': delta}]})}\n\n" for delta in chunks
     )
     end = 'data: {"choices": [{"delta": {}, "finish_reason": "stop"}]}\n\ndata: [DONE]\n\n'
-    script = [Body(events + end, "text/event-stream"), Say("Fine.")]
+    script: list[Answer] = [Body(events + end, "text/event-stream"), Say("Fine.")]
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
         assert (await bot.says("Hi"))["text"] == "Hi 😀 and �"
         assert (await bot.says("And?"))["text"] == "Fine."
@@ -200,10 +212,9 @@ async def test_half_a_character_from_the_model_spoils_nothing(tmp_path: Path) ->
 async def test_plain_lines_are_answered_plainly_the_last_one_without_a_line_break_too(
     tmp_path: Path,
 ) -> None:
-    async with OpenAIServer(echo) as endpoint:
-        async with talking(tmp_path, endpoint, arguments=()) as bot:
-            await bot.write('Hi\n\n   \n{"text": "x"}\r\n/version\nlast, mit Ü'.encode())
-            assert await bot.ended() == 0
+    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint, arguments=()) as bot:
+        await bot.write('Hi\n\n   \n{"text": "x"}\r\n/version\nlast, mit Ü'.encode())
+        assert await bot.ended() == 0
     said = b"".join(bot.out).decode()
     assert sorted(said.splitlines()) == [
         "Parley 0.1.0",
@@ -221,7 +232,7 @@ async def test_what_a_plugin_prints_is_no_reply(tmp_path: Path) -> None:
     async with talking(tmp_path) as bot:
         await bot.tell("/version")
         assert await bot.ended() == 0
-    assert [list(line)[0] for line in bot.lines] == ["accepted", "reply_to"]
+    assert [next(iter(line)) for line in bot.lines] == ["accepted", "reply_to"]
     assert bot.errors == "Look at me!\n"
 
 
@@ -235,21 +246,24 @@ async def test_at_the_end_of_input_all_is_finished_also_summaries(tmp_path: Path
             await bot.tell(f"message {number}", id=number)
         assert await bot.ended() == 0
     assert len(bot.replies) == 8
-    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
-        jobs = database.execute("SELECT id, is_done FROM job").fetchall()
-    (file,) = tmp_path.glob("data/audiences/pipe-main/memory/*.md")
+    jobs = rows(tmp_path, "SELECT id, is_done FROM job")
+    written = daily_memory(tmp_path)
     assert jobs
-    assert all(is_done and f"<!-- job {job} -->" in file.read_text() for job, is_done in jobs)
+    assert all(is_done and f"<!-- job {job} -->" in written for job, is_done in jobs)
 
 
-@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    ("sign", "is_at_end_of_input"), [(signal.SIGTERM, False), (signal.SIGINT, True)]
+)
 async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
-    tmp_path: Path, sign: signal.Signals
+    tmp_path: Path, sign: signal.Signals, is_at_end_of_input: bool
 ) -> None:
     async with OpenAIServer([Hang("Let me"), Say("Here I am again.")]) as endpoint:
         async with talking(tmp_path, endpoint) as bot:
             await bot.tell("Hello?", id="q")
             await endpoint.reached.acquire()
+            if is_at_end_of_input:
+                bot.stdin.close()
             bot.process.send_signal(sign)
             async with asyncio.timeout(9):
                 assert await bot.gone() == 0
@@ -270,12 +284,12 @@ async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
 
 async def test_a_signal_lets_a_turn_finish_that_is_about_to(tmp_path: Path) -> None:
     whole = "All of it. " * 500
-    async with OpenAIServer([Say(whole, pieces=500)]) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
-            await bot.tell("Hello?", id="q")
-            await endpoint.reached.acquire()
-            bot.process.send_signal(signal.SIGTERM)
-            assert await bot.gone() == 0
+    script = [Say(whole, pieces=500)]
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.tell("Hello?")
+        await endpoint.reached.acquire()
+        bot.process.send_signal(signal.SIGTERM)
+        assert await bot.gone() == 0
     assert [reply["text"] for reply in bot.replies] == [whole]
 
 
@@ -291,8 +305,7 @@ async def test_when_nobody_reads_any_more_it_stops_and_tells_the_rest_at_the_nex
             os.close(reader)  # as `| head -1` does
             await bot.tell("two", id=2)
             assert await bot.gone() == 1
-        sentence = "The output can't be written any more"
-        assert sentence in bot.errors.splitlines()[-1]
+        assert "The output can't be written any more" in bot.errors.splitlines()[-1]
         assert "Traceback" not in bot.errors
         async with talking(tmp_path, endpoint) as bot:
             assert await bot.ended() == 0
@@ -366,34 +379,34 @@ async def test_a_configuration_that_is_not_there_is_told_in_one_sentence(tmp_pat
 async def test_a_second_bot_on_the_same_folder_says_so_and_the_first_goes_on(
     tmp_path: Path,
 ) -> None:
-    async with OpenAIServer([Say("Still here.")]) as endpoint:
-        async with talking(tmp_path, endpoint) as first:
-            await first.says("/version")
-            async with talking(tmp_path, endpoint) as second:
-                assert await second.ended() == 1
-            assert "Another Parley runs on the data folder" in second.errors
-            assert second.errors.count("\n") == 1
-            assert (await first.says("Hello?"))["text"] == "Still here."
-
-
-def _newer(database: Path) -> None:
-    with closing(sqlite3.connect(database)) as connection:
-        connection.execute("PRAGMA user_version = 1000")
-
-
-SPOILERS = {
-    "a file in place of the folder": lambda data: data.write_text(""),
-    "a file in place of the logs": lambda data: _under(data, "logs").write_text(""),
-    "a folder in place of the lock": lambda data: _under(data, "lock").mkdir(),
-    "a folder in place of the database": lambda data: _under(data, "parley.db").mkdir(),
-    "not a database": lambda data: _under(data, "parley.db").write_bytes(b"garbage" * 1_000),
-    "a database of a newer Parley": lambda data: _newer(_under(data, "parley.db")),
-}
+    script = [Say("Still here.")]
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as first:
+        await first.says("/version")
+        async with talking(tmp_path, endpoint) as second:
+            assert await second.ended() == 1
+        assert "Another Parley runs on the data folder" in second.errors
+        assert second.errors.count("\n") == 1
+        assert (await first.says("Hello?"))["text"] == "Still here."
 
 
 def _under(data: Path, name: str) -> Path:
     data.mkdir()
     return data / name
+
+
+def _from_the_future(data: Path) -> None:
+    with closing(sqlite3.connect(_under(data, "parley.db"))) as connection:
+        connection.execute("PRAGMA user_version = 1000")
+
+
+SPOILERS: dict[str, Callable[[Path], object]] = {
+    "a file in place of the folder": lambda data: data.write_text(""),
+    "a file in place of the logs": lambda data: _under(data, "logs").write_text(""),
+    "a folder in place of the lock": lambda data: _under(data, "lock").mkdir(),
+    "a folder in place of the database": lambda data: _under(data, "parley.db").mkdir(),
+    "not a database": lambda data: _under(data, "parley.db").write_bytes(b"garbage" * 1_000),
+    "a database of a newer Parley": _from_the_future,
+}
 
 
 @pytest.mark.parametrize("spoiler", SPOILERS)

@@ -1,0 +1,163 @@
+"""Really deletes what was said: the one place where rows of the transcript go.
+
+What stays of a conversation is its row, so that turn ids are never given out twice, and the ledger,
+which holds no word of it. A summary is cumulative, so that one that goes takes those with it that
+continue it; their jobs are opened again, and bring to the daily memory what is left of their turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import orjson
+from peewee import SqliteDatabase
+
+from memory.context.change import Change, ViewEvent
+from memory.keys import ConversationKey
+from memory.record import mailbox, summaries, tables, transcript
+from memory.record.summaries import Job
+
+_NAMED = ("keep", "drop", "squeeze", "pin", "unpin")  # the turns that a change speaks of
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is kept of some turns: their numbers, their messages, what they were asked with, and the
+    jobs by which summaries of them came into the daily memory."""
+
+    turns: tuple[int, ...] = ()
+    messages: int = 0
+    questions: tuple[str, ...] = ()
+    jobs: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Gone:
+    """What goes: turns by number, messages by seq, summaries by id."""
+
+    turns: frozenset[int]
+    seqs: frozenset[int]
+    summaries: frozenset[int]
+
+
+def held(
+    database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
+) -> Held:
+    """What is kept of these turns of a conversation (None: of all of it)."""
+    columns = tables.Message
+    query = columns.select(columns.turn).where(columns.conversation == conversation)
+    rows = query.tuples().execute(database)
+    mine = [turn for (turn,) in rows if turns is None or turn in turns]
+    numbers = frozenset(mine)
+    jobs = summaries.jobs_of(database, conversation)
+    if turns is not None:
+        gone = _gone(database, conversation, numbers)
+        jobs = [job for job in jobs if _is_hit(job, gone)]
+    questions = _questions(database, conversation, numbers)
+    return Held(tuple(sorted(numbers)), len(mine), questions, tuple(job.id for job in jobs))
+
+
+def _questions(
+    database: SqliteDatabase, conversation: int, turns: Collection[int]
+) -> tuple[str, ...]:
+    columns = tables.Message
+    query = columns.select(columns.turn, columns.text).where(
+        (columns.conversation == conversation) & (columns.role == "user")
+    )
+    return tuple(text for turn, text in query.tuples().execute(database) if turn in turns)
+
+
+def delete_turns(
+    database: SqliteDatabase, key: ConversationKey, conversation: int, turns: Collection[int]
+) -> None:
+    """Delete turns, and all that was made from them."""
+    gone = _gone(database, conversation, frozenset(turns))
+    _scrub_events(database, conversation, gone)
+    _open_jobs_again(database, conversation, gone)
+    summary, message = tables.Summary, tables.Message
+    summary.delete().where(summary.id.in_(list(gone.summaries))).execute(database)
+    message.delete().where(
+        (message.conversation == conversation) & message.turn.in_(list(gone.turns))
+    ).execute(database)
+    mailbox.forget(database, key.id, conversation)
+
+
+def delete_conversation(database: SqliteDatabase, key: ConversationKey, conversation: int) -> None:
+    """Delete all of a conversation but its row and its bill."""
+    for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
+        table.delete().where(table.conversation == conversation).execute(database)
+    mailbox.forget(database, key.id, conversation)
+
+
+def _gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:
+    message, summary = tables.Message, tables.Summary
+    seqs = message.select(message.seq).where(
+        (message.conversation == conversation) & message.turn.in_(list(turns))
+    )
+    made = summary.select(summary.id, summary.turns, summary.prior).where(
+        summary.conversation == conversation
+    )
+    rows = made.order_by(summary.id).tuples().execute(database)
+    return _Gone(
+        turns,
+        frozenset(seq for (seq,) in seqs.tuples().execute(database)),
+        tainted(((row, orjson.loads(covers), prior) for row, covers, prior in rows), turns),
+    )
+
+
+def tainted(
+    made: Iterable[tuple[int, Sequence[int], int]], turns: frozenset[int]
+) -> frozenset[int]:
+    """Which summaries, of (id, turns, prior id) in the order in which they were made, were made
+    from these turns, or from a summary that was."""
+    found: set[int] = set()
+    for summary, covers, prior in made:
+        if prior in found or not turns.isdisjoint(covers):
+            found.add(summary)
+    return frozenset(found)
+
+
+def _is_hit(job: Job, gone: _Gone) -> bool:
+    return job.summary in gone.summaries or not gone.turns.isdisjoint(job.turns)
+
+
+def _open_jobs_again(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
+    """What a job has left to tell is told anew; one that has nothing left goes, and what continued
+    it continues the one before."""
+    priors: dict[int, int] = {}
+    for job in summaries.jobs_of(database, conversation):
+        rest = tuple(turn for turn in job.turns if turn not in gone.turns)
+        prior = priors.get(job.prior, job.prior)
+        if not rest:
+            priors[job.event] = prior
+            summaries.delete(database, job.id)
+        elif _is_hit(job, gone) or prior != job.prior:
+            summaries.open_again(database, replace(job, turns=rest, prior=prior))
+
+
+def _scrub_events(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
+    dropped: set[int] = set()
+    columns = tables.ViewEvent
+    for event in transcript.events_of(database, conversation):
+        rest = None if event.change.target in dropped else without(event, gone)
+        if rest is None:
+            dropped.add(event.id)
+            columns.delete().where(columns.id == event.id).execute(database)
+        elif rest != event:
+            transcript.rewrite_event(database, rest)
+
+
+def without(event: ViewEvent, gone: _Gone) -> ViewEvent | None:
+    """The event without what is gone; None where it spoke of nothing else."""
+    change = event.change
+    named = {name: getattr(change, name) - gone.turns for name in _NAMED}
+    clip = {seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs}
+    preface = 0 if change.preface in gone.summaries else change.preface
+    rest = replace(
+        event,
+        change=replace(change, clip=clip, preface=preface, **named),
+        leaving=tuple(turn for turn in event.leaving if turn not in gone.turns),
+    )
+    says_more = rest.leaving or replace(rest.change, cut=0, keep=frozenset(), target=0) != Change()
+    return rest if says_more or rest == event else None

@@ -1,0 +1,16 @@
+"""The project's pages, and the examples in them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PAGES = (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"))
+
+
+def example(page: str, language: str) -> str:
+    """The only block of code in this language on a page under `docs/`."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    (block,) = re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return str(block)

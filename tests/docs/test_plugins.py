@@ -1,0 +1,55 @@
+"""The plugin on the page about plugins, in a bot."""
+
+from __future__ import annotations
+
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import example
+from tests.fakes.openai_server import Call, Say
+from tests.whole.house import living
+
+DICE = example("plugins.md", "python")
+
+
+async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "dice.py").write_text(DICE)
+    call = Call("roll_dice", '{"count": 3, "sides": 1}')
+    async with living(tmp_path, [Say(calls=(call,)), Say("Three.")]) as house:
+        reply = await house.says("/roll 2d1")
+        assert (reply.text, reply.data) == ("1 + 1 = 2", {"dice": [1, 1]})
+        assert "Roll dice" in (await house.says("/help")).text
+        assert "wants dice like 2d6" in (await house.says("/roll a stone")).text
+        assert (await house.says("Roll three!")).text == "Three."
+        assert house.sent_to_model()[-1]["content"] == "1 + 1 + 1 = 3"
+        (schema,) = (
+            tool["function"]
+            for tool in house.server.requests[0].body["tools"]
+            if tool["function"]["name"] == "roll_dice"
+        )
+    assert schema["parameters"]["properties"]["sides"]["description"].startswith("How many sides")
+
+
+async def test_the_package_on_the_page_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tomllib.loads(example("plugins.md", "toml"))["project"]
+    ((group, points),) = project["entry-points"].items()
+    ((name, module),) = points.items()
+    installed = tmp_path / "site"
+    info = installed / f"{module}-{project['version']}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n"
+    )
+    (info / "entry_points.txt").write_text(f"[{group}]\n{name} = {module}\n")
+    (installed / f"{module}.py").write_text(DICE)
+    monkeypatch.syspath_prepend(str(installed))
+    async with living(tmp_path) as house:
+        assert (await house.says("/roll 1d1")).text == "1 = 1"
+    sys.modules.pop(module)

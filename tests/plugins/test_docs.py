@@ -1,0 +1,17 @@
+"""The page of commands is the one that the commands make."""
+
+from __future__ import annotations
+
+from plugins.docs import PAGE, builtin, page
+
+
+def test_the_page_of_commands_is_up_to_date() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "make docs writes it anew"
+
+
+def test_every_command_and_every_subcommand_is_on_the_page() -> None:
+    text = page()
+    for command in builtin():
+        assert f"| `/{command.name}" in text
+        for sub in command.subs:
+            assert f"| `/{command.name} {sub.name}" in text

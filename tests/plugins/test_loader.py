@@ -1,0 +1,204 @@
+"""Plugins of one's own: a file or a package adds to the bot; broken ones are left out by name."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fakes.openai_server import Call, OpenAIServer, Say
+from tests.whole.house import living
+from tests.whole.process import talking
+
+DICE = '''
+from plugins.api import Ask, Command, Reply, Tool, ToolContext, command, hookimpl, tool
+
+@command("roll", "Roll a die", "[SIDES]")
+async def roll(ask: Ask) -> Reply:
+    return Reply(f"You rolled a 4 of {ask.text or 6}.", {"rolled": 4})
+
+@tool
+def throw(context: ToolContext, sides: int = 6) -> str:
+    """Throw a die.
+
+    Args:
+        sides: How many sides it has.
+    """
+    return f"3 of {sides}, in {context.key.id}"
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [roll]
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [throw]
+'''
+ROLL = """
+from plugins.api import Reply, Tool, command, hookimpl
+
+@command({name!r}, "Roll")
+async def roll(ask):
+    {body}
+
+@hookimpl
+def parley_commands():
+    return [roll]
+"""
+TOOL = """
+from plugins.api import Tool, hookimpl
+
+async def run(arguments, context):
+    return "x"
+
+@hookimpl
+def parley_tools():
+    return [Tool({name!r}, "A tool.", {schema}, run)]
+"""
+HOOK = """
+from plugins.api import hookimpl
+
+@hookimpl
+def {hook}:
+    {body}
+"""
+OK = "return Reply('x')"
+
+
+def plugin(folder: Path, name: str, source: str | bytes) -> None:
+    """Drop a file into the data folder of a bot."""
+    plugins = folder / "data" / "plugins"
+    plugins.mkdir(parents=True, exist_ok=True)
+    content = source.encode() if isinstance(source, str) else source
+    (plugins / f"{name}.py").write_bytes(content)
+
+
+async def test_one_file_adds_a_command_and_a_tool(tmp_path: Path) -> None:
+    plugin(tmp_path, "dice", DICE)
+    script = [Say(calls=(Call("throw", '{"sides": 20}', "a"),)), Say("A three!")]
+    async with living(tmp_path, script) as house:
+        assert (await house.says("/roll 8")).text == "You rolled a 4 of 8."
+        assert "Roll a die" in (await house.says("/help")).text
+        assert "/roll" in (await house.says("/rol")).text
+        assert (await house.says("Throw!")).text == "A three!"
+        schemas = house.server.requests[0].body["tools"]
+        assert "3 of 20, in pipe/main" in house.sent_to_model()[-1]["content"]
+        status = (await house.says("/status")).data
+    assert [s["function"]["name"] for s in schemas] == sorted(
+        s["function"]["name"] for s in schemas
+    )
+    assert status is not None
+    assert "dice" in status["plugins"]
+    assert status["problems"] == ()
+
+
+async def test_plugins_may_live_in_a_folder_of_ones_choice(tmp_path: Path) -> None:
+    plugin(tmp_path / "elsewhere", "dice", DICE)
+    plugin(tmp_path, "other", ROLL.format(name="other", body=OK))
+    settings = {"plugins_dir": str(tmp_path / "elsewhere" / "data" / "plugins")}
+    async with living(tmp_path, (), settings) as house:
+        assert (await house.says("/roll")).text == "You rolled a 4 of 6."
+        assert "no command" in (await house.says("/other")).text
+
+
+async def test_an_installed_package_adds_to_the_bot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "dice-1.0.dist-info"
+    await asyncio.to_thread(info.mkdir, parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: dice\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[parley]\ndice = dice_of_a_package\ngone = not_there\n")
+    (tmp_path / "site" / "dice_of_a_package.py").write_text(DICE)
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    async with living(tmp_path) as house:
+        assert (await house.says("/roll")).text == "You rolled a 4 of 6."
+        status = (await house.says("/status")).text
+    assert "The plugin 'gone' was left out: ModuleNotFoundError" in status
+    sys.modules.pop("dice_of_a_package")
+
+
+BROKEN: dict[str, tuple[str | bytes, str]] = {
+    "syntax": ("def oops(:", "SyntaxError"),
+    "latin": (b"x = '\xe9'", "SyntaxError"),
+    "raising": ("raise RuntimeError('no\\nluck')", "RuntimeError: no luck"),
+    "exiting": ("import sys; sys.exit()", "SystemExit"),
+    "missing": ("import not_there", "No module named 'not_there'"),
+    "strings": (HOOK.format(hook="parley_commands()", body="return ['x']"), "list of Command"),
+    "nothing": (HOOK.format(hook="parley_tools()", body="pass"), "list of Tool"),
+    "a_dict": (HOOK.format(hook="parley_tools()", body="return {}"), "list of Tool"),
+    "unlucky": (HOOK.format(hook="parley_tools()", body="return 1 / 0"), "ZeroDivisionError"),
+    "arguments": (HOOK.format(hook="parley_tools(bot)", body="return []"), "'bot'"),
+    "mistyped": (HOOK.format(hook="parley_comands()", body="return []"), "only parley_commands"),
+    "taken": (ROLL.format(name="help", body=OK), "'help' is there already"),
+    "spaced": (ROLL.format(name="roll a die", body=OK), "can't name a command"),
+    "shouted": (ROLL.format(name="ROLL", body=OK), "can't name a command"),
+    "known": (TOOL.format(name="calculate", schema={}), "'calculate' is there already"),
+    "unsendable": (TOOL.format(name="my tool", schema={}), "can't name a tool"),
+    "schemaless": (TOOL.format(name="mine", schema="{'type': object}"), "not JSON serializable"),
+    "context": (DICE, "there is a plugin of this name already"),
+}
+
+
+async def test_broken_plugins_are_left_out_by_name_and_the_rest_works(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name, (source, _) in BROKEN.items():
+        plugin(tmp_path, name, source)
+    plugin(tmp_path, "zz_last", DICE)
+    async with living(tmp_path, [Say("Hello!")]) as house:
+        data = (await house.says("/status")).data
+        told = (await house.says("/status")).text
+        assert (await house.says("/roll")).text == "You rolled a 4 of 6."
+        assert (await house.says("Hi")).text == "Hello!"
+        tools = {schema["function"]["name"] for schema in house.server.requests[0].body["tools"]}
+    assert data is not None
+    problems = dict(zip(sorted(BROKEN), data["problems"], strict=True))
+    for name, (_, reason) in BROKEN.items():
+        assert problems[name].startswith(f"The plugin {name!r} was left out: ")
+        assert reason in problems[name]
+        assert "\n" not in problems[name]
+        assert problems[name] in told
+        assert problems[name] in caplog.messages
+    assert "zz_last" in data["plugins"]
+    assert not tools & {"my tool", "mine"}
+
+
+async def test_a_plugin_that_is_half_right_adds_nothing(tmp_path: Path) -> None:
+    plugin(tmp_path, "half", DICE.replace("return [throw]", "return [throw, 5]"))
+    async with living(tmp_path) as house:
+        assert "no command" in (await house.says("/roll")).text
+
+
+FAULTY = {
+    "nothing": "return None",
+    "a text": "return 'x'",
+    "an error": "raise ValueError('x')",
+    "an exit": "raise SystemExit(3)",
+    "numbers as keys": "return Reply('x', {1: 2})",
+    "a huge number": "return Reply('x', {'n': 2**80})",
+    "half a character": r"return Reply('\ud800')",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTY)
+async def test_a_command_that_fails_is_answered_once_and_holds_up_nothing(
+    tmp_path: Path, fault: str
+) -> None:
+    plugin(tmp_path, "faulty", ROLL.format(name="roll", body=FAULTY[fault]))
+    async with living(tmp_path) as house:
+        assert (await house.says("/roll")).text.startswith("/roll failed inside the bot")
+        assert "Parley" in (await house.says("/version")).text
+    async with living(tmp_path) as house:
+        await house.says("/version", chat="other")
+    assert [outbound.address.chat for outbound in house.sent] == ["other"]
+
+
+async def test_the_same_holds_for_a_bot_of_its_own_process(tmp_path: Path) -> None:
+    plugin(tmp_path, "dice", DICE)
+    plugin(tmp_path, "exiting", "import sys; sys.exit(3)")
+    async with OpenAIServer() as endpoint, talking(tmp_path, endpoint) as bot:
+        assert (await bot.says("/roll"))["data"] == {"rolled": 4}
+        assert await bot.ended() == 0
+    assert bot.errors == "The plugin 'exiting' was left out: SystemExit: 3.\n"
