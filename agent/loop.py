@@ -20,7 +20,7 @@ from agent.models.base import (
     ModelRequest,
     Usage,
 )
-from agent.models.catalogue import cost_of
+from agent.models.catalogue import spent_on
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
@@ -123,23 +123,15 @@ class Agent:
         await turn.record(message, spent=spent)
 
     async def _spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
-        """The ledger's row for this reply; the provider's figures correct the meter."""
+        """The ledger's row for this reply. What the provider counted corrects the meter; where it
+        counted nothing, the meter's own figures stand."""
         usage = reply.usage
         if usage is None:
             written = await turn.conversation.tokens_of(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
             await turn.conversation.calibrate(view, usage.prompt, self.model.name)
-        cost = 0.0 if self.model.is_free else cost_of(reply.model, usage)
-        return Spent(
-            "answer",
-            reply.model,
-            usage.prompt,
-            usage.cached,
-            usage.completion,
-            cost,
-            is_reported=reply.usage is not None,
-        )
+        return spent_on("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
         """Run the calls, side by side where the tools allow it; each result is recorded when it

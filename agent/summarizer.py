@@ -6,8 +6,8 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from agent.models.base import Model, ModelError, ModelReply, ModelRequest, Usage
-from agent.models.catalogue import cost_of
+from agent.models.base import Model, ModelError, ModelRequest, Usage
+from agent.models.catalogue import spent_on
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.keys import ConversationKey
 from memory.record.ledger import Spent
@@ -40,7 +40,7 @@ class ModelSummarizer:
                 log.warning("a summary failed: %s", error)
                 return SummaryResult("", model.name, tuple(spent))
             so_far = reply.text.strip()
-            spent.append(_spent(model, reply))
+            spent.append(spent_on("summary", model, reply, reply.usage or Usage(0, 0)))
         return SummaryResult(so_far, spent[-1].model if spent else model.name, tuple(spent))
 
 
@@ -62,18 +62,4 @@ def _request(request: SummaryRequest, so_far: str, piece: str) -> ModelRequest:
             {"role": "user", "content": f"{before}{piece}"},
         ],
         max_tokens=request.max_tokens,
-    )
-
-
-def _spent(model: Model, reply: ModelReply) -> Spent:
-    usage = reply.usage or Usage(0, 0)
-    cost = 0.0 if model.is_free else cost_of(reply.model, usage)
-    return Spent(
-        "summary",
-        reply.model,
-        usage.prompt,
-        usage.cached,
-        usage.completion,
-        cost,
-        is_reported=reply.usage is not None,
     )

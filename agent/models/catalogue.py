@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from agent.models.base import Usage
+from agent.models.base import Model, ModelReply, Usage
+from memory.record.ledger import Spent
 
 
 def load() -> None:
@@ -42,3 +43,16 @@ def cost_of(model: str, usage: Usage) -> float | None:
         return float(calc_price(billed, model_ref=model).total_price)
     except LookupError:
         return None
+
+
+def spent_on(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:
+    """The row for a reply; `usage` is what the provider reported, or what serves for it."""
+    return Spent(
+        purpose,
+        reply.model,
+        usage.prompt,
+        usage.cached,
+        usage.completion,
+        cost=0.0 if model.is_free else cost_of(reply.model, usage),
+        is_reported=reply.usage is not None,
+    )
