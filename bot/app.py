@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import tzinfo
 from pathlib import Path
 
 from agent.loop import Agent
@@ -21,6 +22,7 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from bot.activity import Hub
 from bot.delivery import Delivery
+from bot.forgetting import Forgetting
 from bot.lanes import Lanes
 from bot.logs import set_level
 from bot.ports import (
@@ -32,7 +34,9 @@ from bot.ports import (
     window_in_force,
 )
 from bot.router import Router
+from bot.schedule import Retention, Schedule
 from bot.settings import Layers, Settings, SettingsBook
+from bot.spending import Spending, SpendingLimits, ThriftySummarizer
 from bot.turns import Turns
 from channels.base import Channel, ContextChanged, Notice
 from memory.context.limits import DEFAULT_WINDOW, Limits
@@ -103,6 +107,13 @@ class InForce:
         (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
 
+    def spending_limits(self) -> SpendingLimits:
+        settings = self.book.effective()
+        return SpendingLimits(settings.spend_limit_chat, settings.spend_limit_total)
+
+    def zone(self) -> tzinfo:
+        return self.book.effective().zone
+
     def timeout(self, key: ConversationKey) -> float:
         return self.settings(key).turn_timeout
 
@@ -119,6 +130,8 @@ class App:
     hub: Hub
     router: Router
     channels: Mapping[str, Channel]
+    spending: Spending
+    schedule: Schedule
 
     async def run(self) -> None:
         """Take up what was left, listen until the channels end or a signal comes, then finish."""
@@ -133,14 +146,13 @@ class App:
         ]
         warming = asyncio.create_task(self._warm_up())
         await _first_of(stopping, listeners)
-        await self._finish(stopping)
-        warming.cancel()
-        await asyncio.gather(warming, return_exceptions=True)
+        await self._finish(stopping, warming)
         for task in listeners:
             task.result() if task.done() and not task.cancelled() else None
 
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
+        await self.spending.take_up()
         await self.conversations.take_up()
         await self.delivery.send_unsent()
         for received in await self.delivery.unanswered():
@@ -156,6 +168,7 @@ class App:
         except ModelError as error:
             self._announce(str(error))
         await asyncio.to_thread(catalogue.load)
+        await self.schedule.start()
 
     def _announce(self, text: str) -> None:
         log.info("%s", text)
@@ -170,15 +183,16 @@ class App:
             await lanes.idle()
         await self.conversations.settle()
 
-    async def _finish(self, stopping: asyncio.Event) -> None:
+    async def _finish(self, stopping: asyncio.Event, warming: asyncio.Task[None]) -> None:
         """Let what is under way end, for as long as it takes, or for as long as there is patience
         after a signal; then close. What is cut short here goes on at the next start."""
         ending, stopped = map(asyncio.create_task, (self._idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((ending,), timeout=PATIENCE)
-        for task in (ending, stopped):
+        for task in (ending, stopped, warming):
             task.cancel()
-        await asyncio.gather(ending, stopped, return_exceptions=True)
+        await asyncio.gather(ending, stopped, warming, return_exceptions=True)
+        await self.schedule.stop()
         for lanes in self._work:
             await lanes.close()
         await self.conversations.close()
@@ -199,22 +213,29 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
 
     hub = Hub()
+    spending = Spending(
+        store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
+    )
+    summarizer = ModelSummarizer(in_force.model, lambda key: in_force.limits(key).window)
     conversations = Conversations(
         Room(
             store,
             Meter(),
-            ModelSummarizer(in_force.model, lambda key: in_force.limits(key).window),
+            ThriftySummarizer(summarizer, spending.is_enough),
             in_force.limits,
             in_force.frame,
             data,
-            zone=lambda: book.effective().zone,
+            zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
+    conversations.on_spent = spending.book
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name)
-    turns = Turns(conversations, delivery, hub, in_force.agent, in_force.timeout)
+    turns = Turns(conversations, delivery, hub, in_force.agent, in_force.timeout, spending)
+    forgetting = Forgetting(conversations, turns, by_name)
+    retention = Retention(forgetting, lambda: book.effective().session_retention_days)
 
     problems = (*left_out, *plugins.problems)
     ports = Ports(
@@ -224,13 +245,28 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         ),
         models=ChosenModels(book, models),
         ledger=StoredLedger(store),
+        spending=spending,
+        forgetting=forgetting,
         commands=plugins.commands,
+        workspace=in_force.workspace,
+        zone=in_force.zone,
         version=VERSION,
     )
     router = Router(ports, conversations, delivery, turns, hub, lambda: book.effective().owners)
     for problem in problems:
         log.warning("%s", problem)
-    return App(store, in_force, conversations, delivery, turns, hub, router, by_name)
+    return App(
+        store=store,
+        in_force=in_force,
+        conversations=conversations,
+        delivery=delivery,
+        turns=turns,
+        hub=hub,
+        router=router,
+        channels=by_name,
+        spending=spending,
+        schedule=Schedule(in_force.zone, retention),
+    )
 
 
 def credentials(layers: Layers) -> Credentials:

@@ -118,10 +118,12 @@ def _received(row: InboxRow) -> Received:
 def _dump(reply: Reply) -> str:
     actions = [[action.label, action.command] for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
+    if reply.images:
+        whole["images"] = reply.images
     return orjson.dumps(whole, default=str).decode()
 
 
 def _load(text: str) -> Reply:
     whole = orjson.loads(text)
     actions = tuple(Action(*action) for action in whole["actions"])
-    return Reply(whole["text"], whole["data"], actions)
+    return Reply(whole["text"], whole["data"], actions, tuple(whole.get("images", ())))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from agent.models.catalogue import window_of
 from agent.models.selection import Choice, Models
 from bot.settings import SettingError, Settings, SettingsBook
 from bot.turns import Turns
+from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
@@ -82,11 +84,14 @@ class StoredLedger:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    async def bill(self, since: float) -> Bill:
-        return await self._store.read(lambda db: ledger.bill(db, since=since))
+    async def bill(self, since: float, until: float = math.inf) -> Bill:
+        return await self._store.read(lambda db: ledger.bill(db, since=since, until=until))
 
     async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
         return await self._store.read(lambda db: ledger.bills_by_model(db, since))
+
+    async def by_conversation(self, since: float) -> dict[str, Bill]:
+        return await self._store.read(lambda db: ledger.bills_by_conversation(db, since))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +107,9 @@ class RunningTurns:
 
     def stop(self, key: ConversationKey) -> bool:
         return self.turns.stop(key)
+
+    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
+        return await self.turns.ask(key, address, text)
 
     def status(self) -> Status:
         return Status(

@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
@@ -46,10 +46,9 @@ def _escaped(part: str) -> str:
 def _folder(chat: str) -> str:
     """A name that is safe as a folder's on every system, and no other chat's: those that are not
     as they stand carry a hash after an underscore, which the others have none of."""
-    plain = chat.replace("/", "-")
-    if re.fullmatch(r"[a-z0-9]+-[a-z0-9-]{1,60}", plain):
-        return plain
-    safe = re.sub(r"[^a-z0-9-]+", "_", plain.lower())[:60]
+    if re.fullmatch(r"[a-z0-9]+/[a-z0-9-]{1,60}", chat):
+        return chat.replace("/", "-")
+    safe = re.sub(r"[^a-z0-9]+", "_", chat.lower())[:60]
     return f"{safe}_{hashlib.sha256(chat.encode()).hexdigest()[:16]}"
 
 
@@ -120,7 +119,7 @@ class Router:
         if not received.text.strip():
             self._reply(key, received, Reply(EMPTY))
         elif line := command_line(received.text):
-            self.lanes.put(key.id, lambda: self._answer_command(received, line))
+            self.lanes.put(self._lane(key, line), lambda: self._answer_command(received, line))
         else:
             self._turns.put(key, received, spoken(received.text))
 
@@ -134,6 +133,11 @@ class Router:
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation from now on."""
         return self._hub.watch(key_of(address).id)
+
+    def _lane(self, key: ConversationKey, line: Line) -> Hashable:
+        """Commands of a conversation are answered in order, but none waits behind a slow one."""
+        command = self._ports.commands.get(line.name)
+        return (key.id, "slow") if command and command.is_slow(line.rest) else key.id
 
     async def _has_room(self, inbound: Inbound) -> bool:
         """Whether the conversation's line takes one more. Whoever sits at this machine waits until

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import uuid4
 
 from agent.loop import Agent
 from agent.models.base import ModelError
@@ -14,8 +16,9 @@ from bot.activity import Hub
 from bot.delivery import Delivery, Received
 from bot.lanes import Lanes
 from bot.logs import in_turn
+from bot.spending import Spending
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted
-from channels.message import Reply
+from channels.message import Address, Inbound, Reply
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversations
 from memory.keys import ConversationKey
@@ -63,10 +66,13 @@ class Turns:
         hub: Hub,
         agent_for: Callable[[ConversationKey], Agent],
         timeout_for: Callable[[ConversationKey], float],
+        spending: Spending,
     ) -> None:
         self._conversations, self._delivery, self._hub = conversations, delivery, hub
         self._agent_for, self._timeout_for = agent_for, timeout_for
+        self._spending = spending
         self._running: dict[str, _Running] = {}
+        self._floors: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.lanes = Lanes("turn")
 
     def is_busy(self, key: ConversationKey) -> bool:
@@ -81,6 +87,16 @@ class Turns:
         """Add a message to its conversation's line."""
         self.lanes.put(key.id, lambda: self._carry_out(key, received, text))
 
+    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
+        """Put a text into the inbox and into the line, as if it had been said at this address;
+        returns the message's id. Raises StoreError."""
+        is_command = text.lstrip().startswith("/")  # or would be, when the inbox is read again
+        said = f"/{text.lstrip()}" if is_command else text
+        inbound = Inbound(f"again-{uuid4().hex}", address, said)
+        received, _ = await self._delivery.receive(inbound)
+        self.put(key, received, text)
+        return received.id
+
     def stop(self, key: ConversationKey) -> bool:
         """End the turn that runs in this conversation; what was done so far is kept."""
         running = self._running.get(key.id)
@@ -90,7 +106,19 @@ class Turns:
         running.task.cancel()
         return True
 
+    def floor(self, key: ConversationKey) -> asyncio.Lock:
+        """Who holds this has the conversation for himself: no turn of it runs, and the reply to the
+        one that did is on disk; those behind it wait."""
+        return self._floors[key.id]
+
     async def _carry_out(self, key: ConversationKey, received: Received, text: str) -> None:
+        async with self.floor(key):
+            if refusal := self._spending.refusal(key):
+                await self._delivery.answer(received, Reply(refusal))
+            else:
+                await self._take(key, received, text)
+
+    async def _take(self, key: ConversationKey, received: Received, text: str) -> None:
         try:
             conversation = await self._conversations.get(key)
             turn = await conversation.turn(text, inbox=received.row)
@@ -109,7 +137,8 @@ class Turns:
             await self._run(key, turn)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
-        await self._delivery.answer(received, Reply(reply.text), turn.id)
+        said = "\n\n".join((reply.text, *await self._spending.warnings(key)))
+        await self._delivery.answer(received, Reply(said), turn.id)
         self._hub.publish(key.id, Done(received.id, turn.id))
 
     async def _run(self, key: ConversationKey, turn: OpenTurn) -> None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from channels.message import Address, Inbound, Outbound, Reply
 
@@ -119,6 +119,15 @@ class Capabilities:
     typing: bool = False
     markup: str = "plain"
     longest: int = 0
+
+
+@runtime_checkable
+class Remembering(Protocol):
+    """A channel that keeps something of what people wrote by itself: a history of lines."""
+
+    def forget(self, said: Sequence[str] | None) -> None:
+        """Delete these texts from what this channel keeps; None: all of it."""
+        ...
 
 
 class Channel(Protocol):

@@ -39,11 +39,15 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What a command or a turn answers: markdown text, the same as data, and controls."""
+    """What a command or a turn answers: markdown text, the same as data, and controls.
+
+    `images` are paths of picture files on this machine, to be shown below the text.
+    """
 
     text: str
     data: Mapping[str, Any] | None = None
     actions: tuple[Action, ...] = ()
+    images: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 With `--jsonl` each input line is `{"text": …, "chat": …, "user": …, "id": …}`, all but `text`
 optional. A message that is on disk is confirmed by `{"accepted": id}`; a reply is
-`{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`. Plain: a line in, a
-reply out.
+`{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths of its
+pictures in `images` if it has any. Plain: a line in, a reply out.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Pipe:
     async def send(self, outbound: Outbound) -> None:
         """Write one reply as one line (plain: as it is, then a line break)."""
         line: dict[str, Any] = {
-            "reply_to": orjson.loads(outbound.reply_to),
+            "reply_to": _own_id(outbound.reply_to),
             "chat": outbound.address.chat,
             "turn": outbound.turn,
             "text": outbound.reply.text,
@@ -75,7 +75,9 @@ class Pipe:
         }
         if outbound.is_resent:
             line["resent"] = True
-        await self._write(line, outbound.reply.text)
+        if outbound.reply.images:
+            line["images"] = outbound.reply.images
+        await self._write(line, "\n".join((outbound.reply.text, *outbound.reply.images)))
 
     def _parse(self, line: bytes) -> Inbound | None:
         text = line.decode("utf-8", "replace").strip("\r\n")
@@ -194,6 +196,14 @@ def _inbound(fields: Mapping[str, Any]) -> Inbound:
     )
     name = uuid.uuid4().hex if own_id is None else own_id
     return Inbound(orjson.dumps(name).decode(), address, fields["text"], address.user)
+
+
+def _own_id(reply_to: str) -> Any:
+    """The id as it came; one that the bot itself gave is no JSON."""
+    try:
+        return orjson.loads(reply_to)
+    except orjson.JSONDecodeError:
+        return reply_to
 
 
 def standard(is_jsonl: bool) -> Pipe:

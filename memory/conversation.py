@@ -8,7 +8,7 @@ moment, also in the middle of a turn.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -37,7 +37,9 @@ from memory.context.view import Preface, Scale, View, in_play, marked, shown
 from memory.keys import ConversationKey
 from memory.messages import TRUNCATED, Message
 from memory.open_turn import OpenTurn
-from memory.record import ledger, search, summaries, transcript
+from memory.recollection import Recollection
+from memory.record import daily, forget, ledger, mailbox, search, summaries, transcript
+from memory.record.forget import Held
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found
 from memory.record.summaries import Job, Summary
@@ -60,19 +62,21 @@ class Conversations:
         self.ratios: dict[str, float] = {}
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Conversation], None] = lambda conversation: None
+        self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
         self._open: dict[str, asyncio.Task[Conversation]] = {}
 
-    async def get(self, key: ConversationKey) -> Conversation:
-        """The conversation of this key; asked for twice at once, it is loaded once."""
+    async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
+        """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
+        after it does not want the cut that a restart makes (`is_restart` False)."""
         task = self._open.get(key.id)
         if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._open[key.id] = asyncio.create_task(self._load(key))
+            task = self._open[key.id] = asyncio.create_task(self._load(key, is_restart))
         return await asyncio.shield(task)
 
-    async def _load(self, key: ConversationKey) -> Conversation:
+    async def _load(self, key: ConversationKey, is_restart: bool) -> Conversation:
         await self.room.meter.ready()
         conversation = Conversation(self, key)
-        await conversation.restore()
+        await conversation.restore(is_restart)
         return conversation
 
     async def take_up(self) -> None:
@@ -80,6 +84,19 @@ class Conversations:
         self.ratios = await self.room.store.read(ledger.ratios)
         for key, _ in await self.room.store.read(summaries.unfinished):
             await self.get(key)  # a conversation takes its own jobs up when it is restored
+
+    async def idle_since(self, before: float) -> list[ConversationKey]:
+        """Conversations in which nothing was said since a time (seconds since 1970), and of which
+        something is kept."""
+        return await self.room.store.read(lambda db: transcript.idle_since(db, before))
+
+    async def of_audience(self, audience: str) -> list[ConversationKey]:
+        """All conversations of an audience."""
+        return await self.room.store.read(lambda db: transcript.of_audience(db, audience))
+
+    async def delete_mail_before(self, before: float) -> None:
+        """Delete what came in and was answered before a time (seconds since 1970)."""
+        await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
         """Wait until all summaries under way are in the daily memory."""
@@ -143,8 +160,13 @@ class Conversation:
         self._anchor: _Anchor | None = None
         self._changing = asyncio.Lock()
 
-    async def restore(self) -> None:
+    async def restore(self, is_restart: bool) -> None:
         """Read what is on disk, as a restart restores it, and take up what was left undone."""
+        await self._read_all()
+        if is_restart:
+            await self._restart()
+
+    async def _read_all(self) -> None:
 
         def read(db: Any) -> tuple[Any, ...]:
             row = transcript.find_or_create(db, self.key)
@@ -155,11 +177,11 @@ class Conversation:
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
+        self._boundaries, self._preface, self._anchor = Boundaries(), None, None
         await self._reload()
         for job in jobs:
             if not job.is_done:
                 self.scribe.add(job, self._wanted_by(job))
-        await self._restart()
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -186,6 +208,11 @@ class Conversation:
         """The newest standing event that put something away."""
         cuts = [e for e in undoable(self._events) if e.kind not in ("pin", "unpin")]
         return cuts[-1] if cuts else None
+
+    @property
+    def memory(self) -> Recollection:
+        """What this conversation's audience remembers."""
+        return Recollection(self._room, self.key.audience)
 
     @property
     def current(self) -> int:
@@ -495,8 +522,11 @@ class Conversation:
         if not leaving:
             return None
         wanted = self._wanted(tuple(turn.number for turn in leaving), focus)
-        summary = await self.scribe.write(wanted)
+        scribe = self.scribe
+        summary = await scribe.write(wanted)
         async with self._changing:
+            if scribe is not self.scribe:
+                return None  # forgotten meanwhile, the summary too
             return await self._compact_by(summary, wanted, leaving)
 
     async def _compact_by(
@@ -518,6 +548,52 @@ class Conversation:
         event = self._event(replace(plan, tokens_after=after.tokens), view, "compact", "person")
         job = Job(0, wanted.turns, wanted.after, wanted.focus, summary.id)
         return Compacted(await self._carry_out(event, job), summary)
+
+    # --- deletion --------------------------------------------------------------------------
+
+    async def held(self, turns: Collection[int] | None = None) -> Held:
+        """What is kept of these turns (None: of all of this conversation)."""
+        held = await self._room.store.read(lambda db: forget.held(db, self._row, turns))
+        which, data = self._sections(held, turns), self._room.data
+        sections = await asyncio.to_thread(daily.count, data, self.key.audience, which)
+        return replace(held, sections=sections)
+
+    def _sections(self, held: Held, turns: Collection[int] | None) -> daily.Which:
+        return daily.Which(frozenset(held.jobs), "" if turns is not None else self.key.id)
+
+    async def forget(self, turns: Collection[int] | None = None) -> Held:
+        """Delete these turns (None: all of this conversation) from all that this room keeps;
+        returns what was there. Summaries that were made from them go too, and what they held of
+        other turns is summarised anew. No turn may be running."""
+        data, audience = self._room.data, self.key.audience
+        async with self._changing:
+            await self.scribe.halt()
+            try:
+                gone = await self.held(turns)
+                which = self._sections(gone, turns)
+                await asyncio.to_thread(daily.remove, data, audience, which)
+                await self._delete(turns)
+            finally:
+                await self._read_all()
+        self._house.on_change(self)
+        return gone
+
+    async def retire(self) -> bool:
+        """Delete the transcript, after its content has reached the daily memory files, which stay.
+        False: it has not, so nothing was deleted. No turn may be running."""
+        await self.clear("new")
+        await self.scribe.idle()
+        async with self._changing:
+            jobs = await self._room.store.read(lambda db: summaries.jobs_of(db, self._row))
+            if not all(job.is_done for job in jobs):
+                return False
+            await self._delete(None)
+            await self._read_all()
+        return True
+
+    async def _delete(self, turns: Collection[int] | None) -> None:
+        await asyncio.to_thread(forget.delete_folder, self._room.session_folder(self.key))
+        await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
 
     # --- turns -----------------------------------------------------------------------------
 
@@ -627,6 +703,7 @@ class Conversation:
 
     def _spent(self, spent: Spent) -> None:
         self.bill = self.bill.plus(spent)
+        self._house.on_spent(self.key, spent)
 
     async def fit(self, frame: Frame) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the

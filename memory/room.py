@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import tzinfo
 from pathlib import Path
+from urllib.parse import quote
 
 from memory.context.limits import LimitsFor
 from memory.context.meter import Frame, Meter
@@ -29,3 +30,11 @@ class Room:
     data: Path
     zone: Callable[[], tzinfo]
     restores_exactly: Callable[[], bool]
+
+    def audience_folder(self, audience: str) -> Path:
+        """Where all files of an audience are."""
+        return self.data / "audiences" / audience
+
+    def session_folder(self, key: ConversationKey) -> Path:
+        """Where what is written out of a conversation is: exports, and what was offloaded."""
+        return self.audience_folder(key.audience) / "sessions" / quote(key.id, safe="")

@@ -32,7 +32,7 @@ class ContextSettings(BaseModel):
         default="trim",
         description="What happens to older turns: trim lets the oldest half leave once a limit is "
         "passed, full sends everything.",
-        json_schema_extra={"here": True},
+        json_schema_extra={"here": True, "holds": "from the next turn on"},
     )
     tool_result_limit: int = Field(
         default=0,
@@ -85,5 +85,14 @@ class MemorySettings(BaseModel):
         default="recent",
         description="What the strategy trim restores after a restart: the last "
         "max(3, agent_max_context_turns // 6) turns as text, or exactly what was in play.",
+        json_schema_extra={"holds": "from the next start on"},
+    )
+    session_retention_days: int = Field(
+        default=30,
+        ge=0,
+        le=36_500,
+        description="Conversations in which nothing was said for longer are deleted, once what was "
+        "said is in the daily memory; 0 keeps them for ever.",
+        json_schema_extra={"unit": "days"},
     )
     context: ContextSettings = ContextSettings()

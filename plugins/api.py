@@ -15,8 +15,11 @@ A plugin is a module with hooks (`plugins/hookspecs.py`):
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import tzinfo
+from pathlib import Path
 from typing import Any, Literal, Protocol
 
 import pluggy
@@ -29,6 +32,7 @@ from memory.keys import ConversationKey
 from memory.record.ledger import Bill
 
 __all__ = [
+    "Account",
     "Action",
     "Address",
     "Ask",
@@ -70,7 +74,8 @@ class Person:
 class SettingInfo:
     """A setting as a person sees it. `layer` says where the value comes from, `wants` what may
     be set ("a whole number from 1 to 1000"); `choices` is empty where any value in a range is
-    possible; `is_per_conversation` says whether `--here` may set it."""
+    possible; `is_per_conversation` says whether `--here` may set it, and `holds` from when on
+    a change does ("from the next step on")."""
 
     key: str
     value: Any
@@ -81,6 +86,7 @@ class SettingInfo:
     unit: str = ""
     choices: tuple[str, ...] = ()
     is_per_conversation: bool = False
+    holds: str = ""
 
 
 class SettingsPort(Protocol):
@@ -114,6 +120,11 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
+    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
+        """Put a text into the conversation's line as if it had been said at this address; it is on
+        disk when this returns. Returns the id of the message, to which the answer replies."""
+        ...
+
     def status(self) -> Status: ...
 
 
@@ -133,20 +144,107 @@ class ModelsPort(Protocol):
 
 
 class LedgerPort(Protocol):
-    async def bill(self, since: float) -> Bill: ...
+    """What was spent in all conversations; times in seconds since 1970."""
 
-    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]: ...
+    async def bill(self, since: float, until: float = math.inf) -> Bill: ...
+
+    async def by_model(self, since: float) -> list[tuple[str, str, Bill]]:
+        """(model, purpose, bill)"""
+        ...
+
+    async def by_conversation(self, since: float) -> Mapping[str, Bill]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """A month's calls against a limit in US dollars (0: none). `scope` is a conversation's id, or
+    "" for all conversations together; a lifted limit rests until the month ends."""
+
+    scope: str
+    bill: Bill
+    limit: float
+    is_lifted: bool = False
+
+    @property
+    def is_total(self) -> bool:
+        return not self.scope
+
+    @property
+    def is_in_force(self) -> bool:
+        return self.limit > 0 and not self.is_lifted
+
+    @property
+    def is_used_up(self) -> bool:
+        """Whether the limit allows no more calls to models that cost something."""
+        return self.is_in_force and self.bill.cost >= self.limit
+
+    @property
+    def setting(self) -> str:
+        """The setting that the limit comes from."""
+        return "spend_limit_total" if self.is_total else "spend_limit_chat"
+
+
+class SpendingPort(Protocol):
+    @property
+    def since(self) -> float:
+        """When the month began, in seconds since 1970."""
+        ...
+
+    def accounts(self, key: ConversationKey) -> tuple[Account, Account]:
+        """The conversation's account of this month, and that of all."""
+        ...
+
+    async def lift(self, key: ConversationKey) -> list[Account]:
+        """Let the limits that are used up rest until the month ends; returns which."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What is to be forgotten: these turns of a conversation; without turns all of it; and with
+    `is_audience` all that is kept of its audience, files too."""
+
+    turns: tuple[int, ...] = ()
+    is_audience: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
+    that were made from them, and files of the audience (counted only where they go)."""
+
+    turns: tuple[int, ...]
+    messages: int
+    sections: int
+    files: int = 0
+
+
+class ForgetPort(Protocol):
+    async def weigh(self, key: ConversationKey, wish: Wish) -> Kept:
+        """What would be deleted."""
+        ...
+
+    async def forget(self, key: ConversationKey, wish: Wish) -> Kept:
+        """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """What commands may ask of the bot."""
+    """What commands may ask of the bot.
+
+    `workspace` is the folder of a conversation's audience, `zone` the time zone that people read.
+    """
 
     settings: SettingsPort
     turns: TurnsPort
     models: ModelsPort
     ledger: LedgerPort
+    spending: SpendingPort
+    forgetting: ForgetPort
     commands: Mapping[str, Command]
+    workspace: Callable[[ConversationKey], Path]
+    zone: Callable[[], tzinfo]
     version: str
 
 
@@ -183,21 +281,32 @@ class Sub:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A slash command. `usage` shows its arguments ("[clear]")."""
+    """A slash command. `usage` shows its arguments ("[clear]"); `slow` names the subcommands that
+    may take long, so that other commands need not wait for them."""
 
     name: str
     summary: str
     run: Run
     usage: str = ""
     subs: tuple[Sub, ...] = ()
+    slow: frozenset[str] = frozenset()
+
+    def is_slow(self, text: str) -> bool:
+        """Whether the command may take long with this text after its name."""
+        return text.partition(" ")[0].lower() in self.slow
 
 
 def command(
-    name: str, summary: str, usage: str = "", subs: Sequence[tuple[str, str]] = ()
+    name: str,
+    summary: str,
+    usage: str = "",
+    subs: Sequence[tuple[str, str]] = (),
+    slow: Iterable[str] = (),
 ) -> Callable[[Run], Command]:
     """Make a command from a function: `subs` are pairs of a subcommand and its summary."""
 
     def make(run: Run) -> Command:
-        return Command(name, summary, run, usage, tuple(Sub(*sub) for sub in subs))
+        subcommands = tuple(Sub(*sub) for sub in subs)
+        return Command(name, summary, run, usage, subcommands, frozenset(slow))
 
     return make

@@ -1,6 +1,14 @@
-"""How numbers are said to people."""
+"""How numbers and texts are shown to people."""
 
 from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_MARKUP = re.compile(r"[\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)")
 
 
 def amount(number: int) -> str:
@@ -44,3 +52,30 @@ def duration(seconds: float) -> str:
 def cell(text: str) -> str:
     """Text that can stand in a cell of a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|")
+
+
+def beginning(text: str, most: int = 60) -> str:
+    """The first words of a text on one line, at most so many characters."""
+    line = " ".join(text[: most * 4].split())
+    is_whole = len(line) <= most and len(text) <= most * 4
+    return line if is_whole else f"{line[: most - 1].rstrip()}…"
+
+
+def literal(text: str) -> str:
+    """Text in which Markdown finds nothing to render."""
+    return _MARKUP.sub(r"\\\g<0>", text)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A Markdown table; a column whose name ends with a colon is aligned to the right."""
+    ruler = ["---:" if name.endswith(":") else "---" for name in header]
+    names = [name.removesuffix(":") for name in header]
+    return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (names, ruler, *rows))
+
+
+def shortened(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
+    """The first and the last of many, with `between(how many are left out)` in their middle."""
+    gone = len(items) - first - last
+    if gone <= 1:
+        return list(items)
+    return [*items[:first], between(gone), *items[-last:]]

@@ -79,6 +79,7 @@ class SettingsBook:
             unit=setting.unit,
             choices=setting.choices,
             is_per_conversation=setting.is_per_conversation,
+            holds=setting.holds,
         )
 
     def describe_all(self, conversation_id: str = EVERYWHERE) -> tuple[SettingInfo, ...]:

@@ -25,6 +25,7 @@ from memory.settings import MemorySettings
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
+_DOLLARS = "a number from 0 (no limit) to 100000"
 
 
 class SettingError(Exception):
@@ -74,10 +75,29 @@ class Settings(AgentSettings, MemorySettings):
         default="",
         description="The folder of your own plugins, read at start; empty for plugins/ in the "
         "data folder.",
-        json_schema_extra={"wants": "the path of a folder"},
+        json_schema_extra={"wants": "the path of a folder", "holds": "from the next start on"},
+    )
+    spend_limit_chat: float = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        allow_inf_nan=False,
+        description="What one chat may cost in a calendar month; above it no message is sent to a "
+        "model that costs something.",
+        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
+    )
+    spend_limit_total: float = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        allow_inf_nan=False,
+        description="What all chats together may cost in a calendar month.",
+        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        default="info", description="How much is written to data/logs; read at start."
+        default="info",
+        description="How much is written to data/logs.",
+        json_schema_extra={"holds": "from the next start on"},
     )
 
     @property
@@ -94,7 +114,7 @@ class Setting:
     """What is known of one setting, apart from its value.
 
     `wants` completes "it wants …"; `kind` says how text that is typed becomes a value;
-    `is_per_conversation` whether `--here` may set it.
+    `is_per_conversation` whether `--here` may set it, and `holds` from when on a change does.
     """
 
     key: str
@@ -105,6 +125,7 @@ class Setting:
     unit: str
     choices: tuple[str, ...]
     is_per_conversation: bool
+    holds: str
 
 
 def _described(key: str, field: FieldInfo) -> Setting:
@@ -120,6 +141,7 @@ def _described(key: str, field: FieldInfo) -> Setting:
         unit=str(extra.get("unit", "")),
         choices=choices,
         is_per_conversation=extra.get("here") is True,
+        holds=str(extra.get("holds", "from the next step on")),
     )
 
 

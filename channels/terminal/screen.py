@@ -9,7 +9,6 @@ import os
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -20,7 +19,7 @@ from prompt_toolkit.data_structures import Point
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
-from prompt_toolkit.history import FileHistory
+from prompt_toolkit.history import History
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import (
     AnyContainer,
@@ -108,7 +107,7 @@ class _LowerEnd(HSplit):
 class Screen:
     """A terminal that can move its cursor."""
 
-    def __init__(self, history: Path, listener: Listener) -> None:
+    def __init__(self, history: History, listener: Listener) -> None:
         output = get_app_session().output
         if isinstance(output, Vt100_Output):
             # Asked where its cursor is, the terminal would be drawn on down to its bottom.
@@ -118,7 +117,7 @@ class Screen:
         self._drawn: Drawn | None = None
         self._hint = ""
         self._input = Buffer(
-            history=FileHistory(str(history)),
+            history=history,
             completer=_Completer(listener),
             complete_while_typing=Condition(lambda: self._input.text.startswith("/")),
             on_text_changed=lambda _: self._drop_hint(),
@@ -246,13 +245,13 @@ class DumbScreen:
 
     width, height = 80, 24
 
-    def __init__(self, history: Path, listener: Listener) -> None:
+    def __init__(self, history: History, listener: Listener) -> None:
         self._listener = listener
         self._output = get_app_session().output
         if isinstance(self._output, Vt100_Output):
             self._output = PlainTextOutput(self._output.stdout)
         with create_app_session(output=self._output):
-            self._session: PromptSession[str] = PromptSession(history=FileHistory(str(history)))
+            self._session: PromptSession[str] = PromptSession(history=history)
         self._is_left = False
 
     async def run(self) -> None:

@@ -21,6 +21,8 @@ class Scroll:
 
     def command_reply(self, reply: Reply) -> None:
         self._put(display.command_reply(reply.text, self._screen.width))
+        for path in reply.images:
+            self.note(f"Picture: {path}")
 
     def next_steps(self, reply: Reply) -> None:
         if reply.actions:

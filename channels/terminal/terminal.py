@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,6 +32,7 @@ from channels.message import Address, Inbound, Outbound
 from channels.terminal.answer import Answer
 from channels.terminal.bar import bar_style, bar_text
 from channels.terminal.completion import Choice, Vocabulary, choices
+from channels.terminal.lines import Lines
 from channels.terminal.screen import DumbScreen, Screen
 from channels.terminal.scroll import Scroll
 
@@ -61,7 +62,8 @@ class Terminal:
 
     def __init__(self, history: Path, greeting: str = "") -> None:
         self._history, self._greeting = history, greeting
-        self._screen = (DumbScreen if is_dumb_terminal() else Screen)(history, self)
+        self._lines = Lines(history)
+        self._screen = (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
         self._scroll = Scroll(self._screen)
         self._exchanges: dict[str, _Exchange] = {}
         self._current: _Exchange | None = None
@@ -87,6 +89,9 @@ class Terminal:
             with suppress(TimeoutError):
                 await asyncio.wait_for(exchange.over.wait(), _PATIENCE)
         self._settle(outbound)
+
+    def forget(self, said: Sequence[str] | None) -> None:
+        self._lines.forget(None if said is None else {text.strip() for text in said})
 
     # What the person does: screen.Listener.
 

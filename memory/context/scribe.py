@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 
 from memory.context import summary as words
 from memory.context.compaction import Wanted
@@ -45,6 +46,7 @@ class Scribe:
         self._preparing: Wanted | None = None
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._appending: asyncio.Task[Path] | None = None
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -103,6 +105,14 @@ class Scribe:
         """Stop; jobs that are not done are on disk, and are done at the next start."""
         self._stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._appending is not None:
+            await asyncio.gather(self._appending, return_exceptions=True)
+
+    async def halt(self) -> None:
+        """Stop, and let a summary end that a person waits for: nothing is written any more."""
+        await self.close()
+        async with self._one_at_a_time:
+            return
 
     # --- doing it --------------------------------------------------------------------------
 
@@ -137,7 +147,9 @@ class Scribe:
             summary_id = summary.id
             await self._room.store.write(lambda db: summaries.set_summary(db, job.id, summary_id))
         if summary is not None:
-            await asyncio.to_thread(daily.append, self._room.data, self._section(job, summary))
+            append = asyncio.to_thread(daily.append, self._room.data, self._section(job, summary))
+            self._appending = asyncio.create_task(append)
+            await asyncio.shield(self._appending)  # a thread goes on when its task is cancelled
             self._by_event[job.event] = summary.id
         await self._room.store.write(lambda db: summaries.finish(db, job.id))
 

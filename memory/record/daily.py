@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
 from pathlib import Path
@@ -18,11 +18,10 @@ from pathlib import Path
 from memory.keys import ConversationKey
 
 _SECTION = re.compile(
-    r"^## \d\d:\d\d · (?P<conversation>.+) · (?P<turns>[^·\n]+) <!-- job (?P<job>\d+) -->\n"
-    r"(?P<text>.*?)\n<!-- end (?P=job) -->\n*",
-    re.MULTILINE | re.DOTALL,
+    r"^## (?P<at>\d\d:\d\d) · (?P<conversation>.+) · (?P<turns>[^·\n]+) <!-- job (?P<job>\d+) -->\n"
+    r"(?P<text>(?s:.*?))\n<!-- end (?P=job) -->\n*",
+    re.MULTILINE,
 )
-_MARK = re.compile(r" ?<!-- (?:job|end) \d+ -->\n?")
 _ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what is appended to it
 
 
@@ -62,9 +61,9 @@ def _is_written(data: Path, section: Section) -> bool:
 
 def _block(section: Section) -> bytes:
     """The section as it is written; a comment in its text can't pass for a mark of ours."""
-    heading = f"## {section.at:%H:%M} · {section.key.id} · {section.turns}"
+    title = f"## {section.at:%H:%M} · {section.key.id} · {section.turns} <!-- job {section.job} -->"
     text = section.text.strip().replace("<!--", "&lt;!--")
-    return f"{heading} <!-- job {section.job} -->\n\n{text}\n\n<!-- end {section.job} -->\n\n".encode()
+    return f"{title}\n\n{text}\n\n<!-- end {section.job} -->\n\n".encode()
 
 
 def _write(path: Path, block: bytes, how: int) -> None:
@@ -92,38 +91,66 @@ def read(data: Path, audience: str, day: date) -> str:
     return path.read_text("utf-8", errors="replace") if path.is_file() else ""
 
 
-def without_marks(text: str) -> str:
-    """The text of a file as people read it."""
-    return _MARK.sub("", text)
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A part of a day's file: a section of ours, with its time, conversation and turns in words;
+    or what a person wrote beside them, where these are empty."""
+
+    day: date
+    text: str
+    at: str = ""
+    conversation: str = ""
+    turns: str = ""
 
 
-def remove(
-    data: Path, audience: str, jobs: Collection[int] = (), conversation: str | None = None
-) -> int:
-    """Take the sections of these jobs, or all of a conversation, out of the files; returns how
-    many there were. A file that is empty then goes too."""
+def notes(data: Path, audience: str, day: date) -> Iterator[Note]:
+    """The parts of a day's file, in order."""
+    text, end = read(data, audience, day), 0
+    for found in _SECTION.finditer(text):
+        if own := text[end : found.start()].strip():
+            yield Note(day, own)
+        end = found.end()
+        body = found["text"].strip()
+        yield Note(day, body, found["at"], found["conversation"], found["turns"])
+    if own := text[end:].strip():
+        yield Note(day, own)
 
-    def is_meant(section: re.Match[str]) -> bool:
-        return int(section["job"]) in jobs or section["conversation"] == conversation
 
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Sections: those of these jobs, and all of a conversation ("": of none)."""
+
+    jobs: frozenset[int] = frozenset()
+    conversation: str = ""
+
+    def means(self, section: re.Match[str]) -> bool:
+        return int(section["job"]) in self.jobs or section["conversation"] == self.conversation
+
+
+def count(data: Path, audience: str, which: Which) -> int:
+    """How many of these sections there are."""
+    texts = (read(data, audience, day) for day in days(data, audience))
+    return sum(which.means(section) for text in texts for section in _SECTION.finditer(text))
+
+
+def remove(data: Path, audience: str, which: Which) -> None:
+    """Take these sections out of the files. A file that is empty then goes too."""
     with _ONE_WRITER:
         for unfinished in folder(data, audience).glob("????-??-??.new"):
             unfinished.unlink()  # a crash left it
-        files = [_file(data, audience, day) for day in days(data, audience)]
-        return sum(_rewrite(file, is_meant) for file in files)
+        for day in days(data, audience):
+            _take_out(_file(data, audience, day), which)
 
 
-def _rewrite(file: Path, is_meant: Callable[[re.Match[str]], bool]) -> int:
+def _take_out(file: Path, which: Which) -> None:
     text = file.read_text("utf-8", errors="surrogateescape")
-    count = sum(map(is_meant, _SECTION.finditer(text)))
-    rest = _SECTION.sub(lambda section: "" if is_meant(section) else section[0], text)
-    if count and rest.strip():
+    rest = _SECTION.sub(lambda section: "" if which.means(section) else section[0], text)
+    if not rest.strip():
+        file.unlink()
+    elif rest != text:
         unfinished = file.with_suffix(".new")
         _write(unfinished, rest.encode("utf-8", "surrogateescape"), os.O_TRUNC)
         unfinished.replace(file)
-    elif count:
-        file.unlink()
-    return count
 
 
 def _file(data: Path, audience: str, day: date) -> Path:

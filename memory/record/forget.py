@@ -7,8 +7,11 @@ continue it; their jobs are opened again, and bring to the daily memory what is 
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import orjson
 from peewee import SqliteDatabase
@@ -23,13 +26,14 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin")  # the turns that a change 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What is kept of some turns: their numbers, their messages, what they were asked with, and the
-    jobs by which summaries of them came into the daily memory."""
+    """What is kept of some turns: their numbers, their messages, what they were asked with, the
+    jobs by which summaries of them come into the daily memory, and the sections there."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
     questions: tuple[str, ...] = ()
     jobs: tuple[int, ...] = ()
+    sections: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +45,7 @@ class _Gone:
     summaries: frozenset[int]
 
 
-def held(
-    database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
-) -> Held:
+def held(database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None) -> Held:
     """What is kept of these turns of a conversation (None: of all of it)."""
     columns = tables.Message
     query = columns.select(columns.turn).where(columns.conversation == conversation)
@@ -68,11 +70,23 @@ def _questions(
     return tuple(text for turn, text in query.tuples().execute(database) if turn in turns)
 
 
-def delete_turns(
-    database: SqliteDatabase, key: ConversationKey, conversation: int, turns: Collection[int]
+def delete(
+    database: SqliteDatabase,
+    key: ConversationKey,
+    conversation: int,
+    turns: Collection[int] | None = None,
 ) -> None:
-    """Delete turns, and all that was made from them."""
-    gone = _gone(database, conversation, frozenset(turns))
+    """Delete these turns and all that was made from them (None: all of a conversation but its row
+    and its bill)."""
+    if turns is None:
+        for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
+            table.delete().where(table.conversation == conversation).execute(database)
+    else:
+        _delete_turns(database, conversation, _gone(database, conversation, frozenset(turns)))
+    mailbox.forget(database, key.id, conversation)
+
+
+def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
     _scrub_events(database, conversation, gone)
     _open_jobs_again(database, conversation, gone)
     summary, message = tables.Summary, tables.Message
@@ -80,14 +94,12 @@ def delete_turns(
     message.delete().where(
         (message.conversation == conversation) & message.turn.in_(list(gone.turns))
     ).execute(database)
-    mailbox.forget(database, key.id, conversation)
 
 
-def delete_conversation(database: SqliteDatabase, key: ConversationKey, conversation: int) -> None:
-    """Delete all of a conversation but its row and its bill."""
-    for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
-        table.delete().where(table.conversation == conversation).execute(database)
-    mailbox.forget(database, key.id, conversation)
+def delete_folder(folder: Path) -> None:
+    """Delete a folder with all that is in it, if it is there."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder)
 
 
 def _gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 
 from peewee import SqliteDatabase, fn
 
-from memory.record import tables
+from memory.record import rows, tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +47,22 @@ class Bill:
         )
 
 
+_USAGE = tables.Usage
+_SUMS = (  # the columns of a Bill
+    fn.COUNT(_USAGE.id),
+    fn.COALESCE(fn.SUM(_USAGE.prompt), 0),
+    fn.COALESCE(fn.SUM(_USAGE.cached), 0),
+    fn.COALESCE(fn.SUM(_USAGE.completion), 0),
+    fn.COALESCE(fn.SUM(_USAGE.cost), 0.0),
+    fn.COALESCE(fn.SUM(_USAGE.cost.is_null()), 0),
+)
+
+
 def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent) -> None:
     """Store one call."""
-    tables.Usage.insert(
+    rows.insert(
+        database,
+        tables.Usage,
         conversation=conversation,
         turn=turn,
         at=time.time(),
@@ -59,20 +73,18 @@ def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent)
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,
-    ).execute(database)
+    )
 
 
-def bill(database: SqliteDatabase, conversation: int | None = None, since: float = 0) -> Bill:
-    """The calls of one conversation (None: of all) since a time, added up."""
+def bill(
+    database: SqliteDatabase,
+    conversation: int | None = None,
+    since: float = 0,
+    until: float = math.inf,
+) -> Bill:
+    """The calls of one conversation (None: of all) within a time, added up."""
     columns = tables.Usage
-    query = columns.select(
-        fn.COUNT(columns.id),
-        fn.COALESCE(fn.SUM(columns.prompt), 0),
-        fn.COALESCE(fn.SUM(columns.cached), 0),
-        fn.COALESCE(fn.SUM(columns.completion), 0),
-        fn.COALESCE(fn.SUM(columns.cost), 0.0),
-        fn.COALESCE(fn.SUM(columns.cost.is_null()), 0),
-    ).where(columns.at >= since)
+    query = columns.select(*_SUMS).where((columns.at >= since) & (columns.at < until))
     if conversation is not None:
         query = query.where(columns.conversation == conversation)
     (row,) = query.tuples().execute(database)
@@ -82,22 +94,35 @@ def bill(database: SqliteDatabase, conversation: int | None = None, since: float
 def bills_by_model(database: SqliteDatabase, since: float = 0) -> list[tuple[str, str, Bill]]:
     """(model, purpose, bill) for all conversations since a time."""
     columns = tables.Usage
-    query = (
-        columns.select(
-            columns.model,
-            columns.purpose,
-            fn.COUNT(columns.id),
-            fn.SUM(columns.prompt),
-            fn.SUM(columns.cached),
-            fn.SUM(columns.completion),
-            fn.COALESCE(fn.SUM(columns.cost), 0.0),
-            fn.SUM(columns.cost.is_null()),
-        )
-        .where(columns.at >= since)
-        .group_by(columns.model, columns.purpose)
-        .order_by(columns.model, columns.purpose)
-    )
+    what = (columns.model, columns.purpose)
+    query = columns.select(*what, *_SUMS).where(columns.at >= since).group_by(*what).order_by(*what)
     return [(row[0], row[1], Bill(*row[2:])) for row in query.tuples().execute(database)]
+
+
+def bills_by_conversation(database: SqliteDatabase, since: float = 0) -> dict[str, Bill]:
+    """The bill of each conversation since a time, by the conversation's id."""
+    columns, conversation = tables.Usage, tables.Conversation
+    query = (
+        columns.select(conversation.key, *_SUMS)
+        .join(conversation, on=(conversation.id == columns.conversation))
+        .where(columns.at >= since)
+        .group_by(conversation.key)
+    )
+    return {row[0]: Bill(*row[1:]) for row in query.tuples().execute(database)}
+
+
+def note(database: SqliteDatabase, month: str, conversation: str, text: str) -> None:
+    """Keep that something was said or done about a limit; "" stands for all conversations."""
+    tables.SpendingNote.insert(
+        month=month, conversation=conversation, note=text, at=time.time()
+    ).on_conflict_ignore().execute(database)
+
+
+def notes(database: SqliteDatabase, month: str) -> set[tuple[str, str]]:
+    """All notes of a month ("2026-11"), as (conversation, text)."""
+    columns = tables.SpendingNote
+    query = columns.select(columns.conversation, columns.note).where(columns.month == month)
+    return set(query.tuples().execute(database))
 
 
 def ratios(database: SqliteDatabase) -> dict[str, float]:

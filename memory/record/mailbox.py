@@ -9,10 +9,11 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import unquote
 
-from peewee import SqliteDatabase, Value, fn
+from peewee import IntegrityError, SqliteDatabase
 
-from memory.record import tables
+from memory.record import rows, tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +52,20 @@ def receive(
     database: SqliteDatabase, place: Place, platform_id: str, digest: str, text: str, sender: str
 ) -> tuple[InboxRow, bool]:
     """Store a message unless it is there already; returns its row and whether it is new."""
-    columns = tables.Inbox
-    where = {
+    table, now = tables.Inbox, time.time()
+    once = {
         "channel": place.channel,
         "chat": place.chat,
         "thread": place.thread,
         "platform_id": platform_id,
         "digest": digest,
     }
-    known = list(columns.select().filter(**where).tuples().execute(database))
-    if known:
-        return _inbox_row(known[0]), False
-    now = time.time()
-    row: int = columns.insert(
-        **where, user=place.user, text=text, sender=sender, at=now, is_done=False
-    ).execute(database)
+    rest = {"user": place.user, "text": text, "sender": sender, "at": now, "is_done": False}
+    try:
+        row = rows.insert(database, table, **once, **rest)
+    except IntegrityError:
+        (known,) = table.select().filter(**once).tuples().execute(database)
+        return _inbox_row(known), False
     return InboxRow(row, place, platform_id, text, sender, now), True
 
 
@@ -79,7 +79,9 @@ def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
 def answer(database: SqliteDatabase, inbox: int, replies: Sequence[OutboxRow]) -> list[int]:
     """Store the replies to an inbox row and mark it done, in one transaction; returns their ids."""
     ids = [
-        tables.Outbox.insert(
+        rows.insert(
+            database,
+            tables.Outbox,
             inbox=inbox,
             channel=reply.place.channel,
             chat=reply.place.chat,
@@ -90,11 +92,10 @@ def answer(database: SqliteDatabase, inbox: int, replies: Sequence[OutboxRow]) -
             reply=reply.reply,
             at=time.time(),
             is_sent=False,
-        ).execute(database)
+        )
         for reply in replies
     ]
-    columns = tables.Inbox
-    columns.update(is_done=True).where(columns.id == inbox).execute(database)
+    rows.update(database, tables.Inbox, inbox, is_done=True)
     return ids
 
 
@@ -107,8 +108,7 @@ def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
 
 def mark_sent(database: SqliteDatabase, outbox: int) -> None:
     """The platform has this reply."""
-    columns = tables.Outbox
-    columns.update(is_sent=True).where(columns.id == outbox).execute(database)
+    rows.update(database, tables.Outbox, outbox, is_sent=True)
 
 
 def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
@@ -120,8 +120,10 @@ def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
         (message.conversation == row) & message.inbox.is_null(False)
     )
     stay = inbox.select(inbox.id).where(inbox.id.in_(said) | (inbox.is_done == 0))
-    for table, row in ((outbox, outbox.inbox), (inbox, inbox.id)):
-        table.delete().where(_is_at(table, conversation) & row.not_in(stay)).execute(database)
+    outbox.delete().where(_is_at(outbox, conversation) & outbox.inbox.not_in(stay)).execute(
+        database
+    )
+    inbox.delete().where(_is_at(inbox, conversation) & inbox.id.not_in(stay)).execute(database)
 
 
 def delete_before(database: SqliteDatabase, before: float) -> None:
@@ -134,12 +136,9 @@ def delete_before(database: SqliteDatabase, before: float) -> None:
 
 
 def _is_at(table: Any, conversation: str) -> Any:
-    """Whether a row's place is a conversation's: its id is made of channel, chat and thread."""
-    parts = [fn.NULLIF(column, "") for column in (table.channel, table.chat, table.thread)]
-    joined = fn.COALESCE(parts[0], "")
-    for part in parts[1:]:
-        joined = joined.concat(fn.COALESCE(Value("/").concat(part), ""))
-    return joined == conversation
+    """Whether a row's place is a conversation's, whose id is made of it (`bot.router.key_of`)."""
+    channel, chat, thread = map(unquote, f"{conversation}/".split("/")[:3])
+    return (table.channel == channel) & (table.chat == chat) & (table.thread == thread)
 
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:

@@ -79,7 +79,14 @@ def _spending(database: SqliteDatabase) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables, _spending]
+def _answered_inbox(database: SqliteDatabase) -> None:
+    """Without it each new turn would search all of its conversation for one opened earlier."""
+    database.execute_sql(
+        "CREATE INDEX message_inbox ON message(conversation, inbox) WHERE inbox IS NOT NULL"
+    )
+
+
+MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables, _spending, _answered_inbox]
 
 
 def migrate(database: SqliteDatabase) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from peewee import SqliteDatabase
 
 from memory.messages import Message
-from memory.record import transcript
+from memory.record import tables, transcript
 from memory.turns import Entry
 
 
@@ -32,10 +33,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The best hits, and how many messages hold any of the words."""
+    """The best hits, how many messages hold all of the words, and how many any of them."""
 
     hits: tuple[Hit, ...]
-    total: int
+    whole: int
+    partly: int
 
 
 def search(database: SqliteDatabase, conversation: int, words: Sequence[str], most: int) -> Found:
@@ -44,18 +46,39 @@ def search(database: SqliteDatabase, conversation: int, words: Sequence[str], mo
     A word is found anywhere, also within another, and in any case (Unicode's case folding).
     """
     wanted = list(dict.fromkeys(word.casefold() for word in words))
-    total = 0
+    counts = Counter[int]()
 
     def scored() -> Iterator[tuple[int, int, Entry]]:
-        nonlocal total
         for entry in transcript.every_entry(database, conversation):
             said = searched(entry.message).casefold()
             if score := sum(word in said for word in wanted):
-                total += 1
+                counts[score] += 1
                 yield score, entry.seq, entry
 
     best = heapq.nlargest(most, scored())
-    return Found(tuple(_hit(entry, wanted) for _, _, entry in best), total)
+    hits = tuple(_hit(entry, wanted) for _, _, entry in best)
+    return Found(hits, counts[len(wanted)], counts.total())
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """The best hits over several conversations, with the conversation of each."""
+
+    hits: tuple[tuple[str, Hit], ...]
+    total: int
+
+
+def search_audience(
+    database: SqliteDatabase, audience: str, words: Sequence[str], most: int
+) -> Gathered:
+    """The same over all conversations of an audience, and no others."""
+    columns = tables.Conversation
+    query = columns.select(columns.id, columns.key).where(columns.audience == audience)
+    rows = list(query.tuples().execute(database))
+    found = [(name, search(database, row, words, most)) for row, name in rows]
+    hits = [(name, hit) for name, part in found for hit in part.hits]
+    best = heapq.nlargest(most, hits, key=lambda pair: (len(pair[1].spans), pair[1].entry.at))
+    return Gathered(tuple(best), sum(part.partly for _, part in found))
 
 
 def searched(message: Message) -> str:

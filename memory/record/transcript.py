@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase
+from peewee import SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.record import tables
+from memory.record import rows, tables
 from memory.turns import Entry, Turn
 
 
@@ -39,18 +39,39 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
     return ConversationRow(*row)
 
 
+def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:
+    """Conversations in which nothing was said since, and of which messages are kept."""
+    columns, message = tables.Conversation, tables.Message
+    has_messages = fn.EXISTS(message.select().where(message.conversation == columns.id))
+    query = columns.select(columns.key, columns.audience).where(
+        (columns.active_at < before) & has_messages
+    )
+    return [ConversationKey(*row) for row in query.tuples().execute(database)]
+
+
+def of_audience(database: SqliteDatabase, audience: str) -> list[ConversationKey]:
+    """All conversations of an audience, in a stable order."""
+    columns = tables.Conversation
+    query = columns.select(columns.key, columns.audience).where(columns.audience == audience)
+    return [ConversationKey(*row) for row in query.order_by(columns.id).tuples().execute(database)]
+
+
 def insert(
     database: SqliteDatabase, conversation: int, entries: Sequence[Entry], inbox: int | None = None
 ) -> None:
     """Add entries at the end. `inbox` is the inbox row that the first of them answers."""
-    rows = [_row(conversation, entry) for entry in entries]
-    rows[0]["inbox"] = inbox
-    for row in rows:
-        tables.Message.insert(**row).execute(database)
-    columns = tables.Conversation
-    columns.update(
-        last_seq=entries[-1].seq, last_turn=entries[-1].turn, active_at=entries[-1].at.timestamp()
-    ).where(columns.id == conversation).execute(database)
+    for entry in entries:
+        answers = inbox if entry is entries[0] else None
+        rows.insert(database, tables.Message, **_row(conversation, entry), inbox=answers)
+    last = entries[-1]
+    rows.update(
+        database,
+        tables.Conversation,
+        conversation,
+        last_seq=last.seq,
+        last_turn=last.turn,
+        active_at=last.at.timestamp(),
+    )
 
 
 def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
@@ -158,7 +179,6 @@ def _row(conversation: int, entry: Entry) -> dict[str, Any]:
         "text": message.text,
         "extra": orjson.dumps(_extra(message)).decode(),
         "tokens": entry.tokens,
-        "inbox": None,
         "at": entry.at.timestamp(),
     }
 

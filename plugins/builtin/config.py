@@ -73,7 +73,7 @@ def changed(before: SettingInfo, after: SettingInfo, scope: str) -> str:
         return f"`{after.key}` stays {shown(after.value)}{unit} (from: {after.layer})."
     return (
         f"`{after.key}` is now **{shown(after.value)}**{unit} {where} (from: {after.layer}; "
-        f"before: {shown(before.value)}). It holds from the next step on."
+        f"before: {shown(before.value)}). It holds {after.holds}."
     )
 
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say
 from tests.whole.house import living
 from tests.whole.process import BotProcess, Json, talking
 
@@ -209,6 +209,27 @@ async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_ag
         pass
     assert files.memory() == written
     assert files.rows("SELECT * FROM job WHERE NOT is_done") == []
+
+
+async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    """A restart restores earlier turns as text alone, but not the one that was under way."""
+    call = Call("calculate", '{"expression": "6*7"}', "a")
+    script = [*(Say(f"answer {number}") for number in range(3)), Say(calls=(call,)), Hang()]
+    async with living(tmp_path, script) as house:
+        for number in range(3):
+            await house.says(f"question {number}")
+        await house.writes("6*7?", id="q")
+        for _ in script:
+            await house.server.reached.acquire()
+        await house.app.turns.lanes.close()  # as a kill would: nothing is recorded any more
+    async with living(tmp_path, [Say("It is 42."), Say("Yes.")]) as house:
+        await house.reply_to("q")
+        await house.says("Sure?")
+        roles = [message["role"] for message in house.sent_to_model()]
+    before = ["user", "assistant"] * 3
+    assert roles == ["system", *before, "user", "assistant", "tool", "assistant", "user"]
 
 
 def check_after_death(files: Files, script: Script) -> None:

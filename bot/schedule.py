@@ -1,0 +1,94 @@
+"""What happens by the clock: one tick at the start of the bot, and one each night."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import TYPE_CHECKING
+
+from bot.forgetting import Forgetting
+
+if TYPE_CHECKING:
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler
+
+log = logging.getLogger(__name__)
+
+HOUR = 4
+"""The hour of the nightly tick, in the bot's time zone."""
+DAY = 86_400
+
+
+class Schedule:
+    """Lets `tick` happen; one at a time, and one that fails is logged and tried again the night
+    after."""
+
+    def __init__(self, zone: Callable[[], tzinfo], tick: Callable[[], Awaitable[None]]) -> None:
+        self._zone, self._tick = zone, tick
+        self._scheduler: AsyncIOScheduler | None = None
+        self._ticking: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Tick now, and every night from now on."""
+        scheduler = await asyncio.to_thread(_scheduler, self._zone())
+        scheduler.add_job(self._due, "cron", id="night", hour=HOUR)
+        scheduler.start()
+        self._scheduler = scheduler
+        await self._due()
+
+    @property
+    def next_tick(self) -> datetime | None:
+        """When the next tick comes."""
+        job = self._scheduler.get_job("night") if self._scheduler else None
+        return job.next_run_time if job else None
+
+    async def idle(self) -> None:
+        """Wait until no tick is under way."""
+        if self._ticking is not None:
+            await asyncio.wait((self._ticking,))
+
+    async def stop(self) -> None:
+        """No more ticks; one that is under way is cut short."""
+        if self._scheduler is not None:
+            self._scheduler.shutdown(wait=False)
+            await asyncio.sleep(0)  # it shuts down in the loop's next round
+        if self._ticking is not None:
+            self._ticking.cancel()
+        await self.idle()
+
+    async def _due(self) -> None:
+        if self._ticking is None or self._ticking.done():
+            self._ticking = asyncio.create_task(self._tick_once(), name="tick")
+
+    async def _tick_once(self) -> None:
+        try:
+            await self._tick()
+        except Exception:
+            log.exception("what is done each night failed; it is tried again the next night")
+
+
+def _scheduler(zone: tzinfo) -> AsyncIOScheduler:
+    # A slow import, which the first prompt does not wait for.
+    from apscheduler.schedulers.asyncio import AsyncIOScheduler  # noqa: PLC0415
+
+    # A machine that slept at the hour ticks when it wakes up, once.
+    return AsyncIOScheduler(
+        timezone=zone, job_defaults={"misfire_grace_time": None, "coalesce": True}
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """Deletes what was not spoken of for `days` (0: never); `clock` gives seconds since 1970."""
+
+    forgetting: Forgetting
+    days: Callable[[], int]
+    clock: Callable[[], float] = time.time
+
+    async def __call__(self) -> None:
+        if days := self.days():
+            count = await self.forgetting.retire(self.clock() - days * DAY)
+            log.info("%d conversations were idle for over %d days and are deleted", count, days)

@@ -1,0 +1,177 @@
+"""Spending limits: what has been spent this month, what is said about it, and when it is enough.
+
+A month is a calendar month in the bot's time zone. Its sums are read once, at the start, and kept
+in memory from then on, so that a message costs no query.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+
+from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
+from memory.keys import ConversationKey
+from memory.record import ledger
+from memory.record.ledger import Bill, Spent
+from memory.record.store import Store
+from plugins.api import Account
+from plugins.wording import count, money
+
+SHARES = (0.9, 0.7)
+"""The shares of a limit at which a person is told, once each a month."""
+ALL = ""
+"""Stands for all conversations where otherwise a conversation's id stands."""
+LIFTED = "lifted"
+
+
+@dataclass(frozen=True, slots=True)
+class SpendingLimits:
+    """The most that a calendar month may cost, in US dollars; 0: no limit."""
+
+    chat: float
+    total: float
+
+
+def reached(account: Account) -> float:
+    """The greatest share of the limit that is told of and is reached; 0: none."""
+    if not account.is_in_force:
+        return 0
+    return next((share for share in SHARES if account.bill.cost >= share * account.limit), 0)
+
+
+def note_of(account: Account) -> str:
+    """What is kept once a person was told; a changed limit is told of anew."""
+    return f"{reached(account):g} of {account.limit:g}"
+
+
+def warning(account: Account) -> str:
+    """The line under a reply once a share is reached."""
+    return (
+        f"(Spending: {_so_far(account)}. At 100% I stop; `{account.setting}` sets the limit, "
+        "/usage shows what it went for.)"
+    )
+
+
+def refusal(account: Account) -> str:
+    """The answer to a message that no model is asked about."""
+    return (
+        f"Your message was not sent to the model: {_so_far(account)}. An owner can lift the limit "
+        f"for the rest of the month with /usage lift, or raise it with /config {account.setting} "
+        f"{account.limit * 2:g}; the embedded model is free: /config model embedded. "
+        "Then say it again."
+    )
+
+
+def _so_far(account: Account) -> str:
+    """What was spent, as a part of a sentence."""
+    where = "all chats together have" if account.is_total else "this chat has"
+    unknown = account.bill.unknown
+    besides = f" (not counting {count(unknown, 'call')} of unknown price)" if unknown else ""
+    return (
+        f"{where} spent {money(account.bill.cost)} of this month's {money(account.limit)}{besides}"
+    )
+
+
+class Spending:
+    """The month's accounts. `limits` and `zone` are asked each time; `clock` gives seconds since
+    1970; `is_free` says whether a conversation's model costs nothing."""
+
+    def __init__(
+        self,
+        store: Store,
+        limits: Callable[[], SpendingLimits],
+        zone: Callable[[], tzinfo],
+        is_free: Callable[[ConversationKey], bool],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._limits, self._zone = store, limits, zone
+        self._is_free, self._clock = is_free, clock
+        self._month = ""
+        self._bills: defaultdict[str, Bill] = defaultdict(Bill)
+        self._notes: set[tuple[str, str]] = set()
+
+    async def take_up(self) -> None:
+        """Read what was spent and said so far this month."""
+        month, since = self._month_now(), self.since
+        read = self._store.read
+        self._notes = await read(lambda db: ledger.notes(db, month))
+        self._bills.update(await read(lambda db: ledger.bills_by_conversation(db, since)))
+        self._bills[ALL] = await read(lambda db: ledger.bill(db, since=since))
+        self._month = month
+
+    def book(self, key: ConversationKey, spent: Spent) -> None:
+        """Add a call to the month's accounts."""
+        self._turn_the_page()
+        for scope in (key.id, ALL):
+            self._bills[scope] = self._bills[scope].plus(spent)
+
+    @property
+    def since(self) -> float:
+        """When the month began, in seconds since 1970."""
+        now = datetime.fromtimestamp(self._clock(), self._zone())
+        return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
+
+    def accounts(self, key: ConversationKey) -> tuple[Account, Account]:
+        """The conversation's account, and that of all."""
+        self._turn_the_page()
+        limits = self._limits()
+        return self._account(key.id, limits.chat), self._account(ALL, limits.total)
+
+    def is_enough(self, key: ConversationKey) -> bool:
+        """Whether no more may be spent on this conversation."""
+        return bool(self.refusal(key))
+
+    def refusal(self, key: ConversationKey) -> str:
+        """Why a message of this conversation may not be sent to the model; "": it may."""
+        account = next((a for a in self.accounts(key) if a.is_used_up), None)
+        return refusal(account) if account and not self._is_free(key) else ""
+
+    async def warnings(self, key: ConversationKey) -> list[str]:
+        """What is to be said now, once: the lines under the reply."""
+        near = filter(reached, self.accounts(key))
+        due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
+        for account in due:
+            await self._note(account.scope, note_of(account))
+        return [warning(account) for account in due]
+
+    async def lift(self, key: ConversationKey) -> list[Account]:
+        """Let the limits that are used up rest until the month ends; returns which."""
+        lifted = [account for account in self.accounts(key) if account.is_used_up]
+        for account in lifted:
+            await self._note(account.scope, LIFTED)
+        return lifted
+
+    def _account(self, scope: str, limit: float) -> Account:
+        return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes)
+
+    def _month_now(self) -> str:
+        return f"{datetime.fromtimestamp(self._clock(), self._zone()):%Y-%m}"
+
+    def _turn_the_page(self) -> None:
+        month = self._month_now()
+        if month != self._month:
+            self._month = month
+            self._bills.clear()
+            self._notes.clear()
+
+    async def _note(self, scope: str, text: str) -> None:
+        month = self._month
+        self._notes.add((scope, text))
+        await self._store.write(lambda db: ledger.note(db, month, scope, text))
+
+
+@dataclass(frozen=True, slots=True)
+class ThriftySummarizer:
+    """Asks the model for summaries as long as money may be spent; an empty one otherwise, so that a
+    plain extract serves."""
+
+    summarizer: Summarizer
+    is_enough: Callable[[ConversationKey], bool]
+
+    async def summarize(self, request: SummaryRequest) -> SummaryResult:
+        if self.is_enough(request.key):
+            return SummaryResult("", "")
+        return await self.summarizer.summarize(request)

@@ -1,0 +1,222 @@
+"""`/context`: the overview in one glance, short enough for a phone; and `/context json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import datetime, tzinfo
+from typing import Any
+
+from memory.context.change import Actor, Kind, ViewEvent
+from memory.context.plan import Plan
+from memory.turns import named
+from plugins.api import Action, Ask, Reply
+from plugins.builtin.context.overview import Overview, as_data, counts, gathered, parts, touched
+from plugins.wording import amount, bar, count, money, table
+
+DETAILS = Action("Details", "/context detail")
+MAP = Action("Map", "/context map")
+COMPACT = Action("Compact", "/context compact")
+CLEAR = Action("Clear", "/context clear")
+UNDO = Action("Undo", "/context undo")
+
+KINDS: Mapping[Kind, str] = {
+    "compact": "compaction",
+    "new": "new start",
+    "restart": "restart",
+    "inject": "summary in place",
+    "rebase": "change of strategy",
+}
+"""How an event is called where its own name would not do."""
+
+_ACTORS: Mapping[Actor, str] = {"person": "a person", "emergency": "emergency", "restart": "start"}
+
+
+async def show(ask: Ask, rest: str) -> Reply:
+    """`/context`"""
+    del rest
+    overview = await gathered(ask)
+    return Reply(as_text(overview), as_data(overview), actions(overview))
+
+
+async def show_json(ask: Ask, rest: str) -> Reply:
+    """`/context json`"""
+    del rest
+    overview = await gathered(ask)
+    data = as_data(overview)
+    text = json.dumps(data, indent=2, ensure_ascii=False)
+    return Reply(f"```json\n{text}\n```", data, actions(overview))
+
+
+def actions(overview: Overview) -> tuple[Action, ...]:
+    """What can be done about the context now."""
+    offers = {
+        DETAILS: True,
+        MAP: True,
+        COMPACT: bool(overview.view.movable),
+        CLEAR: bool(overview.view.complete),
+        UNDO: overview.can_undo,
+    }
+    return tuple(action for action, is_offered in offers.items() if is_offered)
+
+
+def as_text(overview: Overview) -> str:
+    """Bar, parts, messages, limits, next and last cut, cost."""
+    lines = (
+        headline(overview),
+        sizes(overview),
+        said(overview),
+        in_force(overview),
+        next_cut(overview),
+        last_change(overview),
+        cost(overview),
+    )
+    return "\n\n".join(line for line in lines if line)
+
+
+def headline(overview: Overview) -> str:
+    """How full the context is."""
+    view, budget = overview.view, overview.limits.budget
+    share = view.tokens / budget
+    how = "measured at the last request" if view.scale.is_measured else "estimated"
+    return (
+        f"**{amount(view.tokens)} of {amount(budget)} tokens** `{bar(share)}` {share:.0%} ({how})"
+    )
+
+
+def sizes(overview: Overview) -> str:
+    """Tokens by part, as a table; parts that are empty are left out."""
+    view, limits = overview.view, overview.limits
+    numbers = [turn.number for turn in view.complete]
+    more = {
+        "tools": f" ({len(overview.tools)})",
+        "turns": f" ({named(numbers)})" if numbers else "",
+        "running turn": f" (t{view.current})",
+    }
+    rows = [(name + more.get(name, ""), amount(n)) for name, n in parts(overview).items() if n]
+    rows.append(("free", amount(max(0, limits.budget - view.tokens))))
+    rows.append(("kept for the reply", amount(limits.window - limits.ceiling)))
+    return table(("part", "tokens:"), rows)
+
+
+def said(overview: Overview) -> str:
+    """Messages in play by role, and those that are not."""
+    numbers = counts(overview)
+    by_role = ", ".join(f"{n} {role}" for role, n in numbers["roles"].items() if n)
+    messages = count(numbers["messages"], "message")
+    roles = f"{messages} ({by_role})" if by_role else messages
+    away = overview.stored - numbers["messages"]
+    more = f" {count(away, 'more message')} {'is' if away == 1 else 'are'} stored." if away else ""
+    turns = count(len(overview.view.turns), "turn")
+    return f"In play: {turns}, {roles}, {numbers['characters']:,} characters.{more}"
+
+
+def in_force(overview: Overview) -> str:
+    """The limits, and the layer that each comes from."""
+    limits, layers = overview.limits, overview.layers
+    strategy = f"{limits.strategy} ({layers['context.strategy']})"
+    if overview.chosen != limits.strategy:
+        strategy = f"{limits.strategy} ({overview.chosen} from your next message on)"
+    window = f"the model's window is {amount(limits.window)}"
+    if limits.strategy != "trim":
+        return f"Limits: strategy {strategy}; {window}."
+    tokens = f"{amount(limits.max_tokens)} tokens ({layers['agent_max_context_tokens']})"
+    turns = f"{count(limits.max_turns, 'turn')} ({layers['agent_max_context_turns']})"
+    return f"Limits: strategy {strategy}, {tokens}, {turns}; {window}.{_ceiling(overview)}"
+
+
+def _ceiling(overview: Overview) -> str:
+    """Where the model allows less than the setting does."""
+    limits = overview.limits
+    if limits.max_tokens <= limits.ceiling:
+        return ""
+    return (
+        f" It has room for {amount(limits.ceiling)} besides its reply, so that is the budget, and "
+        "not agent_max_context_tokens."
+    )
+
+
+def next_cut(overview: Overview) -> str:
+    """When the next cut comes, and what it does."""
+    if overview.hold:
+        return (
+            f"Next cut: held off after your undo, until t{overview.hold.turn} or "
+            f"{amount(overview.hold.tokens)} tokens."
+        )
+    if overview.due:
+        return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
+    cut = overview.next_cut
+    if cut is None:
+        return "Next cut: none in sight."
+    is_known = cut.tokens and all(n <= overview.view.newest for n in cut.plan.leaving)
+    tokens = f", about {amount(cut.tokens)} tokens" if is_known else ""
+    return f"Next cut: when t{cut.at_turn} begins, at this pace. {effect(cut.plan)}{tokens}."
+
+
+def effect(plan: Plan) -> str:
+    """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
+    change = plan.change
+    squeezed = [number for number in change.squeeze if number not in plan.leaving]
+    done = (
+        plan.leaving and f"{named(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
+        squeezed
+        and f"{named(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to question and reply",
+        change.clip
+        and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
+    )
+    return ", ".join(filter(None, map(str, filter(None, done))))
+
+
+def _verb(things: Any, one: str, many: str) -> str:
+    return one if len(things) == 1 else many
+
+
+def last_change(overview: Overview) -> str:
+    """The newest change that holds, with its sizes, and where its summary is."""
+    event = overview.last
+    if event is None:
+        return "Last compaction: none yet."
+    numbers = touched(event)
+    turns = f"{named(numbers)}, " if numbers else ""
+    name = KINDS.get(event.kind, event.kind)
+    summary = {
+        "": "",
+        "coming": " Its summary is being written.",
+        "ready": " Its summary is ready, and in force from your next message on.",
+    }[overview.summary]
+    return (
+        f"Last {name}: {moment(event.at, overview.zone)}, {turns}"
+        f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens "
+        f"({by(event)}).{summary}"
+    )
+
+
+def by(event: ViewEvent) -> str:
+    """Who did it and why, in few words."""
+    if event.actor == "person":
+        return event.reason
+    return f"{actor(event)}: {reason(event.reason)}"
+
+
+def actor(event: ViewEvent) -> str:
+    """Who did it; a strategy by its name."""
+    return _ACTORS.get(event.actor) or event.strategy
+
+
+def reason(why: str) -> str:
+    """A reason in a person's words."""
+    return "the request was too long for the model" if why == "context_overflow" else why
+
+
+def moment(at: datetime, zone: tzinfo) -> str:
+    """A time as the person's clock and calendar show it."""
+    return f"{at.astimezone(zone):%Y-%m-%d %H:%M}"
+
+
+def cost(overview: Overview) -> str:
+    """What this conversation has cost, summaries included."""
+    bill = overview.bill
+    return (
+        f"Cost of this chat, summaries included: {money(bill.cost, bill.unknown)} for "
+        f"{count(bill.calls, 'call')}."
+    )

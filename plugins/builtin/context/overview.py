@@ -1,0 +1,197 @@
+"""All that `/context` shows, gathered at one moment, and the same as data."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import tzinfo
+from typing import Any, Literal
+
+from channels.base import Glance
+from memory.context import compaction
+from memory.context.change import ViewEvent, undoable
+from memory.context.forecast import Forecast
+from memory.context.limits import Limits
+from memory.context.plan import Plan
+from memory.context.view import View
+from memory.conversation import Conversation
+from memory.record.ledger import Bill
+from plugins.api import Ask
+from plugins.builtin.context.ranges import ids
+from plugins.glance import glance_of
+
+GOVERNING = (
+    "context.strategy",
+    "agent_max_context_tokens",
+    "agent_max_context_turns",
+    "context.max_tokens",
+    "context.output_reserved",
+    "context.tool_result_limit",
+    "context.summary_max_tokens",
+)
+"""The settings whose layers are shown."""
+
+Summary = Literal["", "coming", "ready"]
+"""Whether the summary of the last cut is still to come, or is there and waits for the next turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Cuts are held off after an undo, until this turn begins or the context is this large."""
+
+    turn: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """`due` is what is done before the next step of the running turn; `layers` says where each
+    setting comes from; `chosen` is the strategy that is in force from the next turn on."""
+
+    view: View
+    limits: Limits
+    due: Plan | None
+    next_cut: Forecast | None
+    hold: Hold | None
+    last: ViewEvent | None
+    summary: Summary
+    can_undo: bool
+    bill: Bill
+    layers: Mapping[str, str]
+    chosen: str
+    stored: int
+    tools: tuple[str, ...]
+    glance: Glance
+    zone: tzinfo
+
+
+async def gathered(ask: Ask) -> Overview:
+    """Everything about this conversation's context now."""
+    conversation = ask.conversation
+    limits = conversation.limits
+    view = conversation.view(limits=limits)
+    settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
+    return Overview(
+        view=view,
+        limits=limits,
+        due=conversation.due() if conversation.current else None,
+        next_cut=conversation.forecast(),
+        hold=hold(view, limits, conversation),
+        last=conversation.last_cut,
+        summary=_summary(conversation, limits),
+        can_undo=bool(undoable(conversation.events)),
+        bill=conversation.bill,
+        layers={key: setting.layer for key, setting in settings.items()},
+        chosen=settings["context.strategy"].value,
+        stored=await conversation.count(),
+        tools=tuple(tool["function"]["name"] for tool in conversation.frame.tools),
+        glance=glance_of(conversation),
+        zone=ask.bot.zone(),
+    )
+
+
+def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
+    """Until when no cut is made by itself, if a person has just undone one."""
+    if not compaction.is_held(view, limits, conversation.events):
+        return None
+    undo = next(event for event in reversed(conversation.events) if event.kind == "undo")
+    most = round(undo.tokens_after * compaction.HELD_GROWTH)
+    return Hold(undo.turn + compaction.HELD_TURNS, min(most, limits.ceiling))
+
+
+def _summary(conversation: Conversation, limits: Limits) -> Summary:
+    cut = compaction.last_cut(conversation.events, limits.strategy)
+    if cut is None:
+        return ""
+    summary = conversation.scribe.summary_of(cut.id)
+    if not summary:
+        return "coming"
+    return "" if summary == conversation.view().boundaries.preface else "ready"
+
+
+def parts(overview: Overview) -> dict[str, int]:
+    """Tokens by part; they add up to what the next request holds."""
+    view, part = overview.view, overview.view.scale.part
+    running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
+    complete = sum(turn.tokens for turn in view.complete)
+    sizes = {
+        "system prompt": part(view.frame.system),
+        "tools": part(view.frame.tools),
+        "summary": part(view.preface.tokens) if view.preface else 0,
+        "turns": part(complete),
+        "running turn": part(running),
+    }
+    largest = max(sizes, key=lambda name: sizes[name])
+    sizes[largest] += view.tokens - sum(sizes.values())  # what the provider counted besides
+    return sizes
+
+
+def counts(overview: Overview) -> dict[str, Any]:
+    """Messages in play, by role, and their characters."""
+    messages = overview.view.messages
+    roles = Counter(message.role for message in messages)
+    return {
+        "messages": len(messages),
+        "roles": {role: roles[role] for role in ("user", "assistant", "tool")},
+        "characters": sum(len(message.shown_text) for message in messages),
+        "stored_messages": overview.stored,
+    }
+
+
+def as_data(overview: Overview) -> dict[str, Any]:
+    """The overview as JSON; `glance` is what the terminal's bar shows. Times are ISO 8601."""
+    view, limits, bill = overview.view, overview.limits, overview.bill
+    return {
+        "glance": asdict(overview.glance),
+        "tokens": view.tokens,
+        "budget": limits.budget,
+        "free": max(0, limits.budget - view.tokens),
+        "window": limits.window,
+        "reserve": limits.window - limits.ceiling,
+        "is_measured": view.scale.is_measured,
+        "parts": parts(overview),
+        **counts(overview),
+        "turns": [turn.id for turn in view.turns],
+        "running_turn": f"t{view.current}" if view.current else None,
+        "pinned": ids(tuple(sorted(view.boundaries.pinned))),
+        "tools": overview.tools,
+        "strategy": limits.strategy,
+        "strategy_from_next_turn": overview.chosen,
+        "max_turns": limits.max_turns,
+        "max_tokens": limits.max_tokens,
+        "layers": overview.layers,
+        "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
+        "next_cut": overview.next_cut and _cut(overview.next_cut),
+        "held_off_until": overview.hold and asdict(overview.hold),
+        "last_change": overview.last and event_data(overview.last),
+        "summary": overview.summary,
+        "cost": bill.cost,
+        "calls": bill.calls,
+        "calls_of_unknown_price": bill.unknown,
+    }
+
+
+def _cut(cut: Forecast) -> dict[str, Any]:
+    return {"at": f"t{cut.at_turn}", "turns": ids(cut.plan.leaving), "tokens": cut.tokens}
+
+
+def event_data(event: ViewEvent) -> dict[str, Any]:
+    """A view event as JSON."""
+    return {
+        "kind": event.kind,
+        "actor": event.actor,
+        "strategy": event.strategy,
+        "at": event.at.isoformat(),
+        "reason": event.reason,
+        "turns": ids(touched(event)),
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+    }
+
+
+def touched(event: ViewEvent) -> tuple[int, ...]:
+    """The turns that an event speaks of: those that left by it, or else those it changed."""
+    change = event.change
+    named = event.leaving or change.drop or change.pin or change.unpin or change.squeeze
+    return tuple(sorted(named))

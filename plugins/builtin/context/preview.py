@@ -1,0 +1,101 @@
+"""`/context preview`: what the next request will hold, and what goes before it is sent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from memory.context.plan import Plan
+from memory.context.preview import Preview
+from memory.context.view import View
+from memory.turns import Entry
+from plugins.api import Ask, Reply
+from plugins.builtin.context.glance import effect, reason
+from plugins.builtin.context.ranges import ids
+from plugins.builtin.context.turns import role, said
+from plugins.wording import amount, beginning, literal, shortened, table
+
+_FIRST, _LAST = 10, 50  # messages that are shown of very many
+
+
+async def show(ask: Ask, rest: str) -> Reply:
+    """`/context preview`"""
+    del rest
+    conversation = ask.conversation
+    preview = await conversation.preview()
+    rows = _rows(
+        preview.then, is_asked=bool(conversation.current), system=conversation.frame.system
+    )
+    tools = [tool["function"]["name"] for tool in conversation.frame.tools]
+    if tools:
+        size = preview.then.scale.part(preview.then.frame.tools)
+        rows.insert(0, ("", "tools", size, beginning(", ".join(tools))))
+    lines = [(turn, literal(who), amount(size), literal(words)) for turn, who, size, words in rows]
+    shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
+    text = "\n\n".join(
+        (
+            _headline(preview, conversation.limits.budget, bool(conversation.current)),
+            table(("turn", "message", "tokens:", "beginning"), shown),
+            going(preview),
+        )
+    )
+    return Reply(text, _data(preview, rows))
+
+
+def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
+    besides = "" if is_asked else ", and your next message"
+    size = f"{amount(preview.then.tokens)} of {amount(budget)} tokens"
+    return f"**The next request holds about {size}**{besides}."
+
+
+def _rows(view: View, is_asked: bool, system: str) -> list[tuple[str, str, int, str]]:
+    """(turn, message, tokens, beginning) in the order in which they are sent."""
+    part = view.scale.part
+    rows = [("", "system prompt", part(view.frame.system), beginning(system))] if system else []
+    if view.preface:
+        rows.append(("", "summary", part(view.preface.tokens), beginning(view.preface.text)))
+    rows += [_row(entry, part(entry.tokens)) for turn in view.turns for entry in turn.entries]
+    if not is_asked:
+        rows[-1] = (rows[-1][0], "user", 0, "(your next message)")
+    return rows
+
+
+def _row(entry: Entry, tokens: int) -> tuple[str, str, int, str]:
+    return f"t{entry.turn}", role(entry.message), tokens, said(entry.message)
+
+
+def going(preview: Preview) -> str:
+    """What is done before it is sent, by which rule, and why."""
+    if not preview.plans:
+        return "Nothing goes: it is within all limits."
+    return "\n\n".join(_step(plan, preview) for plan in preview.plans)
+
+
+def _step(plan: Plan, preview: Preview) -> str:
+    raw = sum(turn.tokens for turn in preview.now.turns if turn.number in plan.leaving)
+    size = f" (about {amount(preview.now.scale.part(raw))} tokens)" if raw else ""
+    is_first = plan is preview.plans[0]
+    return (
+        f"Before that {effect(plan)}{size}: {reason(plan.why)}.{_summary(plan, preview, is_first)}"
+    )
+
+
+def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
+    if not plan.leaving:
+        return ""
+    if is_first and preview.is_ready:
+        return " Their summary is ready and stands in front."
+    return " Their summary is written meanwhile, and stands in front from the turn after."
+
+
+def _data(preview: Preview, rows: list[tuple[str, str, int, str]]) -> dict[str, Any]:
+    names = ("turn", "message", "tokens", "beginning")
+    return {
+        "tokens": preview.then.tokens,
+        "tokens_now": preview.now.tokens,
+        "messages": [dict(zip(names, row, strict=True)) for row in rows],
+        "plans": [
+            {"turns": ids(plan.leaving), "effect": effect(plan), "why": plan.why}
+            for plan in preview.plans
+        ],
+        "summary_is_ready": preview.is_ready,
+    }

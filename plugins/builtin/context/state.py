@@ -1,0 +1,64 @@
+"""Where each turn is: in play, and how; or gone, and by what."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.context.change import ViewEvent, standing
+from memory.context.view import View
+
+IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
+SQUEEZED, CLIPPED = "squeezed", "clipped"
+SUMMARISED, CLEARED, DROPPED, GONE = "summarised", "cleared", "dropped", "gone"
+STATES = (
+    RUNNING,
+    PINNED,
+    IN_PLAY,
+    SQUEEZED,
+    CLIPPED,
+    SUMMARISED,
+    CLEARED,
+    DROPPED,
+    GONE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class States:
+    """The states of all turns of a conversation; `moves` are the events that hold, newest first."""
+
+    view: View
+    moves: tuple[ViewEvent, ...]
+
+    def of(self, number: int) -> tuple[str, ...]:
+        """A turn's states, the one that says most first."""
+        if any(turn.number == number for turn in self.view.turns):
+            return self._in_play(number)
+        return (next(filter(None, (_left_by(move, number) for move in self.moves)), GONE),)
+
+    def _in_play(self, number: int) -> tuple[str, ...]:
+        bounds = self.view.boundaries
+        whole = next(turn for turn in self.view.whole if turn.number == number)
+        signs = {
+            RUNNING: number == self.view.current,
+            PINNED: number in bounds.pinned,
+            SQUEEZED: number in bounds.squeezed and len(whole.entries) > 2,
+            CLIPPED: any(entry.seq in bounds.clipped for entry in whole.entries),
+        }
+        return tuple(sign for sign, holds in signs.items() if holds) or (IN_PLAY,)
+
+
+def states(view: View, events: Sequence[ViewEvent], strategy: str) -> States:
+    """The states while `strategy` is in force."""
+    held = [e for e in standing(events) if e.actor != "strategy" or e.strategy == strategy]
+    return States(view, tuple(reversed(held)))
+
+
+def _left_by(event: ViewEvent, number: int) -> str:
+    """What became of a turn by an event; "" if that is nothing."""
+    if number in event.change.drop:
+        return DROPPED
+    if event.kind == "clear" and number <= event.turn:
+        return CLEARED  # its summary, too, if it had left before for one
+    return SUMMARISED if number in event.leaving else ""

@@ -1,0 +1,229 @@
+"""What a person does to the view: compact, clear, undo, redo, pin, unpin, drop."""
+
+from __future__ import annotations
+
+from datetime import tzinfo
+
+from memory.context.change import Change, ViewEvent, redoable
+from memory.context.view import View
+from memory.conversation import Compacted
+from memory.turns import named
+from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context.glance import KINDS, UNDO, by, moment
+from plugins.builtin.context.overview import hold
+from plugins.builtin.context.ranges import be, ids, turns_of
+from plugins.builtin.context.turns import quoted
+from plugins.wording import amount, count
+
+REDO = Action("Redo", "/context redo")
+
+
+async def compact(ask: Ask, focus: str) -> Reply:
+    """`/context compact [focus]`"""
+    conversation = ask.conversation
+    before, view = len(conversation.events), conversation.view()
+    compacted = await conversation.compact(focus.strip())
+    if compacted is None:
+        return Reply(_nothing_movable(view), {"turns": []})
+    if compacted.event is not None:
+        return _compacted(compacted, compacted.event)
+    if len(conversation.events) != before:
+        raise CommandError(
+            "Nothing was done: the context was changed while the summary was being written. "
+            "Say it again."
+        )
+    return _not_smaller(compacted, view)
+
+
+def _nothing_movable(view: View) -> str:
+    why = "all turns are pinned" if view.complete else "no finished turn is in play"
+    return f"There is nothing to compact: {why}."
+
+
+def _compacted(compacted: Compacted, event: ViewEvent) -> Reply:
+    summary = compacted.summary
+    who = (
+        f"The summary, by {summary.model}"
+        if summary.model
+        else ("The model gave no summary that is shorter, so this is an extract")
+    )
+    text = (
+        f"Compacted {named(event.leaving)}: {amount(event.tokens_before)} → "
+        f"{amount(event.tokens_after)} tokens. {who}:\n\n{quoted(summary.text)}"
+    )
+    data = {
+        "turns": ids(event.leaving),
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+        "model": summary.model,
+        "summary": summary.text,
+    }
+    return Reply(text, data, (UNDO,))
+
+
+def _not_smaller(compacted: Compacted, view: View) -> Reply:
+    turns = compacted.summary.turns
+    raw = sum(turn.tokens for turn in view.turns if turn.number in turns)
+    text = (
+        f"Nothing was changed: {be(turns, ('has', 'have'))} {amount(view.scale.part(raw))} tokens, "
+        "and a summary would not make the context smaller."
+    )
+    return Reply(text, {"turns": []})
+
+
+async def clear(ask: Ask, rest: str) -> Reply:
+    """`/context clear`"""
+    del rest
+    had_summary = ask.conversation.view().preface is not None
+    cleared = await ask.conversation.clear()
+    data = {
+        "turns": ids(cleared.turns),
+        "messages": cleared.messages,
+        "tokens": cleared.tokens,
+    }
+    if not cleared.turns and not had_summary:
+        return Reply("There is nothing to clear: no finished turn is in play.", data)
+    turns = (
+        f"{named(cleared.turns)} ({count(cleared.messages, 'message')}, about "
+        f"{amount(cleared.tokens)} tokens)"
+    )
+    gone = " and the summary of older turns".removeprefix("" if cleared.turns else " and ")
+    text = (
+        f"Cleared: {turns if cleared.turns else ''}{gone if had_summary else ''} left this "
+        "conversation's context. All is kept on disk; /context undo brings it back."
+    )
+    return Reply(text, data, (UNDO,))
+
+
+async def undo(ask: Ask, rest: str) -> Reply:
+    """`/context undo`"""
+    del rest
+    before = ask.conversation.view()
+    event = await ask.conversation.undo()
+    if event is None:
+        return Reply("There is nothing to undo.", {"undone": None}, _redo(ask))
+    return _turned("Undone", event, before, ask)
+
+
+async def redo(ask: Ask, rest: str) -> Reply:
+    """`/context redo`"""
+    del rest
+    before = ask.conversation.view()
+    event = await ask.conversation.redo()
+    if event is None:
+        text = "There is nothing to redo: nothing was undone, or something else came after it."
+        return Reply(text, {"redone": None})
+    return _turned("Done again", event, before, ask)
+
+
+def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
+    """What an undo or a redo did."""
+    conversation = ask.conversation
+    after = conversation.view()
+    text = (
+        f"{done}: the {_called(event, ask.bot.zone())}. {_moved(before, after)}"
+        f"{amount(before.tokens)} → {amount(after.tokens)} tokens."
+    )
+    until = hold(after, conversation.limits, conversation)
+    if until:
+        text += f" Nothing is cut by itself until t{until.turn} or {amount(until.tokens)} tokens."
+    data = {
+        "undone" if done == "Undone" else "redone": event.kind,
+        "turns": [turn.id for turn in after.turns],
+        "tokens_before": before.tokens,
+        "tokens_after": after.tokens,
+    }
+    return Reply(text, data, (_redo(ask) if done == "Undone" else (UNDO,)))
+
+
+def _called(event: ViewEvent, zone: tzinfo) -> str:
+    name = KINDS.get(event.kind, event.kind)
+    return f"{name} of {moment(event.at, zone)} ({by(event)})"
+
+
+def _moved(before: View, after: View) -> str:
+    was, now = ({turn.number for turn in view.turns} for view in (before, after))
+    back, gone = tuple(now - was), tuple(was - now)
+    if back:
+        return f"{be(back)} back in play; "
+    return f"{be(gone)} out of the context; " if gone else ""
+
+
+def _redo(ask: Ask) -> tuple[Action, ...]:
+    return (REDO,) if redoable(ask.conversation.events) else ()
+
+
+async def pin(ask: Ask, rest: str) -> Reply:
+    """`/context pin t3-t5 t9`"""
+    view = ask.conversation.view()
+    numbers = _in_play(ask, rest, "pin", view)
+    new = tuple(n for n in numbers if n not in view.boundaries.pinned)
+    if not new:
+        raise CommandError(f"{be(numbers)} pinned already.")
+    await ask.conversation.change("pin", Change(pin=frozenset(new)))
+    text = f"Pinned: {_sized(new, view)}. Pinned turns stay when others leave.{_fullness(ask)}"
+    unpin = f"/context unpin {' '.join(ids(new))}"
+    return Reply(text, {"pinned": ids(new)}, (Action("Unpin", unpin),))
+
+
+async def unpin(ask: Ask, rest: str) -> Reply:
+    """`/context unpin t3-t5`"""
+    numbers = _named(ask, rest, "unpin")
+    pinned = ask.conversation.view().boundaries.pinned
+    if others := tuple(n for n in numbers if n not in pinned):
+        now = f"pinned: {named(tuple(pinned))}" if pinned else "no turn is"
+        raise CommandError(f"{be(others)} not pinned ({now}); nothing was changed.")
+    await ask.conversation.change("unpin", Change(unpin=frozenset(numbers)))
+    return Reply(
+        f"Unpinned: {named(numbers)}; they may leave with the next cut."
+        if len(numbers) > 1
+        else f"Unpinned: {named(numbers)}; it may leave with the next cut.",
+        {"unpinned": ids(numbers)},
+    )
+
+
+async def drop(ask: Ask, rest: str) -> Reply:
+    """`/context drop t3-t5`"""
+    view = ask.conversation.view()
+    numbers = _in_play(ask, rest, "drop", view)
+    if view.current in numbers:
+        raise CommandError(
+            f"t{view.current} is being answered; /undo stops it and takes it back. "
+            "Nothing was changed."
+        )
+    await ask.conversation.change("drop", Change(drop=frozenset(numbers)))
+    return Reply(
+        f"Dropped: {_sized(numbers, view)} left the context, without a summary. "
+        "All is kept on disk; /context undo brings it back.",
+        {"dropped": ids(numbers)},
+        (UNDO,),
+    )
+
+
+def _named(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
+    numbers = turns_of(rest, ask.conversation.newest)
+    if not numbers:
+        raise CommandError(f"/context {verb} wants turns: /context {verb} t3, or t3-t5 t9.")
+    return numbers
+
+
+def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
+    numbers = _named(ask, rest, verb)
+    there = {turn.number for turn in view.turns}
+    if gone := tuple(n for n in numbers if n not in there):
+        raise CommandError(f"{be(gone)} not in play (see /context turns); nothing was changed.")
+    return numbers
+
+
+def _sized(numbers: tuple[int, ...], view: View) -> str:
+    raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
+    return f"{named(numbers)} (about {amount(view.scale.part(raw))} tokens)"
+
+
+def _fullness(ask: Ask) -> str:
+    """A word of warning when pins fill much of what there is."""
+    conversation = ask.conversation
+    view, budget = conversation.view(), conversation.limits.budget
+    raw = sum(turn.tokens for turn in view.turns if turn.number in view.boundaries.pinned)
+    share = view.scale.part(raw) / budget
+    return f" All pins together fill {share:.0%} of the budget." if share >= 0.5 else ""

@@ -1,0 +1,133 @@
+"""`/context turns` and `/context detail`: every turn, and every message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memory.conversation import Conversation
+from memory.messages import Message
+from memory.turns import Turn
+from plugins.api import Ask, Reply
+from plugins.builtin.context.glance import actions, as_text
+from plugins.builtin.context.overview import Overview, as_data, gathered
+from plugins.builtin.context.ranges import turns_of
+from plugins.builtin.context.state import States, states
+from plugins.wording import amount, beginning, literal, shortened, table
+
+NEWEST = 30
+"""Turns that are listed where none are named."""
+_FIRST, _LAST = 10, 70  # messages that `detail` shows of very many
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A turn in one line: tokens as the context has them, or had them before they left."""
+
+    number: int
+    tokens: int
+    state: tuple[str, ...]
+    words: str
+
+
+async def show_turns(ask: Ask, rest: str) -> Reply:
+    """`/context turns [t1-t40]`"""
+    conversation = ask.conversation
+    newest = conversation.newest
+    numbers = turns_of(rest, newest) or tuple(range(max(1, newest - NEWEST + 1), newest + 1))
+    if not numbers:
+        return Reply("There are no turns yet: nothing has been said.", {"turns": []})
+    found = await rows(conversation, numbers)
+    lines = [
+        (f"t{r.number}", amount(r.tokens), ", ".join(r.state), literal(r.words)) for r in found
+    ]
+    text = table(("turn", "tokens:", "state", "first words"), lines)
+    if numbers[0] > 1 and not rest.strip():
+        text += f"\n\nOlder ones: `/context turns t1-t{numbers[0] - 1}`."
+    data = [
+        {"turn": f"t{r.number}", "tokens": r.tokens, "state": list(r.state), "words": r.words}
+        for r in found
+    ]
+    return Reply(text, {"turns": data})
+
+
+async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
+    """These turns, in play or not, as far as they are kept."""
+    view = conversation.view()
+    where = states(view, conversation.events, conversation.limits.strategy)
+    in_play = {turn.number: turn for turn in view.turns}
+    stored = await conversation.turns(numbers)
+    return [_row(in_play.get(turn.number, turn), turn, where) for turn in stored]
+
+
+def _row(shown: Turn, whole: Turn, where: States) -> Row:
+    tokens = where.view.scale.part(shown.tokens)
+    return Row(whole.number, tokens, where.of(whole.number), beginning(whole.question.text, 40))
+
+
+async def show_detail(ask: Ask, rest: str) -> Reply:
+    """`/context detail`"""
+    del rest
+    overview = await gathered(ask)
+    conversation = ask.conversation
+    where = states(overview.view, conversation.events, overview.limits.strategy)
+    pieces = (
+        as_text(overview),
+        _settings(overview),
+        f"Tools: {', '.join(overview.tools)}." if overview.tools else "Tools: none.",
+        f"System prompt: {literal(conversation.frame.system)}",
+        _preface(overview),
+        _messages(overview, where),
+    )
+    return Reply("\n\n".join(filter(None, pieces)), as_data(overview), actions(overview))
+
+
+def _settings(overview: Overview) -> str:
+    limits = overview.limits
+    values = {
+        "context.max_tokens": limits.window,
+        "context.output_reserved": limits.output_reserved,
+        "context.tool_result_limit": limits.longest_result,
+        "context.summary_max_tokens": limits.summary_tokens,
+    }
+    rows = [(key, amount(value), overview.layers[key]) for key, value in values.items()]
+    return table(("in effect", "tokens:", "from"), rows)
+
+
+def _preface(overview: Overview) -> str:
+    preface = overview.view.preface
+    return f"Summary in front:\n\n{quoted(preface.text)}" if preface else ""
+
+
+def quoted(text: str) -> str:
+    """A text of the model's, set off from the bot's own words."""
+    return "\n".join(f"> {line}" for line in literal(text.strip()).split("\n"))
+
+
+def _messages(overview: Overview, where: States) -> str:
+    lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
+    if not lines:
+        return "No turn is in play."
+    shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", "", ""))
+    return table(("turn", "message", "tokens:", "state", "beginning"), shown)
+
+
+def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
+    """A line for each message; the first one names the turn and its state."""
+    names = (turn.id, ", ".join(where.of(turn.number)))
+    for entry in turn.entries:
+        size = amount(where.view.scale.part(entry.tokens))
+        yield names[0], literal(role(entry.message)), size, names[1], literal(said(entry.message))
+        names = ("", "")
+
+
+def role(message: Message) -> str:
+    """Whose message it is; a result by its tool."""
+    return f"{message.tool} result" if message.role == "tool" and message.tool else message.role
+
+
+def said(message: Message, most: int = 60) -> str:
+    """How a message begins; one that only calls tools says which."""
+    calls = ", ".join(call.name for call in message.tool_calls)
+    words = beginning(message.shown_text, most)
+    return " ".join(filter(None, (words, calls and f"[calls {calls}]")))

@@ -1,0 +1,107 @@
+"""`/forget`: really deletes what was said, after it was asked for twice."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import asdict, dataclass
+
+from memory.turns import named
+from plugins.api import Action, Ask, Command, CommandError, Kept, Reply, Wish, command, hookimpl
+from plugins.builtin.context.ranges import turns_of
+from plugins.builtin.context.transfer import delete_exports
+from plugins.wording import count
+
+YES = "yes"
+SUBS = (
+    ("t3-t5", "these turns of this chat"),
+    ("chat", "all of this chat"),
+    ("all", "this chat with its threads, and all files that were made in them"),
+)
+_STAYS = {
+    "turns": "Later answers may still quote them.",
+    "chat": "The files that were made here stay (in files/), but for those of /context export; "
+    "settings and the bill stay too.",
+    "all": "Settings and the bill stay; neither holds a word of what was said.",
+}
+_BEYOND = "What a model's provider, a messaging app or a backup keeps is beyond my reach."
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What was asked for: `scope` is "turns", "chat" or "all", `words` how it was written."""
+
+    scope: str
+    words: str
+    wish: Wish
+    is_confirmed: bool
+
+
+@command("forget", "Delete for good what was said; asks first", "[t3-t5|chat|all]", SUBS)
+async def forget(ask: Ask) -> Reply:
+    """`/forget WHAT` says what would be deleted, `/forget WHAT yes` deletes it."""
+    if not ask.words:
+        return Reply(
+            "What shall I delete for good? /forget t3 or /forget t3-t5: these turns; /forget chat: "
+            "all of this chat; /forget all: the files that were made here, too. I ask again before "
+            "I do it. To put turns away and keep them, say /context clear.",
+            None,
+            (Action("This chat", "/forget chat"),),
+        )
+    request = parsed(ask.text, ask.conversation.newest)
+    if request.scope == "all":
+        ask.require_owner("delete everything with its files")
+    if not request.is_confirmed:
+        kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
+        return _question(request, kept)
+    await asyncio.to_thread(delete_exports, ask.bot.workspace(ask.conversation.key))
+    gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
+    return Reply(f"Deleted: {_said(request, gone)}. {_STAYS[request.scope]} {_BEYOND}", _data(gone))
+
+
+def parsed(text: str, newest: int) -> Request:
+    """What a person asks for; raises CommandError with a sentence."""
+    words = text.split()
+    is_confirmed = words[-1].lower() == YES
+    scope = " ".join(words[: len(words) - is_confirmed]).lower()
+    if scope in ("chat", "all"):
+        return Request(scope, scope, Wish(is_audience=scope == "all"), is_confirmed)
+    turns = turns_of(scope, newest)
+    if not turns:
+        raise CommandError("/forget wants what to delete before the yes: t3-t5, chat or all.")
+    return Request("turns", scope, Wish(turns), is_confirmed)
+
+
+def _question(request: Request, kept: Kept) -> Reply:
+    if request.scope == "turns" and not kept.turns:
+        return Reply(
+            f"Nothing is kept of {named(request.wish.turns)} any more.",
+            {"confirm": None, **_data(kept)},
+        )
+    confirm = f"/forget {request.words} {YES}"
+    text = (
+        f"This would delete {_said(request, kept)}, for good: nothing brings it back. "
+        f"{_STAYS[request.scope]} To do it, say `{confirm}`."
+    )
+    data = {"confirm": confirm, **_data(kept)}
+    return Reply(text, data, (Action("Delete for good", confirm),))
+
+
+def _said(request: Request, kept: Kept) -> str:
+    """What goes, in words."""
+    turns = named(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
+    parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]
+    if kept.sections:
+        anew = ", told anew without them" if request.scope == "turns" else ""
+        parts.append(f"{count(kept.sections, 'section')} of the daily memory{anew}")
+    if request.scope == "all":
+        parts.append(f"the folder of this chat's files ({count(kept.files, 'file')})")
+    return ", and ".join(parts)
+
+
+def _data(kept: Kept) -> dict[str, object]:
+    return {**asdict(kept), "turns": [f"t{turn}" for turn in kept.turns]}
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [forget]

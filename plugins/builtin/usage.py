@@ -1,0 +1,133 @@
+"""`/usage`: what the calls to models cost, by day, chat, model and purpose; and the limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from datetime import datetime, time, timedelta
+from typing import Any
+
+from memory.record.ledger import Bill
+from plugins.api import Account, Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.wording import amount, cell, money, table
+
+DAYS = 7
+CHATS = 10
+"""The chats that are listed, the dearest first."""
+SUBS = (("lift", "let a spending limit that is reached rest until the month ends"),)
+HEADER = ("", "calls:", "prompt:", "of it cached:", "completion:", "cost:")
+LIFT = Action("Lift the limit", "/usage lift")
+
+Bills = Mapping[str, Bill]
+
+
+@command("usage", "Show tokens and cost, of this chat and of all", "[lift]", SUBS)
+async def usage(ask: Ask) -> Reply:
+    """What it cost; `/usage lift` lets limits rest."""
+    match ask.text.strip().lower():
+        case "":
+            return await _show(ask)
+        case "lift":
+            return await _lift(ask)
+    raise CommandError(f"/usage does not know {ask.text[:60]!r}; there are /usage and /usage lift.")
+
+
+async def _show(ask: Ask) -> Reply:
+    """An owner sees all; others what concerns this chat."""
+    accounts = ask.bot.spending.accounts(ask.conversation.key)
+    shown = accounts if ask.person.is_owner else accounts[:1]
+    groups: dict[str, Bills] = {"": {"this chat, ever": ask.conversation.bill}}
+    if ask.person.is_owner:
+        groups |= await _of_all(ask)
+    rows = [row for title, bills in groups.items() for row in _rows(title, bills)]
+    data: dict[str, Any] = {
+        "limits": {account.setting: asdict(account) for account in shown},
+        **{title or "chat": _data(bills) for title, bills in groups.items()},
+    }
+    is_stopped = any(account.is_used_up for account in shown)
+    text = "\n\n".join([*map(_limit, shown), table(HEADER, rows)])
+    return Reply(text, data, (LIFT,) if is_stopped else ())
+
+
+async def _of_all(ask: Ask) -> dict[str, Bills]:
+    """The bills of all chats, by the title that they stand under."""
+    ledger, month = ask.bot.ledger, ask.bot.spending.since
+    by_model = await ledger.by_model(month)
+    return {
+        "by day": await _by_day(ask),
+        "this month by chat": _dearest(await ledger.by_conversation(month)),
+        "this month by model": {f"{model}, {purpose}": bill for model, purpose, bill in by_model},
+        "all chats": {"ever": await ledger.bill(0)},
+    }
+
+
+async def _by_day(ask: Ask) -> Bills:
+    """The last days, each from midnight to midnight where the person lives."""
+    today = datetime.now(ask.bot.zone()).date()
+    rows = {}
+    for day in (today - timedelta(days=back) for back in range(DAYS)):
+        begin, end = (
+            datetime.combine(date, time(), ask.bot.zone()).timestamp()
+            for date in (day, day + timedelta(days=1))
+        )
+        rows[f"{day:%a} {day}"] = await ask.bot.ledger.bill(begin, end)
+    return rows
+
+
+def _dearest(bills: Bills) -> Bills:
+    best = sorted(bills.items(), key=lambda item: (-item[1].cost, -item[1].prompt, item[0]))
+    return dict(best[:CHATS])
+
+
+def _rows(title: str, bills: Bills) -> Iterable[tuple[str, ...]]:
+    if title and bills:
+        yield (f"**{title}**", "", "", "", "", "")
+    for name, bill in bills.items():
+        yield _row(cell(name), bill)
+
+
+def _row(name: str, bill: Bill) -> tuple[str, ...]:
+    return (
+        name,
+        f"{bill.calls:,}",
+        amount(bill.prompt),
+        amount(bill.cached),
+        amount(bill.completion),
+        _cost(bill),
+    )
+
+
+def _cost(bill: Bill) -> str:
+    return "unknown" if bill.unknown == bill.calls > 0 else money(bill.cost, bill.unknown)
+
+
+def _limit(account: Account) -> str:
+    """One account of the month in a sentence."""
+    whose = "All chats together" if account.is_total else "This chat"
+    spent = f"{whose}, this month: {money(account.bill.cost, account.bill.unknown)}"
+    if not account.limit:
+        return f"{spent}; no limit ({account.setting})."
+    rest = ", lifted until the month ends" if account.is_lifted else ""
+    return f"{spent} of {money(account.limit)} ({account.setting}{rest})."
+
+
+def _data(bills: Bills) -> dict[str, Any]:
+    return {name: asdict(bill) for name, bill in bills.items()}
+
+
+async def _lift(ask: Ask) -> Reply:
+    ask.require_owner("lift a spending limit")
+    lifted = await ask.bot.spending.lift(ask.conversation.key)
+    if not lifted:
+        raise CommandError("No spending limit stops this chat now, so there is nothing to lift.")
+    names = " and ".join(account.setting for account in lifted)
+    where = "" if any(account.is_total for account in lifted) else " for this chat"
+    return Reply(
+        f"Lifted until the month ends{where}: {names}. From then on it holds again.",
+        {"lifted": [account.setting for account in lifted]},
+    )
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [usage]

