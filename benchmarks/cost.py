@@ -22,12 +22,13 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import memory.conversation
+import memory.stage
 from memory.context.limits import Limits
 from memory.context.meter import Frame, Meter
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
-from memory.conversation import Conversation, Conversations
+from memory.conversation import Conversation
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.store import Store
@@ -118,7 +119,7 @@ async def ours(turns: int, price: float, soft_mark: int) -> Result:
     name = "trim, summary prepared ahead" if soft_mark else "trim, summary after the cut"
     result = Result(name, provider)
     limits = Limits(max_turns=20, max_tokens=10**6, window=2 * 10**6)
-    memory.conversation.SOFT_MARK = soft_mark
+    memory.stage.SOFT_MARK = soft_mark
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         store = await Store.open(data / "parley.db")

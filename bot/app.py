@@ -41,11 +41,12 @@ from bot.turns import Turns
 from channels.base import Channel, ContextChanged, Notice
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
-from memory.conversation import Conversation, Conversations
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record import overrides
 from memory.record.store import Store
 from memory.room import Room
+from memory.stage import Stage
 from plugins.api import Ports
 from plugins.glance import glance_of
 from plugins.loader import load
@@ -275,7 +276,7 @@ def credentials(layers: Layers) -> Credentials:
     return Credentials(secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""))
 
 
-def _show(hub: Hub, conversation: Conversation) -> None:
+def _show(hub: Hub, conversation: Stage) -> None:
     """Tell whoever watches a conversation how full its context is."""
     if hub.is_watched(conversation.key.id):
         hub.publish(conversation.key.id, ContextChanged(glance_of(conversation)))

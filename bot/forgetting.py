@@ -9,7 +9,8 @@ from pathlib import Path
 
 from bot.turns import Turns
 from channels.base import Channel, Remembering
-from memory.conversation import Conversation, Conversations
+from memory.conversation import Conversation
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.forget import Held, delete_folder
 from plugins.api import Kept, Wish

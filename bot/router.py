@@ -17,7 +17,7 @@ from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
 from channels.base import Accepted, Activity
 from channels.message import Address, Inbound, Outbound, Reply
-from memory.conversation import Conversations
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from plugins.api import Ask, Command, CommandError, Person, Ports

@@ -20,7 +20,7 @@ from bot.spending import Spending
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted
 from channels.message import Address, Inbound, Reply
 from memory.context.emergency import NoRoom
-from memory.conversation import Conversations
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Mark, ToolCall
 from memory.open_turn import OpenTurn

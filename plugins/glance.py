@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from channels.base import Glance
-from memory.conversation import Conversation
+from memory.stage import Stage
 
 
-def glance_of(conversation: Conversation) -> Glance:
+def glance_of(conversation: Stage) -> Glance:
     """What the terminal's bar and `/context` show; `max_turns` is 0 where turns have no limit."""
     limits = conversation.limits
     view = conversation.view(limits=limits)

@@ -36,7 +36,7 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | N
     def is_due(count: int) -> bool:
         return strategy(_with_turns(view, count), limits) is not None
 
-    reach = 1
+    reach = 2
     while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
         reach *= 2
     ahead = range(1, min(reach, within) + 1)

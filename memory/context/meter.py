@@ -9,11 +9,11 @@ is kept per model (`calibrated`).
 from __future__ import annotations
 
 import asyncio
-import base64
 import gzip
 import hashlib
 import importlib.util
 import json
+from binascii import a2b_base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -178,4 +178,4 @@ def _ranks(path: Path) -> dict[bytes, int]:
             "run `pip install --force-reinstall -r requirements.txt`."
         )
     lines = (line.split() for line in raw.splitlines() if line)
-    return {base64.b64decode(token): int(rank) for token, rank in lines}
+    return {a2b_base64(token): int(rank) for token, rank in lines}

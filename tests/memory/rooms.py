@@ -13,7 +13,8 @@ from memory.context.limits import Limits
 from memory.context.meter import Frame, Meter
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
-from memory.conversation import Conversation, Conversations
+from memory.conversation import Conversation
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent

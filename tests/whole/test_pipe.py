@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Body, Hang, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Body, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.process import talking
 
 LONG_ENOUGH = 250  # messages: more than a conversation's line and a pipe's buffer hold
@@ -137,6 +137,45 @@ async def test_a_named_user_who_is_not_an_owner_is_refused_and_nothing_is_kept(
         assert (await bot.says("/whoami", user="ann"))["data"]["role"] == "owner"
         assert await bot.ended() == 0
     assert [line for line in bot.lines if "accepted" in line] == [{"accepted": "/whoami"}]
+
+
+HOSTILE_NAMES = (
+    "",
+    ".",
+    "..",
+    "../../etc",
+    "/etc",
+    "main",
+    "Main",
+    "a/b",
+    "a-b",
+    "\n",
+    "😀",
+    "x" * 5_000,
+)
+
+
+async def test_chats_of_any_name_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        if last["role"] == "tool":
+            return Say(last["content"])
+        note = json.dumps({"path": "note.txt", "content": last["content"]})
+        return Say(calls=(Call("write_file", note),))
+
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint) as bot:
+        for name in HOSTILE_NAMES:
+            await bot.tell(f"I am {name!r}", chat=name)
+        assert await bot.ended() == 0
+    assert sorted(notes(tmp_path)) == sorted(f"I am {name!r}" for name in HOSTILE_NAMES)
+    assert {reply["chat"] for reply in bot.replies} == set(HOSTILE_NAMES)
+
+
+def notes(folder: Path) -> list[str]:
+    """The notes written in all chats' folders, and nowhere else."""
+    found = sorted(folder.rglob("note.txt"))
+    assert found == sorted(folder.glob("data/audiences/*/files/note.txt"))
+    return [file.read_text() for file in found]
 
 
 # Bad lines
@@ -265,7 +304,7 @@ async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
             if is_at_end_of_input:
                 bot.stdin.close()
             bot.process.send_signal(sign)
-            async with asyncio.timeout(9):
+            async with asyncio.timeout(15):  # 5 of them are patience
                 assert await bot.gone() == 0
         assert bot.lines == [{"accepted": "q"}]
         assert bot.errors == ""
@@ -324,7 +363,7 @@ async def test_it_can_be_stopped_while_its_reader_is_asleep(tmp_path: Path) -> N
             while b"xxx" not in await asyncio.to_thread(os.read, reader, 100):
                 pass
             bot.process.send_signal(signal.SIGTERM)
-            async with asyncio.timeout(9):
+            async with asyncio.timeout(15):  # 5 of them are patience
                 assert await bot.gone() == 0
         os.close(reader)
         async with talking(tmp_path, endpoint) as bot:

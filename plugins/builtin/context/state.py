@@ -26,7 +26,7 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The states of all turns of a conversation; `moves` are the events that hold, newest first."""
+    """The states of all turns of a conversation; `moves` are the events that hold, in order."""
 
     view: View
     moves: tuple[ViewEvent, ...]
@@ -35,7 +35,10 @@ class States:
         """A turn's states, the one that says most first."""
         if any(turn.number == number for turn in self.view.turns):
             return self._in_play(number)
-        return (next(filter(None, (_left_by(move, number) for move in self.moves)), GONE),)
+        state = GONE
+        for move in self.moves:
+            state = _after(move, number, state)
+        return (state,)
 
     def _in_play(self, number: int) -> tuple[str, ...]:
         bounds = self.view.boundaries
@@ -52,13 +55,14 @@ class States:
 def states(view: View, events: Sequence[ViewEvent], strategy: str) -> States:
     """The states while `strategy` is in force."""
     held = [e for e in standing(events) if e.actor != "strategy" or e.strategy == strategy]
-    return States(view, tuple(reversed(held)))
+    return States(view, tuple(held))
 
 
-def _left_by(event: ViewEvent, number: int) -> str:
-    """What became of a turn by an event; "" if that is nothing."""
+def _after(event: ViewEvent, number: int, state: str) -> str:
+    """The state of a turn that is gone, after one more event."""
     if number in event.change.drop:
         return DROPPED
-    if event.kind == "clear" and number <= event.turn:
-        return CLEARED  # its summary, too, if it had left before for one
-    return SUMMARISED if number in event.leaving else ""
+    if number in event.leaving:
+        return CLEARED if event.kind == "clear" else SUMMARISED
+    is_swept = event.kind == "clear" and number <= event.turn and state == SUMMARISED
+    return CLEARED if is_swept else state  # its summary left the context, too

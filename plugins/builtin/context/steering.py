@@ -6,7 +6,7 @@ from datetime import tzinfo
 
 from memory.context.change import Change, ViewEvent, redoable
 from memory.context.view import View
-from memory.conversation import Compacted
+from memory.steering import Compacted
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.glance import KINDS, UNDO, by, moment

@@ -1,0 +1,351 @@
+"""What of a conversation is in play: its events, its boundaries, and the view they make.
+
+The base of `Conversation` (`memory/conversation.py`), which adds what a person does to the view
+(`memory/steering.py`) and the turns.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from memory.context import compaction, emergency
+from memory.context.change import (
+    Actor,
+    Boundaries,
+    Change,
+    Kind,
+    ViewEvent,
+    standing,
+    summed,
+    undoable,
+)
+from memory.context.compaction import Wanted
+from memory.context.forecast import FARTHEST, Forecast, forecast
+from memory.context.limits import Limits
+from memory.context.meter import Frame
+from memory.context.plan import Plan
+from memory.context.preview import Preview, climbed, with_question
+from memory.context.scribe import Scribe
+from memory.context.view import Preface, Scale, View, in_play, marked, shown
+from memory.keys import ConversationKey
+from memory.messages import Message
+from memory.recollection import Recollection
+from memory.record import ledger, search, summaries, transcript
+from memory.record.ledger import Bill, Spent
+from memory.record.search import Found
+from memory.record.summaries import Job
+from memory.turns import Turn
+
+if TYPE_CHECKING:
+    from memory.conversations import Conversations
+
+SOFT_MARK = 2
+"""A summary is prepared as soon as the next cut is at most so many turns away."""
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """The last request that the provider counted: its tokens by the provider, and raw."""
+
+    reported: int
+    raw: int
+    model: str
+    boundaries: Boundaries
+
+
+class Stage:
+    """One conversation: its turns in play, its boundaries, its meter."""
+
+    def __init__(self, house: Conversations, key: ConversationKey) -> None:
+        self.key = key
+        self.bill = Bill()
+        self._house, self._room = house, house.room
+        self._row = self._last_seq = self._last_turn = 0
+        self._events: list[ViewEvent] = []
+        self._whole: tuple[Turn, ...] = ()
+        self._shown: tuple[Turn, ...] = ()
+        self._boundaries = Boundaries()
+        self._strategy = ""
+        self._preface: Preface | None = None
+        self._current = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+        self._anchor: Anchor | None = None
+        self._changing = asyncio.Lock()
+
+    async def restore(self, is_restart: bool) -> None:
+        """Read what is on disk, as a restart restores it, and take up what was left undone."""
+        await self._read_all()
+        if is_restart:
+            await self._restart()
+
+    async def _read_all(self) -> None:
+
+        def read(db: Any) -> tuple[Any, ...]:
+            row = transcript.find_or_create(db, self.key)
+            jobs = summaries.jobs_of(db, row.id)
+            return row, transcript.events_of(db, row.id), jobs, ledger.bill(db, row.id)
+
+        row, self._events, jobs, self.bill = await self._room.store.write(read)
+        self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
+        self._strategy = self.limits.strategy
+        self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
+        self._boundaries, self._preface, self._anchor = Boundaries(), None, None
+        await self._reload()
+        for job in jobs:
+            if not job.is_done:
+                self.scribe.add(job, self._wanted_by(job))
+
+    # --- what is there ---------------------------------------------------------------------
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force now: a window that the provider has named is believed, and a changed
+        strategy holds from the next turn on."""
+        limits = self._room.limits_for(self.key)
+        window = min(limits.window, self._house.windows.get(limits.model, limits.window))
+        return replace(limits, window=window, strategy=self._strategy or limits.strategy)
+
+    @property
+    def frame(self) -> Frame:
+        """What would be sent besides the conversation now."""
+        return self._room.frame_for(self.key)
+
+    @property
+    def events(self) -> Sequence[ViewEvent]:
+        """All that ever changed the view, oldest first."""
+        return tuple(self._events)
+
+    @property
+    def last_cut(self) -> ViewEvent | None:
+        """The newest standing event that put something away."""
+        cuts = [e for e in undoable(self._events) if e.kind not in ("pin", "unpin")]
+        return cuts[-1] if cuts else None
+
+    @property
+    def memory(self) -> Recollection:
+        """What this conversation's audience remembers."""
+        return Recollection(self._room, self.key.audience)
+
+    @property
+    def current(self) -> int:
+        """The number of the turn that runs, or 0."""
+        return self._current
+
+    @property
+    def newest(self) -> int:
+        """The number of the newest turn, in play or not; 0 before the first."""
+        return self._last_turn
+
+    def view(self, frame: Frame | None = None, limits: Limits | None = None) -> View:
+        """What the model would see now."""
+        sizes = self._room.meter.frame(frame or self.frame)
+        view = View(
+            self._whole,
+            self._shown,
+            sizes,
+            self._boundaries,
+            preface=self._preface,
+            current=self._current,
+            newest=self._last_turn,
+        )
+        return replace(view, scale=self._scale(view, limits or self.limits))
+
+    def due(self) -> Plan | None:
+        """What the strategy in force would do before the next step."""
+        limits = self.limits
+        return compaction.due(self.view(limits=limits), limits, self._events)
+
+    def forecast(self, within: int = FARTHEST) -> Forecast | None:
+        """When the next cut comes, if it is due within so many turns and no undo holds it off."""
+        limits = self.limits
+        view = self.view(limits=limits)
+        held = compaction.is_held(view, limits, self._events)
+        return None if held else forecast(view, limits, within)
+
+    async def preview(self) -> Preview:
+        """What the next request will hold, and what is done for that; nothing is done by it."""
+        limits, now = self.limits, self.view()
+        if not self._current:
+            late = self._late()
+            preface = await self._read_preface(late[1]) if late else now.preface
+            now = with_question(now, preface)
+        preview = climbed(Preview(now, now), limits, emergency.STEPS[:1])
+        plan = compaction.due(preview.then, limits, self._events)
+        if plan is not None:
+            summary = self.scribe.prepared(self._wanted(plan.leaving))
+            preface = await self._read_preface(summary.id) if summary else None
+            preview = preview.after(plan, preface)
+        return climbed(preview, limits, emergency.STEPS[1:])
+
+    async def wait_for_turn(self) -> None:
+        """Wait until no turn is open."""
+        await self._idle.wait()
+
+    async def tokens_of(self, text: str) -> int:
+        """Raw tokens of a text, for figures that no provider reported."""
+        return await self._room.meter.message(Message("assistant", text))
+
+    async def count(self) -> int:
+        """How many messages the transcript holds, in play or not."""
+        return await self._room.store.read(lambda db: transcript.count_messages(db, self._row))
+
+    async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
+        """Turns of the transcript, in play or not."""
+        return transcript.as_turns(
+            await self._room.store.read(
+                lambda db: transcript.entries_of_turns(db, self._row, numbers)
+            )
+        )
+
+    async def search(self, words: Sequence[str], most: int) -> Found:
+        """The messages of the transcript that hold the most of these words, in play or not."""
+        return await self._room.store.read(lambda db: search.search(db, self._row, words, most))
+
+    def _scale(self, view: View, limits: Limits) -> Scale:
+        ratio = self._house.ratios.get(limits.model, 1.0)
+        anchor = self._anchor
+        if anchor is None or anchor.model != limits.model:
+            return Scale(ratio)
+        raw = view.raw_tokens
+        is_measured = anchor.boundaries == self._boundaries and anchor.raw <= raw
+        return Scale(ratio, anchor.reported - ratio * anchor.raw, is_measured)
+
+    def _spent(self, spent: Spent) -> None:
+        self.bill = self.bill.plus(spent)
+        self._house.on_spent(self.key, spent)
+
+    # --- boundaries ------------------------------------------------------------------------
+
+    async def _reload(self) -> None:
+        """Build the turns in play anew from the transcript and the events that hold."""
+        boundaries = summed(self._events, self._strategy)
+        entries = await self._room.store.read(
+            lambda db: (
+                transcript.entries_of_turns(db, self._row, boundaries.keep)
+                + transcript.entries_from(db, self._row, boundaries.cut)
+            )
+        )
+        unique = {entry.seq: entry for entry in entries}
+        whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
+        await self._show(whole, boundaries)
+
+    async def _show(self, whole: tuple[Turn, ...], boundaries: Boundaries) -> None:
+        if boundaries.preface != self._boundaries.preface:
+            self._preface = await self._read_preface(boundaries.preface)
+        self._boundaries = boundaries
+        self._whole = in_play(whole, boundaries)
+        self._shown = shown(self._whole, boundaries)
+
+    async def _read_preface(self, summary_id: int) -> Preface | None:
+        summary = await self.scribe.read(summary_id) if summary_id else None
+        if summary is None:
+            return None
+        return Preface(summary.text, self._room.meter.count(marked(summary.text)))
+
+    async def _carry_out(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
+        """Store an event, and with it the job for what leaves; then move the boundaries by it."""
+        stored, kept = await self._store_event(event, job)
+        await self._show(self._whole, self._boundaries.moved_by(stored.change))
+        if kept is not None:
+            self.scribe.add(kept, self._wanted_by(kept))
+        self._house.on_change(self)
+        return stored
+
+    async def _store_event(
+        self, event: ViewEvent, job: Job | None = None
+    ) -> tuple[ViewEvent, Job | None]:
+        def insert(db: Any) -> tuple[ViewEvent, Job | None]:
+            stored = replace(event, id=transcript.insert_event(db, self._row, event))
+            if job is None:
+                return stored, None
+            kept = replace(job, event=stored.id)
+            return stored, replace(kept, id=summaries.insert_job(db, self._row, kept))
+
+        stored, kept = await self._room.store.write(insert)
+        self._events.append(stored)
+        return stored, kept
+
+    async def _cut(self, plan: Plan, kind: Kind = "compact", actor: Actor = "strategy") -> None:
+        """Carry a plan out. What leaves by it is on its way to the daily memory; a summary that
+        was prepared for exactly this stands in the very next request."""
+        limits = self.limits
+        view = self.view(limits=limits)
+        change = await compaction.measured(plan.change, view, self._room.meter)
+        if not plan.leaving:
+            await self._carry_out(self._event(replace(plan, change=change), view, kind, actor))
+            return
+        wanted = self._wanted(plan.leaving)
+        ready = self.scribe.prepared(wanted)
+        if ready is not None:
+            change = replace(change, preface=ready.id)
+        job = Job(0, wanted.turns, wanted.after, wanted.focus, ready.id if ready else 0)
+        await self._carry_out(self._event(replace(plan, change=change), view, kind, actor), job)
+
+    def _event(self, plan: Plan, view: View, kind: Kind, actor: Actor) -> ViewEvent:
+        return compaction.event_of(plan, view, self.limits, kind, actor)
+
+    def _wanted(self, turns: tuple[int, ...], focus: str = "") -> Wanted:
+        before = compaction.last_cut(self._events, self.limits.strategy)
+        return Wanted(turns, before.id if before else 0, focus, self._boundaries.pinned)
+
+    def _wanted_by(self, job: Job) -> Wanted:
+        return Wanted(job.turns, job.prior, job.focus, self._boundaries.pinned)
+
+    async def _restart(self) -> None:
+        limits = self.limits
+        if limits.strategy != "trim" or self._room.restores_exactly():
+            return
+        plan = compaction.restart(self.view(limits=limits), limits)
+        if plan is not None:
+            await self._cut(plan, "restart", "restart")
+
+    async def _switch(self, strategy: str) -> None:
+        """Plan by another strategy from now on, over all that the others leave in play."""
+        if strategy == self._strategy:
+            return
+        before = self.view()
+        why = f"the strategy was changed from {self._strategy} to {strategy}"
+        self._strategy = strategy
+        await self._reload()
+        plan = Plan(Change(), why, tokens_after=self.view().tokens)
+        await self._store_event(self._event(plan, before, "rebase", "person"))
+
+    def _late(self) -> tuple[ViewEvent, int] | None:
+        """The last cut and its summary, if that came after the cut and is not in front yet."""
+        cut = compaction.last_cut(self._events, self.limits.strategy)
+        summary = self.scribe.summary_of(cut.id) if cut else 0
+        if cut is None or not summary or summary == self._boundaries.preface:
+            return None
+        if any(e.kind == "inject" and e.change.target == cut.id for e in standing(self._events)):
+            return None
+        return cut, summary
+
+    async def _inject(self) -> None:
+        """Put a late summary in front; between turns only, so that no request of a running turn
+        is rewritten."""
+        if (late := self._late()) is None:
+            return
+        cut, summary = late
+        change = Change(preface=summary, target=cut.id)
+        await self._carry_out(
+            ViewEvent(
+                at=datetime.now(UTC),
+                kind="inject",
+                actor=cut.actor,
+                strategy=cut.strategy,
+                reason="the summary of the cut is ready",
+                change=change,
+                turn=self._last_turn,
+            )
+        )
+
+    def _prepare(self) -> None:
+        """Have the summary of the next cut written when that is near."""
+        near = self.forecast(SOFT_MARK)
+        if near and near.plan.leaving:
+            self.scribe.prepare(self._wanted(near.plan.leaving))

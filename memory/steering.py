@@ -1,0 +1,214 @@
+"""What a person does to a conversation: to what is in play of it, and to what is kept of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from memory.context.change import (
+    Boundaries,
+    Change,
+    Kind,
+    ViewEvent,
+    redoable,
+    summed,
+    undoable,
+)
+from memory.context.compaction import Wanted
+from memory.context.plan import Plan
+from memory.context.strategies.trim import cut_of
+from memory.context.view import View, shown
+from memory.record import daily, forget, summaries, transcript
+from memory.record.forget import Held
+from memory.record.summaries import Job, Summary
+from memory.stage import Stage
+from memory.turns import Turn
+
+ASKED = "asked for by a person"
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What was put away: turns, and their messages and tokens by the meter."""
+
+    turns: tuple[int, ...]
+    messages: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """A compaction that a person asked for; `event` is None where it would not have shrunk."""
+
+    event: ViewEvent | None
+    summary: Summary
+
+
+class Steering(Stage):
+    """A stage that a person steers: clear, undo, redo, pin, drop, compact, forget."""
+
+    async def clear(self, kind: Kind = "clear") -> Cleared:
+        """Put everything but the running turn away. `clear` is for forgetting: nothing is
+        summarised, and what was on its way to a summary is cancelled; `new` summarises."""
+        async with self._changing:
+            view = self.view()
+            gone = view.complete
+            cleared = Cleared(
+                tuple(turn.number for turn in gone),
+                sum(len(turn.entries) for turn in gone),
+                view.scale.part(sum(turn.tokens for turn in gone)),
+            )
+            if kind == "clear":
+                await self.scribe.cancel()
+            if gone or view.preface is not None:
+                await self._put_away(cleared, view, kind)
+            return cleared
+
+    async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
+        seqs = [e.seq for t in view.whole if t.number != self._current for e in t.entries]
+        change = Change(cut=max(seqs, default=0) + 1, preface=-1)
+        plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens)
+        wanted = self._wanted(cleared.turns)
+        job = None
+        if kind == "new" and cleared.turns:
+            job = Job(0, wanted.turns, wanted.after, wanted.focus)
+        await self._carry_out(self._event(plan, view, kind, "person"), job)
+
+    async def undo(self) -> ViewEvent | None:
+        """Take the newest standing event back; returns it, or None when there is none."""
+        async with self._changing:
+            held = undoable(self._events)
+            return await self._turn_back("undo", held[-1]) if held else None
+
+    async def redo(self) -> ViewEvent | None:
+        """Bring the event that was undone last into force again."""
+        async with self._changing:
+            undone = redoable(self._events)
+            return await self._turn_back("redo", undone) if undone else None
+
+    async def _turn_back(self, kind: Kind, event: ViewEvent) -> ViewEvent:
+        before = self.view()
+        move = ViewEvent(
+            at=datetime.now(UTC),
+            kind=kind,
+            actor="person",
+            reason=ASKED,
+            change=Change(target=event.id),
+            turn=self._last_turn,
+            tokens_before=before.tokens,
+        )
+        held = summed([*self._events, replace(move, id=-1)], self.limits.strategy)
+        after = await self._weighed(held)
+        await self._store_event(replace(move, tokens_after=after))
+        await self._reload()
+        self._house.on_change(self)
+        return event
+
+    async def _weighed(self, boundaries: Boundaries) -> int:
+        """Tokens of the view behind other boundaries, which may bring turns back."""
+        entries = await self._room.store.read(
+            lambda db: transcript.entries_from(db, self._row, boundaries.cut)
+        )
+        turns = shown(transcript.as_turns(entries), boundaries)
+        view = self.view()
+        raw = view.raw_tokens + sum(t.tokens for t in turns) - sum(t.tokens for t in view.turns)
+        return view.scale.tokens(raw)
+
+    async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
+        """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
+        and the running one can't be dropped."""
+        async with self._changing:
+            there = frozenset(range(1, self._last_turn + 1))
+            change = replace(
+                change,
+                pin=change.pin & there,
+                unpin=change.unpin & there,
+                drop=(change.drop & there) - {self._current},
+            )
+            view = self.view()
+            after = view.moved_by(change).tokens
+            plan = Plan(change, why, tokens_after=after)
+            return await self._carry_out(self._event(plan, view, kind, "person"))
+
+    async def compact(self, focus: str = "") -> Compacted | None:
+        """Summarise all complete turns but the newest, now; nothing is written if it would not
+        shrink the context. None: there is nothing to compact."""
+        movable = self.view().movable
+        leaving = movable[:-1] or movable
+        if not leaving:
+            return None
+        wanted = self._wanted(tuple(turn.number for turn in leaving), focus)
+        scribe = self.scribe
+        summary = await scribe.write(wanted)
+        async with self._changing:
+            if scribe is not self.scribe:
+                return None  # forgotten meanwhile, the summary too
+            return await self._compact_by(summary, wanted, leaving)
+
+    async def _compact_by(
+        self, summary: Summary, wanted: Wanted, leaving: tuple[Turn, ...]
+    ) -> Compacted:
+        view = self.view()
+        in_view = {turn.number for turn in view.turns}
+        if wanted != self._wanted(wanted.turns, wanted.focus) or not in_view.issuperset(
+            wanted.turns
+        ):
+            return Compacted(None, summary)  # something else cut meanwhile
+        change = replace(cut_of(view, leaving), preface=summary.id)
+        preface = await self._read_preface(summary.id)
+        after = replace(view.moved_by(change), preface=preface)
+        if after.raw_tokens >= view.raw_tokens:
+            return Compacted(None, summary)
+        why = f"{ASKED}: {wanted.focus}" if wanted.focus else ASKED
+        plan = Plan(change, why, wanted.turns)
+        event = self._event(replace(plan, tokens_after=after.tokens), view, "compact", "person")
+        job = Job(0, wanted.turns, wanted.after, wanted.focus, summary.id)
+        return Compacted(await self._carry_out(event, job), summary)
+
+    # --- deletion --------------------------------------------------------------------------
+
+    async def held(self, turns: Collection[int] | None = None) -> Held:
+        """What is kept of these turns (None: of all of this conversation)."""
+        held = await self._room.store.read(lambda db: forget.held(db, self._row, turns))
+        which, data = self._sections(held, turns), self._room.data
+        sections = await asyncio.to_thread(daily.count, data, self.key.audience, which)
+        return replace(held, sections=sections)
+
+    def _sections(self, held: Held, turns: Collection[int] | None) -> daily.Which:
+        return daily.Which(frozenset(held.jobs), "" if turns is not None else self.key.id)
+
+    async def forget(self, turns: Collection[int] | None = None) -> Held:
+        """Delete these turns (None: all of this conversation) from all that this room keeps;
+        returns what was there. Summaries that were made from them go too, and what they held of
+        other turns is summarised anew. No turn may be running."""
+        data, audience = self._room.data, self.key.audience
+        async with self._changing:
+            await self.scribe.halt()
+            try:
+                gone = await self.held(turns)
+                which = self._sections(gone, turns)
+                await asyncio.to_thread(daily.remove, data, audience, which)
+                await self._delete(turns)
+            finally:
+                await self._read_all()
+        self._house.on_change(self)
+        return gone
+
+    async def retire(self) -> bool:
+        """Delete the transcript, after its content has reached the daily memory files, which stay.
+        False: it has not, so nothing was deleted. No turn may be running."""
+        await self.clear("new")
+        await self.scribe.idle()
+        async with self._changing:
+            jobs = await self._room.store.read(lambda db: summaries.jobs_of(db, self._row))
+            if not all(job.is_done for job in jobs):
+                return False
+            await self._delete(None)
+            await self._read_all()
+        return True
+
+    async def _delete(self, turns: Collection[int] | None) -> None:
+        await asyncio.to_thread(forget.delete_folder, self._room.session_folder(self.key))
+        await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
