@@ -30,7 +30,6 @@ from bot.ports import choice_of
 from bot.settings import Layers, SettingError, SettingsBook, load_layers
 from channels.base import Channel
 from channels.pipe import PipeClosed, standard
-from channels.terminal import Terminal
 from memory.record.store import StoreError, fault, snapshot
 
 SMALL = (
@@ -101,13 +100,15 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    channel: Channel = (
-        Terminal(options.data / "terminal_history", _greeting(layers))
-        if is_terminal
-        else standard(options.jsonl)
-    )
+    channel = _terminal(options.data, layers) if is_terminal else standard(options.jsonl)
     app: App = await assemble(layers, options.data, [channel])
     await app.run()
+
+
+def _terminal(data: Path, layers: Layers) -> Channel:
+    from channels.terminal import Terminal  # noqa: PLC0415 - slow, and nothing for a pipe
+
+    return Terminal(data / "terminal_history", _greeting(layers))
 
 
 def _greeting(layers: Layers) -> str:

@@ -95,7 +95,7 @@ class Bot(Protocol):
         """Take a message in: returns once it is on disk. Commands in it are carried out at once,
         everything else joins its conversation's line; both are answered through `Channel.send`.
         Text with broken or control characters is cleaned. None: it was not taken in (a stranger,
-        a full disk); why is answered through `Channel.send` too."""
+        a full line, a full disk); why is answered through `Channel.send` too."""
         ...
 
     async def command(self, address: Address, line: str) -> Reply:

@@ -95,7 +95,7 @@ class Stage:
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
         self._boundaries, self._preface, self._anchor = Boundaries(), None, None
-        await self._reload()
+        await self._reload(self._events)
         for job in jobs:
             if not job.is_done:
                 self.scribe.add(job, self._wanted_by(job))
@@ -221,9 +221,9 @@ class Stage:
 
     # --- boundaries ------------------------------------------------------------------------
 
-    async def _reload(self) -> None:
-        """Build the turns in play anew from the transcript and the events that hold."""
-        boundaries = summed(self._events, self._strategy)
+    async def _reload(self, events: Sequence[ViewEvent]) -> None:
+        """Build the turns in play anew from the transcript and those of these events that hold."""
+        boundaries = summed(events, self._strategy)
         entries = await self._room.store.read(
             lambda db: (
                 transcript.entries_of_turns(db, self._row, boundaries.keep)
@@ -311,7 +311,7 @@ class Stage:
         before = self.view()
         why = f"the strategy was changed from {self._strategy} to {strategy}"
         self._strategy = strategy
-        await self._reload()
+        await self._reload(self._events)
         plan = Plan(Change(), why, tokens_after=self.view().tokens)
         await self._store_event(self._event(plan, before, "rebase", "person"))
 

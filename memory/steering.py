@@ -8,20 +8,19 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from memory.context.change import (
-    Boundaries,
     Change,
     Kind,
     ViewEvent,
     redoable,
-    summed,
     undoable,
 )
 from memory.context.compaction import Wanted
 from memory.context.plan import Plan
 from memory.context.strategies.trim import cut_of
-from memory.context.view import View, shown
-from memory.record import daily, forget, summaries, transcript
+from memory.context.view import View
+from memory.record import daily, forget, summaries
 from memory.record.forget import Held
+from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
 from memory.stage import Stage
 from memory.turns import Turn
@@ -89,7 +88,6 @@ class Steering(Stage):
             return await self._turn_back("redo", undone) if undone else None
 
     async def _turn_back(self, kind: Kind, event: ViewEvent) -> ViewEvent:
-        before = self.view()
         move = ViewEvent(
             at=datetime.now(UTC),
             kind=kind,
@@ -97,24 +95,16 @@ class Steering(Stage):
             reason=ASKED,
             change=Change(target=event.id),
             turn=self._last_turn,
-            tokens_before=before.tokens,
+            tokens_before=self.view().tokens,
         )
-        held = summed([*self._events, replace(move, id=-1)], self.limits.strategy)
-        after = await self._weighed(held)
-        await self._store_event(replace(move, tokens_after=after))
-        await self._reload()
+        await self._reload([*self._events, move])
+        try:
+            await self._store_event(replace(move, tokens_after=self.view().tokens))
+        except StoreError:
+            await self._reload(self._events)  # what is not on disk does not hold
+            raise
         self._house.on_change(self)
         return event
-
-    async def _weighed(self, boundaries: Boundaries) -> int:
-        """Tokens of the view behind other boundaries, which may bring turns back."""
-        entries = await self._room.store.read(
-            lambda db: transcript.entries_from(db, self._row, boundaries.cut)
-        )
-        turns = shown(transcript.as_turns(entries), boundaries)
-        view = self.view()
-        raw = view.raw_tokens + sum(t.tokens for t in turns) - sum(t.tokens for t in view.turns)
-        return view.scale.tokens(raw)
 
     async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
         """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,

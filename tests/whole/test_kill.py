@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.house import living
 from tests.whole.process import BotProcess, Json, talking
 
@@ -216,7 +216,11 @@ async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
 ) -> None:
     """A restart restores earlier turns as text alone, but not the one that was under way."""
     call = Call("calculate", '{"expression": "6*7"}', "a")
-    script = [*(Say(f"answer {number}") for number in range(3)), Say(calls=(call,)), Hang()]
+    script: list[Answer] = [
+        *(Say(f"answer {number}") for number in range(3)),
+        Say(calls=(call,)),
+        Hang(),
+    ]
     async with living(tmp_path, script) as house:
         for number in range(3):
             await house.says(f"question {number}")
