@@ -161,7 +161,7 @@ def _alone(data: Path) -> FileLock:
     """The lock on a data folder, held: two bots on one would answer everything twice."""
     lock = FileLock(data / "lock", timeout=0)
     try:
-        data.mkdir(parents=True, exist_ok=True)
+        data.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is said is for one person
         lock.acquire()
     except Timeout:
         raise Refusal(

@@ -81,7 +81,8 @@ class Delivery:
             log.exception("the reply to %s waits for the next start", outbound.reply_to)
             return
         if outbound.id:
-            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id))
+            # Synced or not: a power cut just before it would have the reply sent again as well.
+            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
 
     async def unanswered(self) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""

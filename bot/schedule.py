@@ -34,10 +34,10 @@ class Schedule:
     async def start(self) -> None:
         """Tick now, and every night from now on."""
         scheduler = await asyncio.to_thread(_scheduler, self._zone())
-        scheduler.add_job(self._due, "cron", id="night", hour=HOUR)
+        scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
         scheduler.start()
         self._scheduler = scheduler
-        await self._due()
+        await self.due()
 
     @property
     def next_tick(self) -> datetime | None:
@@ -52,14 +52,15 @@ class Schedule:
 
     async def stop(self) -> None:
         """No more ticks; one that is under way is cut short."""
+        if self._ticking is not None:
+            self._ticking.cancel()
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
             await asyncio.sleep(0)  # it shuts down in the loop's next round
-        if self._ticking is not None:
-            self._ticking.cancel()
         await self.idle()
 
-    async def _due(self) -> None:
+    async def due(self) -> None:
+        """Let a tick happen, unless one is under way."""
         if self._ticking is None or self._ticking.done():
             self._ticking = asyncio.create_task(self._tick_once(), name="tick")
 

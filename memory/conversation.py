@@ -45,7 +45,8 @@ class Conversation(Steering):
             number = self._last_turn + 1
             entry = await self._entry(Message("user", text, speaker=speaker), number)
             await self._room.store.write(
-                lambda db: transcript.insert(db, self._row, [entry], inbox)
+                lambda db: transcript.insert(db, self._row, [entry], inbox),
+                is_synced=inbox is None,  # else the inbox has the message, for the next start
             )
             self._begin(number)
             self._append([entry])
@@ -196,7 +197,9 @@ class Conversation(Steering):
         new = calibrated(old, reported, raw) if raw >= _SMALL else old
         if abs(new - old) > _DRIFT * old:
             self._house.ratios[model] = new
-            await self._room.store.write(lambda db: ledger.save_ratio(db, model, new))
+            await self._room.store.write(
+                lambda db: ledger.save_ratio(db, model, new), is_synced=False
+            )
 
 
 def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:

@@ -66,7 +66,7 @@ class Steering(Stage):
             return cleared
 
     async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
-        seqs = [e.seq for t in view.whole if t.number != self._current for e in t.entries]
+        seqs = [e.seq for t in view.whole if t.is_complete for e in t.entries]
         change = Change(cut=max(seqs, default=0) + 1, preface=-1)
         plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens)
         wanted = self._wanted(cleared.turns)
@@ -115,7 +115,7 @@ class Steering(Stage):
                 change,
                 pin=change.pin & there,
                 unpin=change.unpin & there,
-                drop=(change.drop & there) - {self._current},
+                drop=(change.drop & there) - {t.number for t in self._whole if not t.is_complete},
             )
             view = self.view()
             after = view.moved_by(change).tokens

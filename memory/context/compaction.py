@@ -86,7 +86,7 @@ async def measured(change: Change, view: View, meter: Meter) -> Change:
 def restart(view: View, limits: Limits) -> Plan | None:
     """What a restart restores under `trim` (CowAgent): the last `max(3, turns // 6)` turns, of
     each the user's text and the final reply; a turn that was cut short goes on as it was."""
-    complete = tuple(turn for turn in view.movable if turn.is_complete)
+    complete = view.movable
     stay = max(3, limits.max_turns // 6)
     leaving = complete[:-stay] if len(complete) > stay else ()
     squeeze = {

@@ -71,8 +71,9 @@ class View:
 
     @property
     def complete(self) -> tuple[Turn, ...]:
-        """The complete turns: all but the running one."""
-        return tuple(turn for turn in self.turns if turn.number != self.current)
+        """The complete turns: all but the running one, or one that a crash has cut short and that
+        is about to go on."""
+        return tuple(turn for turn in self.turns if turn.is_complete)
 
     @property
     def movable(self) -> tuple[Turn, ...]:

@@ -42,6 +42,7 @@ class _Job(Generic[T]):
     work: Work[T]
     future: asyncio.Future[T]
     is_alone: bool = False  # carried out outside of any transaction
+    is_synced: bool = True  # asks for a commit that outlives a power cut
     result: T | None = None
     error: BaseException | None = None
 
@@ -101,7 +102,9 @@ class _Lane(threading.Thread):
                 self._carry_out_together(database, list(jobs))
 
     def _carry_out_together(self, database: SqliteDatabase, group: list[_Job[Any]]) -> None:
+        level = "full" if any(job.is_synced for job in group) else "normal"
         try:
+            database.execute_sql(f"PRAGMA synchronous = {level}")
             with database.atomic("IMMEDIATE"):
                 for job in group:
                     _run_apart(database, job)
@@ -137,7 +140,7 @@ def connect(path: Path) -> SqliteDatabase:
     """A connection set up as this project wants it: WAL, durable commits, waits for others.
 
     `synchronous=FULL`: a message that was acknowledged survives a power cut; with group commit it
-    costs one sync for many writes.
+    costs one sync for many writes. `Store.write` says what does without.
     """
     database = SqliteDatabase(
         str(path),
@@ -191,9 +194,14 @@ class Store:
         store._reader.start()
         return store
 
-    async def write(self, work: Work[T]) -> T:
-        """Carry out `work` in the next transaction; returns after it is on disk."""
-        return await self._put(self._writer, work)
+    async def write(self, work: Work[T], *, is_synced: bool = True) -> T:
+        """Carry out `work` in the next transaction; returns after it is on disk.
+
+        What is not synced outlives the process, but a power cut may take it back, until something
+        synced is written after it: it is for what can be done again from what else is on disk. A
+        sync takes longer than all else that a write does.
+        """
+        return await self._put(self._writer, work, is_synced=is_synced)
 
     async def read(self, work: Work[T]) -> T:
         """Carry out `work` on what is committed now."""
@@ -204,11 +212,11 @@ class Store:
         beside it; other writes wait meanwhile. Raises StoreError where that can't be done."""
         await self._put(self._writer, _scrub, is_alone=True)
 
-    def _put(self, lane: _Lane, work: Work[T], is_alone: bool = False) -> asyncio.Future[T]:
+    def _put(self, lane: _Lane, work: Work[T], **kind: bool) -> asyncio.Future[T]:
         if not self._is_open:
             raise StoreError("The database is closed; the bot is shutting down.")
         future: asyncio.Future[T] = self._loop.create_future()
-        lane.jobs.put(_Job(work, future, is_alone))
+        lane.jobs.put(_Job(work, future, **kind))
         return future
 
     async def close(self) -> None:

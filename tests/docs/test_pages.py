@@ -13,6 +13,7 @@ from tests.docs.pages import PAGES, ROOT
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"`((?:agent|bot|channels|docs|memory|plugins|tests)/[\w/.]+)`")
+FUNCTION = re.compile(r"`([\w/]+\.py)`: `(\w+)`")
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 
 
@@ -47,6 +48,13 @@ def test_each_link_leads_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_each_file_that_is_named_is_there(page: Path) -> None:
     gone = [name for name in NAMED.findall(prose(page)) if not (ROOT / name).exists()]
+    assert not gone
+
+
+def test_each_function_on_the_walk_of_a_message_is_where_it_is_said_to_be() -> None:
+    walk = FUNCTION.findall((ROOT / "docs" / "architecture.md").read_text("utf-8"))
+    gone = [(file, name) for file, name in walk if f"def {name}(" not in (ROOT / file).read_text()]
+    assert walk
     assert not gone
 
 

@@ -96,9 +96,10 @@ class BotProcess:
 
         waiting = asyncio.create_task(wait())
         ways = (waiting, self._reading)
-        await asyncio.wait(ways, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
-        waiting.cancel()
-        await asyncio.wait((waiting,))
+        try:
+            await asyncio.wait(ways, timeout=PATIENCE, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            waiting.cancel()
         assert is_so(), f"it did not come; the bot said {self.out} and {self.errors}"
 
     async def ended(self) -> int:

@@ -1,0 +1,181 @@
+"""The nightly tick, and what it does: conversations that nobody speaks of any more go, and what was
+said in them is remembered. Time is handed in, never waited for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from bot.forgetting import Forgetting
+from bot.schedule import DAY, HOUR, Retention, Schedule
+from tests.fakes.openai_server import Answer, Fail, Received, Say
+from tests.whole.house import House, living
+from tests.whole.test_forget import echo, found_in, is_summary
+
+MARK = "zanzibar"
+
+
+async def nothing() -> None: ...
+
+
+async def test_it_ticks_at_the_start_and_then_at_night_where_the_people_live() -> None:
+    zone = ZoneInfo("Asia/Kathmandu")
+    ticked = asyncio.Event()
+
+    async def tick() -> None:
+        ticked.set()
+
+    schedule = Schedule(lambda: zone, tick)
+    assert schedule.next_tick is None
+    await schedule.start()
+    await ticked.wait()
+    coming = schedule.next_tick
+    await schedule.stop()
+    assert coming is not None
+    assert (coming.hour, coming.minute, coming.utcoffset()) == (HOUR, 0, timedelta(hours=5.75))
+    assert timedelta() < coming - datetime.now(UTC) <= timedelta(days=1)
+
+
+async def test_one_tick_at_a_time_and_none_after_the_stop() -> None:
+    begun, ended = 0, 0
+
+    async def tick() -> None:
+        nonlocal begun, ended
+        begun += 1
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended += 1
+
+    schedule = Schedule(lambda: UTC, tick)
+    await schedule.start()
+    await asyncio.sleep(0)
+    await schedule.due()
+    await asyncio.sleep(0)
+    assert (begun, ended) == (1, 0)
+    await schedule.stop()
+    assert (begun, ended) == (1, 1)
+
+
+async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def tick() -> None:
+        raise OSError("the disk is gone")
+
+    schedule = Schedule(lambda: UTC, tick)
+    with caplog.at_level(logging.ERROR):
+        await schedule.start()
+        await schedule.idle()
+    assert "tried again the next night" in caplog.text
+    assert schedule.next_tick is not None
+    await schedule.stop()
+
+
+async def test_a_stop_before_the_start_is_fine() -> None:
+    await Schedule(lambda: UTC, nothing).stop()
+
+
+def in_days(days: float) -> Callable[[], float]:
+    """A clock that is so many days ahead."""
+    return lambda: time.time() + days * DAY
+
+
+async def retain(house: House, days: float = 31, keeping: int = 30) -> None:
+    """What the tick does so many days from now."""
+    app = house.app
+    forgetting = Forgetting(app.conversations, app.turns, app.channels)
+    await Retention(forgetting, lambda: keeping, in_days(days))()
+
+
+async def rows(house: House, table: str) -> int:
+    query = f"SELECT COUNT(*) FROM {table}"
+    count: int = await house.app.store.read(lambda db: db.execute_sql(query).fetchone()[0])
+    return count
+
+
+async def test_an_idle_conversation_goes_once_it_is_remembered(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says(f"I live in {MARK}.")
+        await house.says("And you?")
+        await retain(house)
+        assert [await rows(house, t) for t in ("message", "view_event", "summary", "job")] == [
+            0
+        ] * 4
+        assert [await rows(house, t) for t in ("inbox", "outbox")] == [0, 0]
+        assert all("/memory/" in name for name in found_in(tmp_path))
+        assert MARK in (await house.says(f"/memory search {MARK}")).text.lower()
+        await house.says("It is me again.")
+        assert house.sent[-1].turn == "t3", "turn ids do not begin anew"
+        assert len(house.sent_to_model()) == 2
+
+
+async def test_what_a_restart_finds_idle_is_summarised_with_one_call(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        for number in range(8):
+            await house.says(f"My number is {number}.")
+    async with living(tmp_path, echo) as house:
+        await retain(house)
+        assert len(house.server.requests) == 1
+        memory = (await house.says("/memory")).text
+    assert "t1 to t8" in memory
+
+
+async def test_a_plain_extract_serves_where_the_model_fails(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        return Fail(400, {"message": "no"}) if is_summary(request) else Say("Yes.")
+
+    async with living(tmp_path, script) as house:
+        await house.says(f"I live in {MARK}.")
+        await retain(house)
+        assert await rows(house, "message") == 0
+        assert f"t1: I live in {MARK}. → Yes." in (await house.says("/memory")).text
+
+
+async def test_nothing_is_deleted_that_could_not_be_written_to_the_memory(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi")
+        blocked = tmp_path / "data" / "audiences" / "pipe-main" / "memory"
+        blocked.write_text("a file where the folder should be")
+        await retain(house)
+        assert await rows(house, "message") == 2
+        blocked.unlink()
+    async with living(tmp_path, echo) as house:
+        await house.says("/context")
+        await house.app.conversations.settle()
+        await retain(house)
+        assert await rows(house, "message") == 0
+        assert "t1" in (await house.says("/memory")).text
+
+
+@pytest.mark.parametrize(("days", "keeping"), [(29, 30), (1_000, 0), (31, 365)])
+async def test_what_is_not_idle_for_long_enough_stays(
+    tmp_path: Path, days: float, keeping: int
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi")
+        await retain(house, days, keeping)
+        assert await rows(house, "message") == 2
+        assert "1 turn" in (await house.says("/context")).text
+
+
+async def test_the_tick_at_the_start_does_it_in_the_whole_bot(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi", chat="old")
+        await house.says("Hi", chat="new")
+        ago = time.time() - 31 * DAY
+        statement = "UPDATE conversation SET active_at = ? WHERE key = 'pipe/old'"
+        await house.app.store.write(lambda db: db.execute_sql(statement, (ago,)))
+    async with living(tmp_path, echo) as house:
+        while house.app.schedule.next_tick is None:
+            await house.server_said_something()
+        await house.app.schedule.idle()
+        assert "0 turns" in (await house.says("/context", chat="old")).text
+        assert "1 turn" in (await house.says("/context", chat="new")).text

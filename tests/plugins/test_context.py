@@ -1,0 +1,365 @@
+"""What `/context` is made of, as far as it is pure."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import pairwise
+from xml.etree import ElementTree
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
+from memory.context.meter import FrameTokens
+from memory.context.view import View, shown
+from memory.messages import Mark, Message, ToolCall
+from memory.record.search import Span, spans
+from memory.turns import Entry, Turn
+from plugins.api import CommandError
+from plugins.builtin.context import exchange, picture
+from plugins.builtin.context.drawing import rendered
+from plugins.builtin.context.picture import Block, Picture, flowed, svg
+from plugins.builtin.context.ranges import turns_of
+from plugins.builtin.context.search import pieces
+from plugins.builtin.context.state import STATES, states
+from plugins.wording import beginning, literal, shortened, table
+
+NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
+
+
+# --- names of turns ---
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("t7", (7,)),
+        ("T7", (7,)),
+        ("7", (7,)),
+        ("t3-t5 t9", (3, 4, 5, 9)),
+        ("t3 - t5, t9", (3, 4, 5, 9)),
+        ("t3–5", (3, 4, 5)),
+        ("t9 t3-t4 t4", (3, 4, 9)),
+        ("", ()),
+    ],
+)
+def test_turns_are_named_one_by_one_or_as_ranges(text: str, numbers: tuple[int, ...]) -> None:
+    assert turns_of(text, newest=10) == numbers
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("t0", "'t0' is not a turn"),
+        ("x", "'x' is not a turn"),
+        ("t3-", "'' is not a turn"),
+        ("t-3", "is not a turn"),
+        ("t٣", "is not a turn"),
+        ("t99", "There is no turn t99; the newest is t10."),
+        ("t1-t999999999999", "the newest is t10"),
+        ("t5-t3", "t5-t3 runs backwards; write t3-t5."),
+        ("9" * 5_000, "is not a turn"),
+    ],
+)
+def test_what_is_no_turn_is_answered_with_one_short_sentence(text: str, sentence: str) -> None:
+    with pytest.raises(CommandError) as error:
+        turns_of(text, newest=10)
+    assert sentence in str(error.value)
+    assert len(str(error.value)) < 120
+
+
+# --- states ---
+
+
+def turn(number: int, *replies: Message) -> Turn:
+    """A turn of which every message counts 10 tokens."""
+    messages = (
+        Message("user", f"question {number}"),
+        *(replies or (Message("assistant", "Yes."),)),
+    )
+    entries = [Entry(10 * number + i, number, m, 10, NOON) for i, m in enumerate(messages)]
+    return Turn(number, tuple(entries))
+
+
+def with_a_tool(number: int) -> Turn:
+    call = ToolCall("c", "look", "{}")
+    return turn(
+        number,
+        Message("assistant", "", (call,)),
+        Message("tool", "x" * 50, call_id="c", tool="look"),
+        Message("assistant", "Yes."),
+    )
+
+
+def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
+    boundaries = replace(Boundaries(), **bounds)  # type: ignore[arg-type]
+    return View(
+        turns, shown(turns, boundaries), FrameTokens(0, 0), boundaries, current=current, newest=9
+    )
+
+
+def event(number: int, kind: Kind, **fields: object) -> ViewEvent:
+    whole = ViewEvent(NOON, kind, "person", "", Change(), "trim", turn=9, id=number)
+    return replace(whole, **fields)  # type: ignore[arg-type]
+
+
+def test_a_turn_in_play_says_how_it_is_shown() -> None:
+    where = states(
+        view(
+            (with_a_tool(1), with_a_tool(2), turn(3), turn(4)),
+            current=4,
+            squeezed=frozenset({1, 3}),
+            pinned=frozenset({1, 3}),
+            clipped={22: Clip(20, 5)},
+        ),
+        (),
+        "trim",
+    )
+    assert where.of(1) == ("pinned", "squeezed")
+    assert where.of(2) == ("clipped",)
+    assert where.of(3) == ("pinned",)  # there was nothing to squeeze
+    assert where.of(4) == ("running",)
+
+
+def test_a_turn_that_left_says_by_what() -> None:
+    moves = [
+        event(1, "compact", actor="strategy", leaving=(1, 2)),
+        event(2, "drop", change=Change(drop=frozenset({3}))),
+        event(3, "new", leaving=(4,)),
+    ]
+    where = states(view((turn(9),)), moves, "trim")
+    assert [where.of(n) for n in (1, 3, 4, 5, 9)] == [
+        ("summarised",),
+        ("dropped",),
+        ("summarised",),
+        ("gone",),
+        ("in play",),
+    ]
+
+
+def test_a_clear_takes_the_summaries_before_it_along_and_an_undo_brings_them_back() -> None:
+    moves = [
+        event(1, "compact", leaving=(1,)),
+        event(2, "drop", change=Change(drop=frozenset({2}))),
+        event(3, "clear", leaving=(3,)),
+    ]
+    swept = states(view(()), moves, "trim")
+    assert [swept.of(n) for n in (1, 2, 3)] == [("cleared",), ("dropped",), ("cleared",)]
+    undone = states(view(()), [*moves, event(4, "undo", change=Change(target=3))], "trim")
+    assert undone.of(1) == ("summarised",)
+
+
+def test_what_a_strategy_cut_counts_only_while_it_is_in_force() -> None:
+    cut = event(1, "compact", actor="strategy", leaving=(1,))
+    assert states(view(()), [cut], "trim").of(1) == ("summarised",)
+    assert states(view(()), [cut], "full").of(1) == ("gone",)
+
+
+# --- what a search shows ---
+
+
+@given(st.text(max_size=200), st.lists(st.text(min_size=1, max_size=8), max_size=4))
+def test_a_word_is_found_where_it_stands_whatever_its_case(text: str, words: list[str]) -> None:
+    wanted = [word.casefold() for word in words]
+    found = spans(text, wanted)
+    assert len(found) == sum(word in text.casefold() for word in wanted)
+    for span in found:
+        covered = text[span.start : span.end].casefold()
+        assert any(word in covered for word in wanted)
+
+
+def test_folding_that_makes_a_text_longer_does_not_move_what_is_found() -> None:
+    (span,) = spans("Weiße Straße 12", ["strasse"])
+    assert "Weiße Straße 12"[span.start : span.end] == "Straße"
+
+
+@given(
+    st.text(max_size=600),
+    st.lists(st.tuples(st.integers(0, 590), st.integers(1, 9)), min_size=1, max_size=5),
+)
+def test_an_excerpt_always_shows_the_words_found(text: str, places: list[tuple[int, int]]) -> None:
+    there = [Span(start, start + size) for start, size in places if start + size <= len(text)]
+    shown_pieces = pieces(text, there)
+    words = [piece for piece, is_word in shown_pieces if is_word]
+    for span in there:
+        assert any(text[span.start : span.end] in word for word in words)
+    assert all(piece.strip(" …") in text for piece, _ in shown_pieces)
+
+
+def test_an_excerpt_says_where_something_is_left_out() -> None:
+    text = "a" * 200 + "needle" + "b" * 200 + "needle" + "c" * 10
+    excerpt = "".join(piece for piece, _ in pieces(text, [Span(200, 206), Span(406, 412)]))
+    left, middle, right = excerpt.split("needle")
+    assert left == "… " + "a" * 50
+    assert middle == "b" * 50 + " … " + "b" * 50
+    assert right == "c" * 10
+
+
+# --- the files of export and import ---
+
+texts = st.text(st.characters(codec="utf-8"), max_size=20)
+spoken = texts.filter(str.strip)
+MARKS: tuple[Mark, ...] = ("", "stopped", "failed", "steps")
+
+
+@st.composite
+def whole_turns(draw: st.DrawFn) -> list[Message]:
+    messages = [Message("user", draw(spoken), speaker=draw(st.sampled_from(("", "Ann"))))]
+    for step in range(draw(st.integers(0, 2))):
+        calls = tuple(
+            ToolCall(f"c{step}_{number}", "look", draw(texts))
+            for number in range(draw(st.integers(1, 3)))
+        )
+        messages.append(Message("assistant", draw(texts), calls, reasoning=draw(texts)))
+        for call in draw(st.permutations(calls)):
+            result = Message("tool", draw(texts), call_id=call.id, tool="look")
+            messages.append(replace(result, is_error=draw(st.booleans())))
+    mark = draw(st.sampled_from(MARKS))
+    return [*messages, Message("assistant", draw(spoken), mark=mark)]
+
+
+@given(st.lists(whole_turns(), min_size=1, max_size=4))
+def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
+    turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
+    written = orjson.dumps(exchange.as_data(turns, "pipe/main"))
+    assert exchange.parsed(written) == said
+
+
+def turn_of(number: int, messages: list[Message]) -> Turn:
+    return Turn(number, tuple(Entry(i, number, m, 1, NOON) for i, m in enumerate(messages)))
+
+
+def test_the_terse_file_has_a_line_for_each_turn() -> None:
+    data = exchange.as_terse([turn(1, Message("assistant", "word " * 100))], "pipe/main")
+    (line,) = data["entries"]
+    assert line["turnId"] == "t1"
+    assert line["role"] == "assistant"
+    assert line["timestamp"] == "2025-11-21T12:00:00+00:00"
+    assert line["summary"].startswith("word word")
+    assert len(line["summary"]) <= 160
+
+
+USER = {"turnId": "t1", "role": "user", "content": "Hi"}
+REPLY = {"turnId": "t1", "role": "assistant", "content": "Hello"}
+CALL = {"id": "a", "name": "look", "arguments": "{}"}
+CALLS = {"turnId": "t1", "role": "assistant", "tool_calls": [CALL]}
+RESULT = {"turnId": "t1", "role": "tool", "content": "1", "tool_call_id": "a"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "sentence"),
+    [
+        ([], "at messages"),
+        ([REPLY], "does not begin with a user's text"),
+        ([{**USER, "content": " "}, REPLY], "does not begin with a user's text"),
+        ([USER], "does not end with a reply"),
+        ([USER, {**REPLY, "content": ""}], "does not end with a reply"),
+        ([USER, CALLS, RESULT], "does not end with a reply"),
+        ([USER, USER, REPLY], "more than one message of the user"),
+        ([USER, REPLY, REPLY], "goes on after its reply"),
+        ([USER, CALLS, REPLY], "has no result for the call 'a'"),
+        ([USER, RESULT, REPLY], "has a result for the call 'a', which is not open"),
+        ([USER, CALLS, RESULT, RESULT, REPLY], "which is not open"),
+        ([USER, CALLS, RESULT, CALLS, RESULT, REPLY], "has the call 'a' twice"),
+        ([USER, {**CALLS, "tool_calls": [CALL, CALL]}, RESULT, REPLY], "has the call 'a' twice"),
+        ([{**USER, "tool_calls": [CALL]}, RESULT, REPLY], "not from the assistant"),
+        ([USER, REPLY, {**USER, "turnId": "t2"}, {**REPLY, "turnId": "t2"}, USER], "comes twice"),
+        ([{**USER, "role": "system"}, REPLY], "at messages[0].role"),
+        ([{**USER, "content": 7}, REPLY], "at messages[0].content"),
+        ([{**USER, "colour": "red"}, REPLY], "at messages[0].colour"),
+        ([USER, {**REPLY, "mark": "happy"}], "at messages[1].mark"),
+    ],
+)
+def test_a_file_that_would_make_an_invalid_request_is_refused(
+    messages: list[object], sentence: str
+) -> None:
+    content = orjson.dumps({"format": "parley-context", "version": 1, "messages": messages})
+    with pytest.raises(CommandError) as error:
+        exchange.parsed(content)
+    assert sentence in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b'{"format": "other", "version": 1, "messages": []}',
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"format": "parley-context", "version": 1, "messages": [{"turnId": "t1", "role": "user",'
+        b' "content": "\\ud800"}]}',
+    ],
+    ids=["empty", "text", "list", "other", "binary", "nest", "broken Unicode"],
+)
+def test_what_is_no_such_file_is_refused_in_one_sentence(content: bytes) -> None:
+    with pytest.raises(CommandError, match=r"It is no context\.json of Parley's") as error:
+        exchange.parsed(content)
+    assert len(str(error.value)) < 300
+
+
+# --- the map ---
+
+blocks = st.lists(
+    st.tuples(st.integers(0, 100_000), st.sampled_from(STATES)),
+    max_size=60,
+).map(lambda pairs: [Block(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
+
+
+@given(blocks, st.integers(1_000, 200_000))
+def test_the_map_is_valid_and_shows_every_turn_with_its_state(
+    turns: list[Block], budget: int
+) -> None:
+    sizes = {"system prompt": 100, "tools": 0, "summary": 0, "turns": 5_000, "running turn": 0}
+    drawing = svg(Picture(5_100, budget, True, sizes, turns))
+    root = ElementTree.fromstring(drawing)
+    titles = [title.text for title in root.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(titles) == 1 + len(turns)
+    for block, title in zip(turns, titles[1:], strict=True):
+        assert title is not None
+        assert title.startswith(f"t{block.number}: ")
+        assert title.endswith(block.state[0])
+
+
+@given(st.lists(st.floats(1, 230), max_size=80))
+def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
+    boxes = flowed(widths, top=100, line=38)
+    for one, other in pairwise(boxes):
+        assert other.y > one.y or other.x >= one.x + one.width
+    assert all(box.x + box.width <= picture.WIDTH for box in boxes)
+
+
+def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
+    named = svg(Picture(100, 1_000, False, {"turns": 100}, [Block(1, 100, ("in play",))]))
+    bare = named.replace(">t1<", "><")
+    assert rendered(named).startswith(b"\x89PNG")
+    assert rendered(named) != rendered(bare)
+
+
+# --- wording ---
+
+
+@given(st.text(max_size=300), st.integers(1, 80))
+def test_a_beginning_is_one_line_and_no_longer_than_asked(text: str, most: int) -> None:
+    line = beginning(text, most)
+    assert len(line) <= most
+    assert len(line.splitlines()) <= 1
+
+
+def test_markup_in_what_was_said_stays_as_it_was_said() -> None:
+    assert literal("**b** [x](y) a|b `c` snake_case _i_ <t>") == (
+        r"\*\*b\*\* \[x\](y) a\|b \`c\` snake_case \_i\_ \<t\>"
+    )
+
+
+def test_of_many_rows_the_first_and_the_last_are_shown() -> None:
+    assert shortened(range(10), 2, 3, lambda gone: -gone) == [0, 1, -5, 7, 8, 9]
+    assert shortened(range(6), 2, 3, lambda gone: -gone) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_table_aligns_numbers_to_the_right() -> None:
+    assert table(("a", "n:"), [("x", 1)]) == "| a | n |\n| --- | ---: |\n| x | 1 |"

@@ -1,0 +1,651 @@
+"""The commands that show and steer the context, as a person uses them."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from channels.message import Address, Outbound, Reply
+from channels.pipe import Pipe
+from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.whole.house import House, living
+
+SUMMARY = "They talked about Lisbon."
+FILES = Path("data/audiences/pipe-main/files")
+EXACT = {"restore": "exact"}
+
+
+def echo(request: Received) -> Answer:
+    """Summaries are one line; replies repeat the question's number, at some length; a question
+    for a sum is answered with the calculator."""
+    if "tools" not in request.body:
+        return Say(SUMMARY)
+    last = request.body["messages"][-1]
+    if "sum" in str(last["content"]) and last["role"] == "user":
+        return Say(calls=(Call("calculate", '{"expression": "6*7"}', "a"),))
+    return Say(f"reply {str(last['content']).split()[-1]}" + " and so on" * 20)
+
+
+async def talk(house: House, count: int, start: int = 1) -> None:
+    for number in range(start, start + count):
+        await house.says(f"question {number}")
+        await house.app.conversations.settle()
+
+
+async def data(house: House, line: str) -> dict[str, Any]:
+    """A command's data, as JSON has it."""
+    reply = await house.says(line)
+    assert reply.data is not None, reply.text
+    return dict(orjson.loads(orjson.dumps(reply.data)))
+
+
+async def states(house: House) -> dict[str, str]:
+    turns = (await data(house, "/context turns"))["turns"]
+    return {turn["turn"]: ", ".join(turn["state"]) for turn in turns}
+
+
+async def request_of(house: House, text: str) -> list[dict[str, Any]]:
+    """What the model is sent for a message, without the system prompt."""
+    await house.says(text)
+    return [r.body["messages"][1:] for r in house.server.requests if "tools" in r.body][-1]
+
+
+# --- looking ---
+
+
+async def test_the_glance_says_where_the_tokens_go_and_what_comes_next(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        await talk(house, 4)
+        reply = await house.says("/context")
+    assert "measured at the last request" in reply.text
+    assert "| turns (t1 to t4) |" in reply.text
+    assert "In play: 4 turns, 8 messages (4 user, 4 assistant)" in reply.text
+    assert "strategy trim (default), 50k tokens (default), 6 turns (file)" in reply.text
+    assert "Next cut: when t7 begins, at this pace. t1 to t3 leave" in reply.text
+    assert "Last compaction: none yet." in reply.text
+    assert "summaries included: $0." in reply.text
+    assert len(reply.text.splitlines()) < 25
+    assert [action.label for action in reply.actions] == ["Details", "Map", "Compact", "Clear"]
+    assert reply.data is not None
+    assert sum(reply.data["parts"].values()) == reply.data["tokens"]
+
+
+async def test_after_a_cut_the_glance_shows_the_summary_and_the_sizes(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        await talk(house, 8)
+        reply = await house.says("/context")
+    assert "| summary |" in reply.text
+    assert "t1 to t3," in reply.text
+    assert "(trim: 7 turns were over the limit of 6)" in reply.text
+    assert reply.data is not None
+    last = reply.data["last_change"]
+    assert (last["kind"], last["turns"]) == ("compact", ["t1", "t2", "t3"])
+    assert last["tokens_before"] > last["tokens_after"]
+    assert sum(reply.data["parts"].values()) == reply.data["tokens"]
+    assert [action.label for action in reply.actions][-1] == "Undo"
+
+
+async def test_after_an_undo_the_glance_says_until_when_no_cut_is_made(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        await talk(house, 7)
+        undone = await house.says("/context undo")
+        assert "t1 to t3 are back in play" in undone.text
+        assert "held off after your undo, until t12 or" in (await house.says("/context")).text
+        await talk(house, 5, start=8)
+        assert "held off" not in (await house.says("/context")).text
+        assert (await states(house))["t4"] == "summarised"
+
+
+async def test_a_model_with_a_small_window_is_named_as_what_sets_the_budget(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as house:
+        reply = await house.says("/context")
+    assert "of 6k tokens" in reply.text
+    assert "It has room for 6k besides its reply, so that is the budget" in reply.text
+
+
+async def test_a_running_turn_is_shown_and_counted(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello."), Hang("Well")]) as house:
+        await house.says("Hi")
+        await house.writes("A long one. " * 50, id="slow")
+        await house.server.reached.acquire()
+        await house.server.reached.acquire()
+        assert "| running turn (t2) |" in (await house.says("/context")).text
+        assert (await states(house)) == {"t1": "in play", "t2": "running"}
+        refused = await house.says("/context drop t2")
+        assert "t2 is being answered" in refused.text
+        await house.says("/stop")
+        await house.reply_to("slow")
+
+
+async def test_detail_and_json_hold_everything(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("a sum, please")
+        detail = (await house.says("/context detail")).text
+        reply = await house.says("/context json")
+    for piece in (
+        "calculate result",
+        "[calls calculate]".replace("[", "\\[")[:3],
+        "You are Parley",
+    ):
+        assert piece in detail
+    assert "context.tool_result_limit" in detail
+    assert json.loads(reply.text.removeprefix("```json").removesuffix("```")) == orjson.loads(
+        orjson.dumps(reply.data)
+    )
+
+
+async def test_turns_say_what_became_of_each(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        assert "no turns yet" in (await house.says("/context turns")).text
+        await talk(house, 7)
+        await house.says("/context pin t5")
+        await house.says("/context drop t6")
+        assert await states(house) == {
+            "t1": "summarised",
+            "t2": "summarised",
+            "t3": "summarised",
+            "t4": "in play",
+            "t5": "pinned",
+            "t6": "dropped",
+            "t7": "in play",
+        }
+        await house.says("/context clear")
+        assert set((await states(house)).values()) == {"cleared", "dropped"}
+        one = await house.says("/context turns t2-t3")
+        assert one.text.count("\n") == 3
+
+
+async def test_of_many_turns_the_newest_are_listed_and_the_others_can_be(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"context": {"strategy": "full"}}) as house:
+        await talk(house, 32)
+        reply = await house.says("/context turns")
+        assert "| t2 |" not in reply.text
+        assert "| t3 |" in reply.text
+        assert "/context turns t1-t2" in reply.text
+        assert "| t2 |" in (await house.says("/context turns t1-t2")).text
+
+
+@pytest.mark.parametrize("turns", [3, 6, 7])
+async def test_the_preview_is_what_is_sent(tmp_path: Path, turns: int) -> None:
+    """Within the limits, at the limit (with a summary that is ready), and after a cut."""
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        await talk(house, turns)
+        previewed = [m for m in (await data(house, "/context preview"))["messages"] if m["turn"]]
+        text = (await house.says("/context preview")).text
+        summary = "| summary |" in text
+        sent = await request_of(house, "question next")
+    assert [message["message"] for message in previewed] == [m["role"] for m in sent]
+    assert summary == (SUMMARY in sent[0]["content"])
+    for shown, real in zip(previewed[:-1], sent[:-1], strict=True):
+        assert shown["beginning"].rstrip("…") in real["content"]
+    assert previewed[-1]["beginning"] == "(your next message)"
+
+
+async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        await talk(house, 3)
+        assert "Nothing goes" in (await house.says("/context preview")).text
+        await talk(house, 3, start=4)
+        reply = await house.says("/context preview")
+    assert "Before that t1 to t3 leave (about" in reply.text
+    assert "7 turns were over the limit of 6. Their summary is ready" in reply.text
+
+
+async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
+    tmp_path: Path,
+) -> None:
+    settings = {"context": {"strategy": "full"}}
+    async with living(tmp_path, echo, settings) as house:
+        await talk(house, 30)
+        await house.says("/config context.max_tokens 3500 --here")
+        reply = await house.says("/context preview")
+        sent = await request_of(house, "question next")
+    assert "the request was too long for the model" in reply.text
+    assert reply.data is not None
+    previewed = [m for m in reply.data["messages"] if m["turn"]]
+    assert len(previewed) == len(sent)
+
+
+async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        assert "never changed" in (await house.says("/context history")).text
+        await talk(house, 7)
+        await house.says("/context pin t7")
+        await house.says("/context drop t5")
+        await house.says("/context undo")
+        reply = await house.says("/context history")
+        events = (await data(house, "/context history"))["events"]
+    assert [(e["kind"], e["actor"], e["undone"]) for e in events] == [
+        ("compact", "strategy", False),
+        ("pin", "person", False),
+        ("drop", "person", True),
+        ("undo", "person", False),
+    ]
+    assert "~~drop~~ (undone) | t5 |" in reply.text
+    assert "7 turns were over the limit of 6" in reply.text
+
+
+# --- steering ---
+
+
+async def test_compact_puts_a_summary_in_the_place_of_the_turns(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 5)
+        reply = await house.says("/context compact the budget")
+        asked = house.sent_to_model()[0]["content"]
+        sent = await request_of(house, "question 6")
+    assert reply.text.startswith("Compacted t1 to t4: ")
+    assert "by gpt-4o-mini:\n\n> They talked about Lisbon." in reply.text
+    assert "the budget" in asked
+    assert SUMMARY in sent[0]["content"]
+    assert sent[0]["content"].endswith("question 5")
+
+
+async def test_a_compact_that_would_not_shrink_writes_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello."), Say("much longer " * 50)]) as house:
+        assert "nothing to compact" in (await house.says("/context compact")).text
+        await house.says("Hi")
+        reply = await house.says("/context compact")
+        assert reply.text.startswith("Nothing was changed: t1 has")
+        assert "never changed" in (await house.says("/context history")).text
+
+
+async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        return echo(request) if "tools" in request.body else Hang()
+
+    async with living(tmp_path, script) as house:
+        await talk(house, 3)
+        await house.writes("/context compact", id="slow")
+        for _ in range(4):
+            await house.server.reached.acquire()
+        assert "In play: 3 turns" in (await house.says("/context")).text
+        assert (await house.says("/context pin t1")).text.startswith("Pinned")
+        await house.app.router.lanes.close()
+
+
+async def test_pinned_turns_stay_through_cuts_until_they_are_unpinned(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
+        await talk(house, 3)
+        reply = await house.says("/context pin t1")
+        assert reply.text.startswith("Pinned: t1 (about")
+        await talk(house, 6, start=4)
+        assert (await states(house))["t1"] == "pinned"
+        assert (await states(house))["t2"] == "summarised"
+        sent = await request_of(house, "question 10")
+        assert sent[0]["content"].endswith("question 1")
+        assert "Unpinned: t1; it may leave" in (await house.says("/context unpin t1")).text
+        await talk(house, 4, start=11)
+        assert (await states(house))["t1"] == "summarised"
+
+
+async def test_pins_that_fill_the_budget_are_warned_of(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_tokens": 1_000}) as house:
+        await house.says("word " * 600)
+        assert "of the budget" in (await house.says("/context pin t1")).text
+
+
+async def test_an_undo_restores_the_request_byte_for_byte(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 5)
+        before = await request_of(house, "again")
+        await house.says("/undo")
+        for steer in ("/context drop t2-t3", "/context compact", "/context clear"):
+            await house.says(steer)
+            assert (await house.says("/context undo")).text.startswith("Undone: the ")
+        assert await request_of(house, "again") == before
+
+
+async def test_redo_does_again_what_was_undone_last(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 4)
+        assert "nothing to undo" in (await house.says("/context undo")).text
+        await house.says("/context drop t2")
+        undone = await house.says("/context undo")
+        assert "t2 is back in play" in undone.text
+        assert undone.actions[0].command == "/context redo"
+        assert "t2 is out of the context" in (await house.says("/context redo")).text
+        assert "nothing to redo" in (await house.says("/context redo")).text
+        assert (await states(house))["t2"] == "dropped"
+
+
+async def test_clear_forgets_the_summary_too(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        assert "nothing to clear" in (await house.says("/context clear")).text
+        await talk(house, 3)
+        await house.says("/context compact")
+        reply = await house.says("/context clear")
+        sent = await request_of(house, "Who am I?")
+    assert "t3 (2 messages, about" in reply.text
+    assert "and the summary of older turns" in reply.text
+    assert [message["content"] for message in sent] == ["Who am I?"]
+
+
+@pytest.mark.parametrize("verb", ["pin", "unpin", "drop"])
+@pytest.mark.parametrize(
+    ("turns", "sentence"),
+    [
+        ("", "wants turns"),
+        ("t0", "'t0' is not a turn"),
+        ("x", "'x' is not a turn"),
+        ("t99", "There is no turn t99"),
+        ("t3-t2", "runs backwards"),
+    ],
+)
+async def test_turns_that_are_none_are_refused_and_nothing_changes(
+    tmp_path: Path, verb: str, turns: str, sentence: str
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 3)
+        reply = await house.says(f"/context {verb} {turns}")
+        assert sentence in reply.text
+        assert "\n" not in reply.text
+        assert "never changed" in (await house.says("/context history")).text
+
+
+async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 4)
+        await house.says("/context drop t1")
+        await house.says("/context pin t3")
+        for line, sentence in (
+            ("/context pin t1-t2", "t1 is not in play (see /context turns); nothing was changed."),
+            ("/context drop t1", "t1 is not in play"),
+            ("/context pin t3", "t3 is pinned already."),
+            ("/context unpin t2-t3", "t2 is not pinned (pinned: t3); nothing was changed."),
+        ):
+            assert sentence in (await house.says(line)).text
+        assert len((await data(house, "/context history"))["events"]) == 2
+
+
+async def test_a_mistyped_word_gets_a_hint(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        assert "did you mean /context compact?" in (await house.says("/context comapct")).text
+        assert "/help context" in (await house.says("/context qqq")).text
+        assert "compact" in (await house.says("/help context")).text
+
+
+# --- searching ---
+
+
+async def test_search_finds_what_left_and_marks_it(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Wir treffen uns in der Straße nach Lissabon")
+        await house.says("a sum, please")
+        await house.says("/context clear")
+        await house.says("And now?")
+        found = await house.says("/context search STRASSE lissabon")
+        call = await house.says("/context search 6*7")
+    assert found.text.startswith("1 message with “STRASSE lissabon”:")
+    assert "- **t1** user, " in found.text
+    assert "(cleared): Wir treffen uns in der **Straße** nach **Lissabon**" in found.text
+    assert "- **t2** assistant, " in call.text
+
+
+async def test_the_part_that_matches_is_shown_however_deep_it_stands(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("hay " * 2_000 + "needle" + " hay" * 2_000)
+        reply = await house.says("/context search NEEDLE")
+    assert "… hay" in reply.text
+    assert "**needle**" in reply.text
+    assert len(reply.text) < 300
+
+
+async def test_search_says_when_only_a_part_or_nothing_is_found(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("red wine")
+        await house.says("white bread")
+        assert (
+            "No message holds all of “red bread”"
+            in (await house.says("/context search red bread")).text
+        )
+        assert "Nothing in this conversation" in (await house.says("/context search quark")).text
+        assert "wants words" in (await house.says("/context search  ")).text
+
+
+async def test_a_search_stays_in_its_conversation(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("a secret", chat="other")
+        assert "Nothing" in (await house.says("/context search secret")).text
+
+
+# --- files ---
+
+
+async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        assert "nothing to export" in (await house.says("/context export")).text
+        await house.says("a sum, please")
+        await talk(house, 2)
+        await house.says("/context drop t2")
+        exported = await house.says("/context export")
+        whole = json.loads((tmp_path / FILES / "context.json").read_text())
+        terse = json.loads((tmp_path / FILES / "context.terse.json").read_text())
+        imported = await house.says("/context import")
+        sent = await request_of(house, "question 7")
+        again = await house.says("/context undo")
+    assert "Exported 3 turns (8 messages)" in exported.text
+    assert [m["turnId"] for m in whole["messages"]] == ["t1"] * 4 + ["t2"] * 2 + ["t3"] * 2
+    assert [line["turnId"] for line in terse["entries"]] == ["t1", "t2", "t3"]
+    assert "Imported 3 turns from context.json as t4 to t6" in imported.text
+    roles = [message["role"] for message in sent]
+    complete = ["user", "assistant", "tool", "assistant"]
+    assert roles == [*complete, "user", "assistant", *complete, *["user", "assistant"] * 2, "user"]
+    assert "the drop of" in again.text
+
+
+async def test_an_import_is_on_disk(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, EXACT) as house:
+        await talk(house, 2)
+        await house.says("/context export")
+        await house.says("/context import context.json")
+    async with living(tmp_path, echo, EXACT) as house:
+        assert (await data(house, "/context"))["turns"] == ["t1", "t2", "t3", "t4"]
+        assert len(await request_of(house, "question 5")) == 9
+
+
+async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello."), Hang("Well")]) as house:
+        await house.says("Hi")
+        await house.says("/context export")
+        await house.writes("Slow", id="slow")
+        await house.server.reached.acquire()
+        await house.server.reached.acquire()
+        await house.writes("/context import", id="import")
+        await house.says("/stop")
+        assert "as t3" in (await house.reply_to("import")).reply.text
+        assert (await data(house, "/context"))["turns"] == ["t1", "t2", "t3"]
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nothing.json", "does not exist"),
+        ("../../parley.db", "leads out"),
+        ("/etc/passwd", "leads out"),
+        ("link.json", "symbolic link"),
+        ("huge.json", "larger than 16 MB"),
+        ("broken.json", "It is no context.json"),
+        ("orphan.json", "has no result for the call 'a'"),
+    ],
+)
+async def test_a_file_that_can_not_be_imported_is_refused_and_nothing_changes(
+    tmp_path: Path, name: str, sentence: str
+) -> None:
+    folder = tmp_path / FILES
+    folder.mkdir(parents=True)
+    (folder / "link.json").symlink_to("/etc/passwd")
+    (folder / "huge.json").write_bytes(b" " * 16_000_001)
+    (folder / "broken.json").write_text("{")
+    call = {"id": "a", "name": "look", "arguments": "{}"}
+    messages = [
+        {"turnId": "t1", "role": "user", "content": "Hi"},
+        {"turnId": "t1", "role": "assistant", "tool_calls": [call]},
+        {"turnId": "t1", "role": "assistant", "content": "Hello"},
+    ]
+    file = {"format": "parley-context", "version": 1, "messages": messages}
+    (folder / "orphan.json").write_text(json.dumps(file))
+    async with living(tmp_path, echo) as house:
+        reply = await house.says(f"/context import {name}")
+        assert reply.text.startswith("Nothing was imported from")
+        assert sentence in reply.text
+        assert "no turns yet" in (await house.says("/context turns")).text
+
+
+async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
+        await talk(house, 6)
+        reply = await house.says("/context map")
+    (image,) = reply.images
+    assert Path(image) == (tmp_path / FILES / "context-map.png").resolve()
+    assert Path(image).read_bytes().startswith(b"\x89PNG")
+    assert reply.data is not None
+    for state in ("summarised", "in play"):
+        assert f">{state}<" in reply.data["svg"]
+
+
+async def test_pictures_outlive_a_crash_before_they_were_sent(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        images = (await house.says("/context map")).images
+        await house.app.delivery.lanes.idle()
+        await house.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
+    async with living(tmp_path) as house:
+        assert (await house.reply_to("m1")).reply.images == images
+
+
+@pytest.mark.parametrize("is_jsonl", [True, False])
+async def test_the_pipe_shows_pictures_as_their_paths(is_jsonl: bool) -> None:
+    out = io.BytesIO()
+    pipe = Pipe(io.BytesIO(), out, is_jsonl)
+    reply = Reply("The map.", images=("/data/map.png",))
+    await pipe.send(Outbound(1, Address("pipe", "main"), reply, "again-1"))
+    if is_jsonl:
+        line = json.loads(out.getvalue())
+        assert (line["images"], line["reply_to"]) == (["/data/map.png"], "again-1")
+    else:
+        assert out.getvalue() == b"The map.\n/data/map.png\n"
+
+
+# --- taking turns back ---
+
+
+async def test_undo_takes_the_last_turns_back_and_names_them(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 4)
+        reply = await house.says("/undo 2")
+        assert "- t3: “question 3”\n- t4: “question 4”" in reply.text
+        sent = await request_of(house, "question 5")
+        assert [m["content"] for m in sent if m["role"] == "user"] == [
+            "question 1",
+            "question 2",
+            "question 5",
+        ]
+        assert (await states(house))["t4"] == "dropped"
+        assert "t3 to t4 are back in play" in (await house.says("/context undo")).text
+
+
+async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello."), Hang("Well"), Say("Fine.")]) as house:
+        await house.says("Hi")
+        await house.writes("A hard one", id="slow")
+        await house.server.reached.acquire()
+        await house.server.reached.acquire()
+        reply = await house.says("/undo")
+        assert reply.text.startswith("I stopped the running answer. Taken back:\n\n- t2:")
+        assert "Stopped" in (await house.reply_to("slow")).reply.text
+        sent = await request_of(house, "How are you?")
+    assert [message["content"] for message in sent] == ["Hi", "Hello.", "How are you?"]
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("/undo 0", "wants how many turns"),
+        ("/undo -1", "wants how many turns"),
+        ("/undo t3", "/context drop t3"),
+        ("/undo 3", "Only 2 turns can be taken back"),
+        ("/undo 99999999999999", "wants how many turns"),
+        ("/retry now", "/retry takes nothing after it"),
+    ],
+)
+async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(
+    tmp_path: Path, line: str, sentence: str
+) -> None:
+    async with living(tmp_path, echo) as house:
+        assert "nothing to take back" in (await house.says("/undo")).text
+        await talk(house, 2)
+        assert sentence in (await house.says(line)).text
+        assert (await data(house, "/context"))["turns"] == ["t1", "t2"]
+
+
+async def test_retry_asks_the_last_question_again_as_a_new_turn(tmp_path: Path) -> None:
+    script = [Say("Hello."), Say("A bad answer."), Say("A good answer.")]
+    async with living(tmp_path, script) as house:
+        assert "nothing to take back" in (await house.says("/retry")).text
+        await house.says("Hi")
+        await house.says("//etc or **what**?")
+        reply = await house.says("/retry")
+        assert reply.data is not None
+        answer = await house.reply_to(reply.data["asked"])
+        contents = [message["content"] for message in house.sent_to_model()[1:]]
+    assert reply.text == r"t2 is taken back and asked again: “/etc or \*\*what\*\*?”"
+    assert (answer.turn, answer.reply.text) == ("t3", "A good answer.")
+    assert contents == ["Hi", "Hello.", "/etc or **what**?"]
+
+
+async def test_retry_stops_the_running_turn_first(tmp_path: Path) -> None:
+    async with living(tmp_path, [Hang("Well"), Say("Quick.")]) as house:
+        await house.writes("A hard one", id="slow")
+        await house.server.reached.acquire()
+        reply = await house.says("/retry")
+        assert reply.text.startswith("I stopped the running answer. t1 is taken back")
+        assert reply.data is not None
+        assert (await house.reply_to(reply.data["asked"])).reply.text == "Quick."
+        assert (await states(house)) == {"t1": "dropped", "t2": "in play"}
+
+
+async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Bad."), Hang("Well")]) as house:
+        await house.says("//etc?")
+        reply = await house.says("/retry")
+        assert reply.data is not None
+        await house.server.reached.acquire()
+        await house.server.reached.acquire()
+        await house.app.turns.lanes.close()  # as a kill would
+    async with living(tmp_path, [Say("Good.")]) as house:
+        answer = await house.reply_to(reply.data["asked"])
+        assert house.sent_to_model()[-1]["content"] == "/etc?"
+    assert (answer.turn, answer.reply.text) == ("t2", "Good.")
+
+
+async def test_steering_in_the_middle_of_tools_loses_nothing(tmp_path: Path) -> None:
+    """Commands change the view while results come in: no call is left without its result."""
+    count = iter(range(1, 100))
+
+    def script(request: Received) -> Answer:
+        number = next(count)
+        if number > 20:
+            return Say("Done.")
+        calls = [
+            Call("calculate", f'{{"expression": "{number}"}}', f"c{number}_{i}") for i in (1, 2)
+        ]
+        return Say(calls=tuple(calls))
+
+    settings = {"agent_max_steps": 30, "agent_max_context_turns": 5}
+    async with living(tmp_path, echo, settings) as house:
+        await talk(house, 3)
+        house.server._decide = script
+        await house.writes("many sums", id="sums")
+        for line in ("drop t2", "undo", "redo", "pin t3", "undo", "undo", "clear", "undo"):
+            await house.says(f"/context {line}")
+            await asyncio.sleep(0)
+        assert (await house.reply_to("sums")).reply.text == "Done."
+        assert len(await request_of(house, "Thanks")) == 6 + 2 + 20 * 3 + 1

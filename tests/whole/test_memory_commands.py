@@ -1,0 +1,149 @@
+"""`/memory`: a day, a search, and how much there is; never another audience's."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory.keys import ConversationKey
+from memory.record import daily
+from memory.record.daily import Section
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.whole.house import House, living
+
+UTC_TIMES = {"timezone": "UTC"}
+NOW = datetime.now(UTC)
+HERE = ConversationKey("pipe/main", "pipe-main")
+
+
+def echo(request: Received) -> Answer:
+    return Say(f"You said: {request.body['messages'][-1]['content']}")
+
+
+def write(folder: Path, text: str, back: int = 0, key: ConversationKey = HERE) -> str:
+    """Put a section into a daily file, so many days back; returns the day."""
+    at = NOW - timedelta(days=back)
+    daily.append(folder / "data", Section(key, at, "t1 to t3", text, job=back + 1))
+    return f"{at:%Y-%m-%d}"
+
+
+async def reads(house: House, line: str, chat: str = "main") -> str:
+    return (await house.says(line, chat=chat)).text
+
+
+async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, UTC_TIMES) as house:
+        nothing = await house.says("/memory")
+        assert nothing.text.startswith("Nothing was written to the memory today.")
+        today = write(tmp_path, "Ann lives in **Lisbon**.")
+        shown = await house.says("/memory")
+    assert shown.text.startswith(f"**{NOW:%A}, {today}**")
+    assert f"**{NOW:%H:%M}** · pipe/main · t1 to t3\n\nAnn lives in **Lisbon**." in shown.text
+    assert "<!--" not in shown.text
+    assert shown.data == {
+        "day": today,
+        "sections": [
+            {
+                "at": f"{NOW:%H:%M}",
+                "conversation": "pipe/main",
+                "turns": "t1 to t3",
+                "text": "Ann lives in **Lisbon**.",
+            }
+        ],
+    }
+
+
+async def test_a_day_is_named_by_its_date_or_yesterday_and_leads_to_its_neighbours(
+    tmp_path: Path,
+) -> None:
+    days = [write(tmp_path, f"It was {back} days ago.", back) for back in (0, 1, 5)]
+    async with living(tmp_path, echo, UTC_TIMES) as house:
+        yesterday = await house.says("/memory yesterday")
+        assert "1 days ago" in yesterday.text
+        assert [action.command for action in yesterday.actions] == [
+            f"/memory {days[2]}",
+            f"/memory {days[0]}",
+        ]
+        assert "5 days ago" in await reads(house, f"/memory {days[2]}")
+        empty = await reads(house, f"/memory {NOW - timedelta(days=3):%Y-%m-%d}")
+    assert f"The last before is /memory {days[2]}" in empty
+
+
+async def test_a_long_day_is_shown_from_its_end(tmp_path: Path) -> None:
+    write(tmp_path, "\n".join(f"line {n}" for n in range(3_000)))
+    async with living(tmp_path, echo, UTC_TIMES) as house:
+        text = await reads(house, "/memory today")
+    assert len(text) < 7_000
+    assert "line 2999" in text
+    assert re.search(r"\(… [\d,]+ characters before this are in the file\.\)\n\nline \d+\n", text)
+
+
+async def test_search_finds_words_in_the_files_and_in_all_that_was_said(tmp_path: Path) -> None:
+    day = write(tmp_path, f"{'x ' * 900}Ann wants a hotel in LISSABON near the sea.", 40)
+    async with living(tmp_path, echo, UTC_TIMES) as house:
+        await house.says(f"{'words ' * 400} the hotel Straße 9 in Lissabon {'more ' * 400}")
+        await house.says("/context clear")
+        found = await house.says("/memory search lissabon STRASSE")
+        assert f"**{day}**" in found.text
+        assert "**LISSABON** near the sea" in found.text
+        assert "hotel **Straße** 9 in **Lissabon**" in found.text, "the matching part is shown"
+        assert re.search(r"\*\*t1\*\* user, [\d: -]+ \(cleared\)", found.text)
+        assert len(found.text) < 2_000
+        assert found.data is not None
+        assert found.data["total"] == 3
+        assert "Nothing that is remembered holds" in await reads(house, "/memory search bicycles")
+
+
+async def test_what_was_said_before_a_restart_is_found(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("The code is 4711.")
+    async with living(tmp_path, echo) as house:
+        assert "**t1** user" in await reads(house, "/memory search 4711")
+
+
+async def test_nobody_reads_another_audiences_memory(tmp_path: Path) -> None:
+    other = ConversationKey("pipe/other", "pipe-other")
+    write(tmp_path, "A secret in Lisbon.", key=other)
+    async with living(tmp_path, echo, UTC_TIMES) as house:
+        await house.says("My secret is Lisbon.", chat="other")
+        assert "Nothing that is remembered" in await reads(house, "/memory search lisbon secret")
+        assert "Nothing was written" in await reads(house, "/memory")
+        assert "0 daily files" in await reads(house, "/memory status")
+        assert "A secret" in await reads(house, "/memory", "other")
+
+
+async def test_many_hits_are_counted_and_the_best_are_shown(tmp_path: Path) -> None:
+    async with living(tmp_path, lambda _: Say("Hm."), UTC_TIMES) as house:
+        for number in range(14):
+            await house.says(f"Tea number {number}{' with milk' if number == 2 else ''}")
+        found = await reads(house, "/memory search tea milk")
+    assert "(14 hits, the best 10)" in found
+    assert found.index("**t3** user") < found.index("**t14** user"), "most words, then the newest"
+    assert "**t4** user" not in found
+
+
+async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: Path) -> None:
+    days = [write(tmp_path, "Something.", back) for back in (3, 0)]
+    async with living(tmp_path, echo, UTC_TIMES) as house:
+        await house.says("Hi")
+        text = await reads(house, "/memory status")
+        assert text.startswith(f"2 daily files, {days[0]} to {days[1]}, 0.2 kB, in `")
+        assert "1 conversation can be searched; no summaries are on their way" in text
+        assert "30 days" in text
+        await house.says("/config session_retention_days 0")
+        assert "never deleted" in await reads(house, "/memory status")
+
+
+@pytest.mark.parametrize("line", ["/memory foo", "/memory 2026-02-30", "/memory tomorrow"])
+async def test_what_is_no_day_gets_a_sentence(tmp_path: Path, line: str) -> None:
+    async with living(tmp_path, echo) as house:
+        text = await reads(house, line)
+    assert "it wants a day like 20" in text
+
+
+async def test_search_wants_words(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        assert "wants words" in await reads(house, "/memory search  ")

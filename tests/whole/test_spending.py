@@ -1,0 +1,241 @@
+"""What it costs: shown by day, chat, model and purpose; warned of, and stopped at a limit."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from bot.spending import Spending, SpendingLimits, reached, warning
+from memory.keys import ConversationKey
+from memory.record import ledger, transcript
+from memory.record.ledger import Bill, Spent
+from memory.record.store import Store
+from plugins.api import Account
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.whole.house import House, living
+
+KEY = ConversationKey("pipe/main", "pipe-main")
+
+
+def echo(request: Received) -> Answer:
+    return Say("Yes.")
+
+
+async def spent(house: House, chat: str = "main") -> float:
+    """What a chat has cost this month, as /usage says."""
+    data = (await house.says("/usage", chat=chat)).data
+    assert data is not None
+    cost: float = data["limits"]["spend_limit_chat"]["bill"]["cost"]
+    return cost
+
+
+async def limit(house: House, setting: str, turns: float) -> None:
+    """Set a limit to so many times the cost of the first turn."""
+    await house.says(f"/config {setting} {await spent(house) * turns:.9f}")
+
+
+async def test_usage_shows_days_chats_models_and_purposes(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 2, "timezone": "UTC"}
+    async with living(tmp_path, echo, settings) as house:
+        for chat in ("main", "main", "main", "other"):
+            await house.says("Hi", chat=chat)
+        await house.app.conversations.settle()
+        usage = await house.says("/usage")
+        now = datetime.now(UTC)
+    assert usage.data is not None
+    assert set(usage.data["this month by chat"]) == {"pipe/main", "pipe/other"}
+    assert set(usage.data["this month by model"]) == {"gpt-4o-mini, answer", "gpt-4o-mini, summary"}
+    assert len(usage.data["by day"]) == 7
+    today = usage.data["by day"][f"{now:%a} {now:%Y-%m-%d}"]
+    assert today == usage.data["all chats"]["ever"]
+    assert today["calls"] == sum(b["calls"] for b in usage.data["this month by model"].values())
+    assert today["cost"] > 0
+    assert "no limit (spend_limit_chat)" in usage.text
+    assert "| gpt-4o-mini, summary | " in usage.text
+
+
+async def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"model": "nobody-knows-me"}) as house:
+        await house.says("Hi")
+        usage = (await house.says("/usage")).text
+        assert "| this chat, ever | 1 |" in usage
+        assert "| unknown |" in usage
+        assert "$0 (and 1 call of unknown price)" in usage
+        await house.says("/config spend_limit_chat 0.000001")
+        assert (await house.says("Hi")).text == "Yes.", "it counts as nothing"
+        assert "2 calls of unknown price" in (await house.says("/usage")).text
+
+
+async def test_a_limit_is_warned_of_at_70_and_90_percent_once_and_stops_at_100(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        assert (await house.says("One")).text == "Yes."
+        await limit(house, "spend_limit_chat", 4.2)
+        assert (await house.says("Two")).text == "Yes."
+        assert "`spend_limit_chat` sets the limit" in (await house.says("Three")).text
+        assert "At 100% I stop" in (await house.says("Four")).text
+        assert "(Spending" not in str(house.sent_to_model()), "the model is not told"
+        assert (await house.says("Five")).text == "Yes.", "each share is told of once"
+        requests = len(house.server.requests)
+        stopped = await house.says("Six")
+        assert stopped.text.startswith("Your message was not sent to the model: this chat has")
+        assert "/usage lift" in stopped.text
+        assert len(house.server.requests) == requests
+        assert "5 turns" in (await house.says("/context")).text
+    async with living(tmp_path, echo) as house:
+        assert "was not sent" in (await house.says("Seven")).text, "a restart forgets nothing"
+
+
+async def test_an_owner_lifts_a_limit_until_the_month_ends_or_raises_it(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("One")
+        assert "nothing to lift" in (await house.says("/usage lift")).text
+        await limit(house, "spend_limit_total", 0.5)
+        refused = await house.says("Two", chat="other")
+        assert "all chats together have spent" in refused.text
+        assert "/config spend_limit_total" in refused.text
+        usage = await house.says("/usage")
+        assert [action.command for action in usage.actions] == ["/usage lift"]
+        assert "spend_limit_total" in (await house.says("/usage lift")).text
+        assert (await house.says("Two", chat="other")).text == "Yes."
+    async with living(tmp_path, echo) as house:
+        assert (await house.says("Three")).text == "Yes.", "lifted stays lifted"
+        assert "lifted until the month ends" in (await house.says("/usage")).text
+        await house.says("/config spend_limit_total 20")
+        await house.says("/config spend_limit_chat 0.000001")
+        assert "spend_limit_chat" in (await house.says("Four")).text
+        await house.says("/config spend_limit_chat 20")
+        assert (await house.says("Four")).text == "Yes."
+
+
+async def test_a_limit_of_one_chat_does_not_stop_another(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("One")
+        await limit(house, "spend_limit_chat", 0.9)
+        assert "was not sent" in (await house.says("Two")).text
+        assert (await house.says("Two", chat="other")).text.startswith("Yes.")
+
+
+async def test_summaries_cost_nothing_more_once_a_limit_is_reached(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        for number in range(4):
+            await house.says(f"My number is {number}.")
+        await limit(house, "spend_limit_chat", 0.5)
+        await house.says("/new")
+        await house.app.conversations.settle()
+        assert len(house.server.requests) == 4
+        memory = (await house.says("/memory")).text
+    assert "- t1: My number is 0. → Yes." in memory, "a plain extract serves"
+
+
+async def test_who_may_write_is_asked_before_a_limit_is_lifted(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        person = "mallory"
+        assert "lift" not in (await house.says("/usage lift", user=person)).text.lower()
+
+
+@pytest.mark.parametrize("value", ["-1", "abc", "1e9", "NaN", "Infinity", "true"])
+async def test_a_limit_is_an_amount_of_money(tmp_path: Path, value: str) -> None:
+    async with living(tmp_path, echo) as house:
+        answer = (await house.says(f"/config spend_limit_chat {value}")).text
+        assert "it wants a number from 0 (no limit) to 100000" in answer
+        assert (await house.says("Hi")).text == "Yes."
+
+
+# The rules themselves, with the clock in hand.
+
+
+def account(cost: float, limit: float, **more: object) -> Account:
+    return Account("pipe/main", Bill(cost=cost), limit, **more)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("cost", "share", "is_used_up"),
+    [(0, 0, False), (6.99, 0, False), (7, 0.7, False), (9, 0.9, False), (10, 0.9, True)],
+)
+def test_shares_of_a_limit(cost: float, share: float, is_used_up: bool) -> None:
+    assert reached(account(cost, 10)) == share
+    assert account(cost, 10).is_used_up is is_used_up
+    assert reached(account(cost, 0)) == 0, "0: no limit"
+    assert not account(cost, 0).is_used_up
+    assert not account(cost, 10, is_lifted=True).is_used_up
+
+
+def test_calls_of_unknown_price_are_named_in_the_warning() -> None:
+    some = Account("pipe/main", Bill(calls=9, cost=7.5, unknown=2), 10)
+    assert "$7.50 of this month's $10.00 (not counting 2 calls of unknown price)" in warning(some)
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self, *moment: int) -> None:
+        self.at(*moment)
+
+    def at(self, *moment: int) -> None:
+        self.seconds = datetime(*moment, tzinfo=UTC).timestamp()  # type: ignore[misc]
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = await Store.open(tmp_path / "parley.db")
+    yield store
+    await store.close()
+
+
+def spending(store: Store, clock: Clock, is_free: bool = False) -> Spending:
+    limits = SpendingLimits(chat=10, total=0)
+    return Spending(store, lambda: limits, lambda: UTC, lambda key: is_free, clock)
+
+
+def call(cost: float) -> Spent:
+    return Spent("answer", "gpt-4o-mini", 100, 0, 10, cost)
+
+
+async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
+    clock = Clock(2026, 11, 30, 23, 59)
+    month = spending(store, clock)
+    await month.take_up()
+    month.book(KEY, call(12))
+    assert len(await month.warnings(KEY)) == 1
+    assert month.refusal(KEY)
+    clock.at(2026, 12, 1)
+    assert not month.refusal(KEY)
+    month.book(KEY, call(7.5))
+    assert "$7.50" in (await month.warnings(KEY))[0], "told of anew in the new month"
+
+
+async def test_only_this_months_calls_count_after_a_restart(store: Store) -> None:
+    row = await store.write(lambda db: transcript.find_or_create(db, KEY))
+    await store.write(lambda db: ledger.insert(db, row.id, 1, call(12)))
+    now = datetime.now(UTC)
+    month = spending(store, Clock(now.year, now.month, now.day, now.hour, now.minute))
+    await month.take_up()
+    assert month.refusal(KEY)
+    later = spending(store, Clock(now.year + 1, now.month, 15))
+    await later.take_up()
+    assert not later.refusal(KEY)
+
+
+async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
+    month = spending(store, Clock(2026, 11, 20))
+    await month.take_up()
+    month.book(KEY, call(9.5))
+    assert len(await month.warnings(KEY)) == 1
+    assert await month.warnings(KEY) == []
+    month._limits = lambda: SpendingLimits(chat=12, total=0)
+    assert len(await month.warnings(KEY)) == 1
+
+
+async def test_a_model_that_costs_nothing_is_not_stopped(store: Store) -> None:
+    month = spending(store, Clock(2026, 11, 20), is_free=True)
+    await month.take_up()
+    month.book(KEY, call(12))
+    assert not month.refusal(KEY)
