@@ -90,6 +90,6 @@ class Retention:
     clock: Callable[[], float] = time.time
 
     async def __call__(self) -> None:
-        if days := self.days():
-            count = await self.forgetting.retire(self.clock() - days * DAY)
+        days = self.days()
+        if days and (count := await self.forgetting.retire(self.clock() - days * DAY)):
             log.info("%d conversations were idle for over %d days and are deleted", count, days)

@@ -132,7 +132,9 @@ class Conversation(Steering):
 
         async with self._changing:
             entries = [await self._entry(message, turn) for message in messages]
-            await self._room.store.write(insert)
+            # A final reply goes into the outbox next, and that commit, which is synced, makes both
+            # last; without it the turn is answered again.
+            await self._room.store.write(insert, is_synced=not messages[-1].is_final)
             if spent is not None:
                 self._spent(spent)
             self._append(entries)

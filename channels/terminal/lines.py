@@ -16,8 +16,9 @@ class Lines(FileHistory):
         self._path = path
 
     def forget(self, said: Collection[str] | None) -> None:
-        """Delete the lines that say one of these texts; None: all lines."""
-        rest = [] if said is None else [line for line in self._stored() if _text(line) not in said]
+        """Delete the lines that say one of these texts, and all commands, which may speak of
+        anything; None: all lines."""
+        rest = [] if said is None else [line for line in self._stored() if not _says(line, said)]
         self._path.unlink(missing_ok=True)
         self._path.touch(mode=0o600)
         for line in rest:
@@ -29,6 +30,8 @@ class Lines(FileHistory):
         return list(self.load_history_strings())[::-1]
 
 
-def _text(line: str) -> str:
-    """What a line said to the model: two slashes at its beginning mean one."""
-    return line.strip().removeprefix("/") if line.strip().startswith("//") else line.strip()
+def _says(line: str, said: Collection[str]) -> bool:
+    """Whether a line is a command, or says one of the texts; "//x" says "/x" to the model."""
+    text = line.strip()
+    is_command = text.startswith("/") and not text.startswith("//")
+    return is_command or text in said or (text.startswith("//") and text[1:] in said)

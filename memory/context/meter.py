@@ -24,19 +24,12 @@ import tiktoken
 
 from memory.messages import Message
 
-ENCODING = "o200k_base"
-_SHA256 = "446a9538cb6c348e3516120d7c08b09f57c36495e2acfffe59a5bf8b0cfb1a2d"
-# The split pattern of o200k_base, as tiktoken itself defines it.
-_PATTERN = "|".join(
-    [
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?",
-        r"\p{N}{1,3}",
-        r" ?[^\s\p{L}\p{N}]+[\r\n/]*",
-        r"\s*[\r\n]+",
-        r"\s+(?!\S)",
-        r"\s+",
-    ]
+ENCODING = "cl100k_base"
+_SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
+# The split pattern of cl100k_base, as tiktoken itself defines it.
+_PATTERN = (
+    r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}++|\p{N}{1,3}+| ?[^\s\p{L}\p{N}]++[\r\n]*+"
+    r"|\s++$|\s*[\r\n]|\s+(?!\S)|\s"
 )
 _PER_MESSAGE = 4  # role and separators, as OpenAI counts them
 _PER_CALL = 8
@@ -151,7 +144,7 @@ def _load() -> tiktoken.Encoding:
     encoding = tiktoken.Encoding(
         ENCODING, pat_str=_PATTERN, mergeable_ranks=ranks, special_tokens={}
     )
-    ranks.clear()  # the encoder has its own copy; ours is 30 MB that only decoding would need
+    ranks.clear()  # the encoder has its own copy; ours is 15 MB that only decoding would need
     return encoding
 
 

@@ -212,11 +212,13 @@ class Store:
         beside it; other writes wait meanwhile. Raises StoreError where that can't be done."""
         await self._put(self._writer, _scrub, is_alone=True)
 
-    def _put(self, lane: _Lane, work: Work[T], **kind: bool) -> asyncio.Future[T]:
+    def _put(
+        self, lane: _Lane, work: Work[T], is_alone: bool = False, is_synced: bool = True
+    ) -> asyncio.Future[T]:
         if not self._is_open:
             raise StoreError("The database is closed; the bot is shutting down.")
         future: asyncio.Future[T] = self._loop.create_future()
-        lane.jobs.put(_Job(work, future, **kind))
+        lane.jobs.put(_Job(work, future, is_alone, is_synced))
         return future
 
     async def close(self) -> None:

@@ -79,7 +79,7 @@ def _question(request: Request, kept: Kept) -> Reply:
         )
     confirm = f"/forget {request.words} {YES}"
     text = (
-        f"This would delete {_said(request, kept)}, for good: nothing brings it back. "
+        f"This would delete {_said(request, kept)}. Nothing brings it back. "
         f"{_STAYS[request.scope]} To do it, say `{confirm}`."
     )
     data = {"confirm": confirm, **_data(kept)}
@@ -91,11 +91,12 @@ def _said(request: Request, kept: Kept) -> str:
     turns = named(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]
     if kept.sections:
-        anew = ", told anew without them" if request.scope == "turns" else ""
+        others = " (what these tell of other turns is told anew)"
+        anew = others if request.scope == "turns" else ""
         parts.append(f"{count(kept.sections, 'section')} of the daily memory{anew}")
     if request.scope == "all":
         parts.append(f"the folder of this chat's files ({count(kept.files, 'file')})")
-    return ", and ".join(parts)
+    return " and ".join(parts)
 
 
 def _data(kept: Kept) -> dict[str, object]:

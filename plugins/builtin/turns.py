@@ -5,7 +5,7 @@ from __future__ import annotations
 from memory.context.change import Change
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.wording import beginning, count, literal
+from plugins.wording import beginning, literal
 
 _BACK = Action("Bring back", "/context undo")
 
@@ -55,7 +55,8 @@ def _last(ask: Ask, most: int) -> tuple[Turn, ...]:
     if not turns:
         raise CommandError("There is nothing to take back: no turn is in play.")
     if most > len(turns):
-        raise CommandError(f"Only {count(len(turns), 'turn')} can be taken back: no more in play.")
+        there_are = "Only one turn is" if len(turns) == 1 else f"Only {len(turns)} turns are"
+        raise CommandError(f"{there_are} in play; nothing was taken back.")
     return turns[-most:]
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,52 @@ async def test_a_second_start_migrates_nothing(tmp_path: Path) -> None:
         version = await store.read(lambda db: db.execute_sql("PRAGMA user_version").fetchone()[0])
         await store.close()
         assert version == len(MIGRATIONS)
+
+
+async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store) -> None:
+    def come_and_go(db: SqliteDatabase) -> None:
+        """Rows that move others from page to page, where copies of these stay."""
+        chance = random.Random(0)
+        db.execute_sql("CREATE TABLE said (id INTEGER PRIMARY KEY, text TEXT UNIQUE)")
+        first = "SELECT id FROM said WHERE text LIKE '%harmless' ORDER BY id LIMIT 3"
+        for number in range(800):
+            word = "secret" if chance.random() < 0.3 else "harmless"
+            text = f"{chance.randrange(10**9)} " * chance.randrange(1, 100) + word
+            row = (chance.randrange(10**9), text)
+            db.execute_sql("INSERT INTO said VALUES (?, ?)", row)
+            if number % 7 == 0:
+                db.execute_sql(f"DELETE FROM said WHERE id IN ({first})")
+        db.execute_sql("DELETE FROM said WHERE text LIKE '%secret'")
+
+    await store.write(come_and_go)
+    await store.scrub()
+    files = [store.path.with_name(store.path.name + end) for end in ("", "-wal", "-shm")]
+    assert [file.name for file in files if file.exists() and b"secret" in file.read_bytes()] == []
+    assert b"harmless" in store.path.read_bytes()
+
+
+async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> None:
+    def save(value: int) -> Callable[[SqliteDatabase], None]:
+        return lambda db: overrides.save(db, "", "a", value)
+
+    await asyncio.gather(
+        store.write(save(1)),
+        store.scrub(),
+        store.write(save(2)),
+        store.scrub(),
+        store.write(save(3)),
+    )
+    assert await store.read(overrides.load) == {"": {"a": 3}}
+
+
+async def test_a_scrub_says_so_when_another_process_holds_the_old_bytes(store: Store) -> None:
+    await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
+    await store.write(lambda db: overrides.save(db, "", "a", 1))
+    reader = sqlite3.connect(store.path, isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM override").fetchall()
+    with pytest.raises(StoreError, match="another process"):
+        await store.scrub()
+    reader.execute("ROLLBACK")
+    reader.close()
+    await store.scrub()

@@ -193,7 +193,7 @@ def test_an_excerpt_says_where_something_is_left_out() -> None:
     text = "a" * 200 + "needle" + "b" * 200 + "needle" + "c" * 10
     excerpt = "".join(piece for piece, _ in pieces(text, [Span(200, 206), Span(406, 412)]))
     left, middle, right = excerpt.split("needle")
-    assert left == "… " + "a" * 50
+    assert left == "…" + "a" * 50
     assert middle == "b" * 50 + " … " + "b" * 50
     assert right == "c" * 10
 

@@ -53,7 +53,8 @@ async def states(house: House) -> dict[str, str]:
 async def request_of(house: House, text: str) -> list[dict[str, Any]]:
     """What the model is sent for a message, without the system prompt."""
     await house.says(text)
-    return [r.body["messages"][1:] for r in house.server.requests if "tools" in r.body][-1]
+    requests = [r.body["messages"] for r in house.server.requests if "tools" in r.body]
+    return list(requests[-1][1:])
 
 
 # --- looking ---
@@ -130,13 +131,8 @@ async def test_detail_and_json_hold_everything(tmp_path: Path) -> None:
         await house.says("a sum, please")
         detail = (await house.says("/context detail")).text
         reply = await house.says("/context json")
-    for piece in (
-        "calculate result",
-        "[calls calculate]".replace("[", "\\[")[:3],
-        "You are Parley",
-    ):
+    for piece in ("calculate result", "calls calculate", "You are Parley", "tool_result_limit"):
         assert piece in detail
-    assert "context.tool_result_limit" in detail
     assert json.loads(reply.text.removeprefix("```json").removesuffix("```")) == orjson.loads(
         orjson.dumps(reply.data)
     )
@@ -229,7 +225,8 @@ async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path
         ("drop", "person", True),
         ("undo", "person", False),
     ]
-    assert "~~drop~~ (undone) | t5 |" in reply.text
+    assert "- ~~drop~~ undone · " in reply.text
+    assert "- **undo of a drop** · " in reply.text
     assert "7 turns were over the limit of 6" in reply.text
 
 
@@ -394,7 +391,7 @@ async def test_the_part_that_matches_is_shown_however_deep_it_stands(tmp_path: P
     async with living(tmp_path, echo) as house:
         await house.says("hay " * 2_000 + "needle" + " hay" * 2_000)
         reply = await house.says("/context search NEEDLE")
-    assert "… hay" in reply.text
+    assert "…y hay" in reply.text
     assert "**needle**" in reply.text
     assert len(reply.text) < 300
 
@@ -504,9 +501,9 @@ async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path)
     async with living(tmp_path, echo, {"agent_max_context_turns": 4}) as house:
         await talk(house, 6)
         reply = await house.says("/context map")
-    (image,) = reply.images
-    assert Path(image) == (tmp_path / FILES / "context-map.png").resolve()
-    assert Path(image).read_bytes().startswith(b"\x89PNG")
+    file = tmp_path / FILES / "context-map.png"
+    assert reply.images == (str(file.resolve()),)
+    assert file.read_bytes().startswith(b"\x89PNG")
     assert reply.data is not None
     for state in ("summarised", "in play"):
         assert f">{state}<" in reply.data["svg"]
@@ -571,7 +568,7 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
         ("/undo 0", "wants how many turns"),
         ("/undo -1", "wants how many turns"),
         ("/undo t3", "/context drop t3"),
-        ("/undo 3", "Only 2 turns can be taken back"),
+        ("/undo 3", "Only 2 turns are in play; nothing was taken back."),
         ("/undo 99999999999999", "wants how many turns"),
         ("/retry now", "/retry takes nothing after it"),
     ],

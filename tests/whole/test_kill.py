@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 
+from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.house import living
 from tests.whole.process import BotProcess, Json, talking
@@ -234,6 +235,24 @@ async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
         roles = [message["role"] for message in house.sent_to_model()]
     before = ["user", "assistant"] * 3
     assert roles == ["system", *before, "user", "assistant", "tool", "assistant", "user"]
+
+
+@pytest.mark.parametrize("command", ["/context clear", "/context compact", "/context drop t1"])
+async def test_a_command_takes_nothing_from_a_turn_that_was_cut_short(
+    tmp_path: Path, command: str
+) -> None:
+    """It was accepted as the bot died, and is carried out before the turn goes on."""
+    call = Call("calculate", '{"expression": "6*7"}', "a")
+    async with living(tmp_path, [Say(calls=(call,)), Hang()]) as house:
+        await house.writes("6*7?", id="q")
+        for _ in range(2):
+            await house.server.reached.acquire()
+        await house.app.turns.lanes.close()  # as a kill would: nothing is recorded any more
+        await house.app.delivery.receive(Inbound("c", Address("pipe", "main"), command))
+    async with living(tmp_path, [Say("It is 42.")]) as house:
+        assert (await house.reply_to("q")).reply.text == "It is 42."
+        roles = [message["role"] for message in house.sent_to_model()]
+    assert roles == ["system", "user", "assistant", "tool"]
 
 
 def check_after_death(files: Files, script: Script) -> None:

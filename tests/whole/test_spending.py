@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from plugins.api import Account
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.whole.house import House, living
 
+DAY = datetime(2026, 11, 20, tzinfo=UTC)
 KEY = ConversationKey("pipe/main", "pipe-main")
 
 
@@ -173,14 +174,11 @@ def test_calls_of_unknown_price_are_named_in_the_warning() -> None:
 class Clock:
     """A clock that a test sets."""
 
-    def __init__(self, *moment: int) -> None:
-        self.at(*moment)
-
-    def at(self, *moment: int) -> None:
-        self.seconds = datetime(*moment, tzinfo=UTC).timestamp()  # type: ignore[misc]
+    def __init__(self, at: datetime) -> None:
+        self.at = at
 
     def __call__(self) -> float:
-        return self.seconds
+        return self.at.timestamp()
 
 
 @pytest.fixture
@@ -200,13 +198,13 @@ def call(cost: float) -> Spent:
 
 
 async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
-    clock = Clock(2026, 11, 30, 23, 59)
+    clock = Clock(datetime(2026, 11, 30, 23, 59, tzinfo=UTC))
     month = spending(store, clock)
     await month.take_up()
     month.book(KEY, call(12))
     assert len(await month.warnings(KEY)) == 1
     assert month.refusal(KEY)
-    clock.at(2026, 12, 1)
+    clock.at = datetime(2026, 12, 1, tzinfo=UTC)
     assert not month.refusal(KEY)
     month.book(KEY, call(7.5))
     assert "$7.50" in (await month.warnings(KEY))[0], "told of anew in the new month"
@@ -216,16 +214,16 @@ async def test_only_this_months_calls_count_after_a_restart(store: Store) -> Non
     row = await store.write(lambda db: transcript.find_or_create(db, KEY))
     await store.write(lambda db: ledger.insert(db, row.id, 1, call(12)))
     now = datetime.now(UTC)
-    month = spending(store, Clock(now.year, now.month, now.day, now.hour, now.minute))
+    month = spending(store, Clock(now))
     await month.take_up()
     assert month.refusal(KEY)
-    later = spending(store, Clock(now.year + 1, now.month, 15))
+    later = spending(store, Clock(now + timedelta(days=40)))
     await later.take_up()
     assert not later.refusal(KEY)
 
 
 async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
-    month = spending(store, Clock(2026, 11, 20))
+    month = spending(store, Clock(DAY))
     await month.take_up()
     month.book(KEY, call(9.5))
     assert len(await month.warnings(KEY)) == 1
@@ -235,7 +233,7 @@ async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
 
 
 async def test_a_model_that_costs_nothing_is_not_stopped(store: Store) -> None:
-    month = spending(store, Clock(2026, 11, 20), is_free=True)
+    month = spending(store, Clock(DAY), is_free=True)
     await month.take_up()
     month.book(KEY, call(12))
     assert not month.refusal(KEY)

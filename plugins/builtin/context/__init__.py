@@ -29,16 +29,19 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "preview": (preview.show, "what the next request will hold, and what goes before it"),
     "history": (history.show, "all that ever changed it, and who did it"),
     "json": (glance.show_json, "the same figures as data"),
-    "compact": (steering.compact, "put a summary in the place of the turns: compact [FOCUS]"),
+    "compact": (
+        steering.compact,
+        "put a summary in the place of the turns (compact what was decided)",
+    ),
     "undo": (steering.undo, "take the last change back"),
     "redo": (steering.redo, "do again what was undone"),
-    "pin": (steering.pin, "keep turns whatever leaves: pin t7"),
-    "unpin": (steering.unpin, "let pinned turns leave again: unpin t7"),
-    "drop": (steering.drop, "take turns out: drop t3-t5"),
+    "pin": (steering.pin, "keep turns whatever leaves (pin t7)"),
+    "unpin": (steering.unpin, "let pinned turns leave again (unpin t7)"),
+    "drop": (steering.drop, "take turns out (drop t3-t5)"),
     "clear": (steering.clear, "take all turns out; nothing is deleted"),
-    "search": (search.search, "find words in all that was said: search WORDS"),
+    "search": (search.search, "find words in all that was said (search lisbon hotel)"),
     "export": (transfer.export, "save the whole conversation as files"),
-    "import": (transfer.import_, "add the turns of such a file: import [NAME]"),
+    "import": (transfer.import_, "add the turns of such a file (import context.json)"),
 }
 
 

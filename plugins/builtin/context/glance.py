@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import datetime, tzinfo
 from typing import Any
 
-from memory.context.change import Actor, Kind, ViewEvent
+from memory.context.change import Kind, ViewEvent
 from memory.context.plan import Plan
 from memory.turns import named
 from plugins.api import Action, Ask, Reply
@@ -28,8 +28,6 @@ KINDS: Mapping[Kind, str] = {
     "rebase": "change of strategy",
 }
 """How an event is called where its own name would not do."""
-
-_ACTORS: Mapping[Actor, str] = {"person": "a person", "emergency": "emergency", "restart": "start"}
 
 
 async def show(ask: Ask, rest: str) -> Reply:
@@ -106,7 +104,11 @@ def said(overview: Overview) -> str:
     messages = count(numbers["messages"], "message")
     roles = f"{messages} ({by_role})" if by_role else messages
     away = overview.stored - numbers["messages"]
-    more = f" {count(away, 'more message')} {'is' if away == 1 else 'are'} stored." if away else ""
+    more = (
+        f" {count(away, 'more message')} {'is' if away == 1 else 'are'} kept on disk."
+        if away
+        else ""
+    )
     turns = count(len(overview.view.turns), "turn")
     return f"In play: {turns}, {roles}, {numbers['characters']:,} characters.{more}"
 
@@ -178,29 +180,29 @@ def last_change(overview: Overview) -> str:
         return "Last compaction: none yet."
     numbers = touched(event)
     turns = f"{named(numbers)}, " if numbers else ""
-    name = KINDS.get(event.kind, event.kind)
     summary = {
         "": "",
         "coming": " Its summary is being written.",
         "ready": " Its summary is ready, and in force from your next message on.",
     }[overview.summary]
     return (
-        f"Last {name}: {moment(event.at, overview.zone)}, {turns}"
+        f"Last {called(event)}: {moment(event.at, overview.zone)}, {turns}"
         f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens "
         f"({by(event)}).{summary}"
     )
+
+
+def called(event: ViewEvent) -> str:
+    """The kind of an event, as people call it."""
+    return KINDS.get(event.kind, event.kind)
 
 
 def by(event: ViewEvent) -> str:
     """Who did it and why, in few words."""
     if event.actor == "person":
         return event.reason
-    return f"{actor(event)}: {reason(event.reason)}"
-
-
-def actor(event: ViewEvent) -> str:
-    """Who did it; a strategy by its name."""
-    return _ACTORS.get(event.actor) or event.strategy
+    who = event.strategy if event.actor == "strategy" else event.actor
+    return f"{who}: {reason(event.reason)}"
 
 
 def reason(why: str) -> str:

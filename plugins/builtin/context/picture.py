@@ -26,7 +26,7 @@ _BAR = 34  # height of the bar, and of a block
 _LINE = 24  # height of a line of words
 _GAP = 4
 _WIDEST = _INNER / 3  # of a block
-_AIM = 6  # rows that the turns fill where they are many
+_AIM = 4  # rows that the turns fill where they are many
 
 _GROUND, _INK, _FAINT, _RED = "#f7f6f2", "#22252b", "#6b6f78", "#c0392b"
 _PARTS = {

@@ -80,10 +80,10 @@ def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     shown = 0
     for window in _merged([_widened(word, len(text)) for word in words]):
         if window.start > shown:
-            found.append((" … " if found else "… ", False))
+            found.append((" … " if found else "…", False))
         found += _inside(window, words, text)
         shown = window.end
-    return [*found, (" …", False)] if shown < len(text) else found
+    return [*found, ("…", False)] if shown < len(text) else found
 
 
 def _widened(word: Span, length: int) -> Span:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory.context.change import ViewEvent, standing
 from memory.context.view import View
+from memory.turns import Turn
 
 IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
 SQUEEZED, CLIPPED = "squeezed", "clipped"
@@ -26,27 +27,28 @@ STATES = (
 
 @dataclass(frozen=True, slots=True)
 class States:
-    """The states of all turns of a conversation; `moves` are the events that hold, in order."""
+    """The states of all turns of a conversation; `moves` are the events that hold, in order, and
+    `in_play` the turns in play, whole, by their numbers."""
 
     view: View
     moves: tuple[ViewEvent, ...]
+    in_play: Mapping[int, Turn]
 
     def of(self, number: int) -> tuple[str, ...]:
         """A turn's states, the one that says most first."""
-        if any(turn.number == number for turn in self.view.turns):
-            return self._in_play(number)
+        if number in self.in_play:
+            return self._in_play(self.in_play[number])
         state = GONE
         for move in self.moves:
             state = _after(move, number, state)
         return (state,)
 
-    def _in_play(self, number: int) -> tuple[str, ...]:
+    def _in_play(self, whole: Turn) -> tuple[str, ...]:
         bounds = self.view.boundaries
-        whole = next(turn for turn in self.view.whole if turn.number == number)
         signs = {
-            RUNNING: number == self.view.current,
-            PINNED: number in bounds.pinned,
-            SQUEEZED: number in bounds.squeezed and len(whole.entries) > 2,
+            RUNNING: whole.number == self.view.current,
+            PINNED: whole.number in bounds.pinned,
+            SQUEEZED: whole.number in bounds.squeezed and len(whole.entries) > 2,
             CLIPPED: any(entry.seq in bounds.clipped for entry in whole.entries),
         }
         return tuple(sign for sign, holds in signs.items() if holds) or (IN_PLAY,)
@@ -55,7 +57,7 @@ class States:
 def states(view: View, events: Sequence[ViewEvent], strategy: str) -> States:
     """The states while `strategy` is in force."""
     held = [e for e in standing(events) if e.actor != "strategy" or e.strategy == strategy]
-    return States(view, tuple(held))
+    return States(view, tuple(held), {turn.number: turn for turn in view.whole})
 
 
 def _after(event: ViewEvent, number: int, state: str) -> str:

@@ -9,7 +9,7 @@ from memory.context.view import View
 from memory.steering import Compacted
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply
-from plugins.builtin.context.glance import KINDS, UNDO, by, moment
+from plugins.builtin.context.glance import UNDO, by, called, moment
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.ranges import be, ids, turns_of
 from plugins.builtin.context.turns import quoted
@@ -121,7 +121,7 @@ def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     conversation = ask.conversation
     after = conversation.view()
     text = (
-        f"{done}: the {_called(event, ask.bot.zone())}. {_moved(before, after)}"
+        f"{done}: the {_recalled(event, ask.bot.zone())}. {_moved(before, after)}"
         f"{amount(before.tokens)} → {amount(after.tokens)} tokens."
     )
     until = hold(after, conversation.limits, conversation)
@@ -136,9 +136,8 @@ def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     return Reply(text, data, (_redo(ask) if done == "Undone" else (UNDO,)))
 
 
-def _called(event: ViewEvent, zone: tzinfo) -> str:
-    name = KINDS.get(event.kind, event.kind)
-    return f"{name} of {moment(event.at, zone)} ({by(event)})"
+def _recalled(event: ViewEvent, zone: tzinfo) -> str:
+    return f"{called(event)} of {moment(event.at, zone)} ({by(event)})"
 
 
 def _moved(before: View, after: View) -> str:

@@ -79,7 +79,7 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
         _preface(overview),
         _messages(overview, where),
     )
-    return Reply("\n\n".join(filter(None, pieces)), as_data(overview), actions(overview))
+    return Reply("\n\n".join(filter(None, pieces)), as_data(overview), actions(overview)[1:])
 
 
 def _settings(overview: Overview) -> str:
@@ -100,8 +100,8 @@ def _preface(overview: Overview) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text of the model's, set off from the bot's own words."""
-    return "\n".join(f"> {line}" for line in literal(text.strip()).split("\n"))
+    """A text that the model wrote, set off from the bot's own words."""
+    return "\n".join(f"> {line}" for line in text.strip().split("\n"))
 
 
 def _messages(overview: Overview, where: States) -> str:

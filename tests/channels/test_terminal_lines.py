@@ -1,0 +1,52 @@
+"""Typed lines: what is forgotten is neither in the file nor behind the arrow keys."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+from channels.base import Remembering
+from channels.terminal import Terminal
+from channels.terminal.lines import Lines
+
+
+async def remembered(lines: Lines) -> list[str]:
+    """What the arrow keys lead to, the newest first."""
+    return [line async for line in lines.load()]
+
+
+async def typed(path: Path, *texts: str) -> Lines:
+    lines = Lines(path)
+    for text in texts:
+        lines.append_string(text)
+    return lines
+
+
+async def test_some_lines_are_forgotten_and_the_others_keep_their_order(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    said = ("one", " a secret\nin two lines ", "two", "//etc", "//usr", "/memory search secret")
+    lines = await typed(path, *said)
+    assert len(await remembered(lines)) == 6
+    lines.forget({"a secret\nin two lines", "/etc"})
+    assert await remembered(lines) == ["//usr", "two", "one"]
+    assert "secret" not in path.read_text()
+    lines.append_string("three")
+    assert await remembered(Lines(path)) == ["three", "//usr", "two", "one"]
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+async def test_all_lines_are_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    lines = await typed(path, "one", "two")
+    lines.forget(None)
+    assert await remembered(lines) == []
+    assert path.read_bytes() == b""
+
+
+async def test_the_terminal_is_a_channel_that_remembers(tmp_path: Path) -> None:
+    path = tmp_path / "history"
+    await typed(path, "a secret", "fine")
+    terminal = Terminal(path)
+    assert isinstance(terminal, Remembering)
+    terminal.forget(["a secret"])
+    assert await remembered(Lines(path)) == ["fine"]

@@ -1,0 +1,111 @@
+"""Forgetting, over random conversations: what is forgotten is in no file, and the rest is whole."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory.context.change import Change
+from memory.context.summary import SummaryRequest
+from memory.record.forget import tainted
+from tests.memory.rooms import Lodge, Obedient
+
+TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
+STEP = st.one_of(
+    st.just(("say",)),
+    st.just(("say",)),
+    st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
+    st.tuples(st.sampled_from(["pin", "drop", "squeeze"]), TURNS),
+)
+
+
+def mark(turn: int) -> str:
+    """A word that stands in a turn, and in all that is made from it."""
+    return f"mark{turn}x"
+
+
+def repeating(request: SummaryRequest) -> str:
+    return " ".join(dict.fromkeys(re.findall(r"mark\d+x", request.text)))
+
+
+async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
+    conversation = await lodge.conversation()
+    match step:
+        case ("say",):
+            number = conversation.newest + 1
+            result = f"{mark(number)} " * 30
+            await lodge.says(f"{mark(number)} is said", [result], f"{mark(number)} is heard")
+        case ("clear" | "new" as kind,):
+            await conversation.clear(kind)
+        case ("restart",):
+            await lodge.restart()
+        case ("settle",):
+            await lodge.settle()
+        case (name,):
+            await getattr(conversation, name)()
+        case ("pin" | "drop" as kind, turns):
+            await conversation.change(kind, Change(**{kind: turns}))
+        case ("squeeze", turns):
+            await conversation.change("compact", Change(squeeze=turns))
+
+
+async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[int]) -> None:
+    lodge = Lodge(folder, summarizer=Obedient(repeating))
+    lodge.limit(max_turns=3)
+    await lodge.open()
+    try:
+        for step in [*steps, ("say",)]:
+            await take(lodge, step)
+        conversation = await lodge.conversation()
+        newest = conversation.newest
+        await conversation.forget(forgotten)
+        await lodge.store.scrub()
+        nothing_is_left_of(forgotten, folder)
+        await lodge.settle()
+        nothing_is_left_of(forgotten, folder)
+        kept = await conversation.turns(range(1, newest + 1))
+        assert [turn.number for turn in kept] == sorted({*range(1, newest + 1)} - forgotten)
+        await lodge.says("and then?")
+        assert conversation.newest == newest + 1
+        before = conversation.view().to_wire(lodge.frame)
+        await lodge.settle()
+        await lodge.restart()
+        conversation = await lodge.conversation()
+        assert conversation.view().to_wire(lodge.frame) == before
+        while await conversation.undo():
+            assert not any(
+                mark(n) in str(conversation.view().to_wire(lodge.frame)) for n in forgotten
+            )
+    finally:
+        await lodge.close()
+
+
+def nothing_is_left_of(turns: frozenset[int], folder: Path) -> None:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    left = [(n, p.name) for p in files for n in turns if mark(n).encode() in p.read_bytes()]
+    assert left == []
+
+
+@settings(max_examples=60)
+@given(st.lists(STEP, min_size=2, max_size=14), TURNS)
+def test_what_is_forgotten_is_in_no_file(
+    steps: list[tuple[Any, ...]], turns: frozenset[int]
+) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder), steps, turns))
+
+
+@pytest.mark.parametrize(
+    ("turns", "expected"),
+    [({1}, {1, 2, 4}), ({3}, {2, 4}), ({5}, {3}), ({7}, {4}), ({9}, set())],
+)
+def test_a_summary_goes_with_those_that_continue_it(turns: set[int], expected: set[int]) -> None:
+    made = [(1, (1, 2), 0), (2, (3, 4), 1), (3, (5, 6), 0), (4, (7,), 2)]
+    assert tainted(made, frozenset(turns)) == expected
