@@ -39,6 +39,8 @@ BOT = (sys.executable, "main.py")
 QUESTION = "What did we say about the plan for this week, and what of it is still to be done?"
 CONTEXT = 20
 """Messages that a measured request holds, on average: 15 to 25."""
+WARM = 30
+"""First messages of a process, which load what is slow to import; they are not measured."""
 BEFORE, COUNTED = 7, 6
 """Turns of a cycle: those that fill the context, and those that are measured. No cut is near."""
 MESSAGES = 50
@@ -340,7 +342,7 @@ def of_messages(house: House, wanted: argparse.Namespace) -> Iterator[Line]:
         return Line(what, f"{cpu:.2f} ms", target, f"{cpu / least.cpu:.1f}")
 
     with piped(house) as bot:
-        life = [bot.sample("old") for _ in range(wanted.stored // 2)]
+        life = [bot.sample("old") for _ in range(wanted.stored // 2)][WARM:]
         young, old = young_and_old(bot, wanted.cycles)
         many = crowd(bot, wanted.chats, 10)
     new, long = typical(young), typical(old)

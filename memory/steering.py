@@ -195,6 +195,7 @@ class Steering(Stage):
             jobs = await self._room.store.read(lambda db: summaries.jobs_of(db, self._row))
             if not all(job.is_done for job in jobs):
                 return False
+            await self.scribe.halt()
             await self._delete(None)
             await self._read_all()
         return True

@@ -52,18 +52,31 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | N
 
 
 def _with_turns(view: View, count: int) -> View:
-    """The view as it will be when `count` more turns have begun, each as long as the average."""
+    """The view as it will be when `count` more turns have begun, each as long as the average; the
+    last of them has its question only, as when a turn begins."""
     last = view.turns[-1] if view.turns else None
     number = max(view.newest, last.number if last else 0)
     seq = last.entries[-1].seq if last else 0
-    tokens = sum(t.tokens for t in view.turns) // len(view.turns) if view.turns else _TYPICAL
-    coming = tuple(_imagined(number + i, seq + 2 * i - 1, tokens) for i in range(1, count + 1))
+    asked, whole = _average(view)
+    coming = tuple(
+        _imagined(number + i, seq + 2 * i - 1, asked, whole - asked, is_over=i < count)
+        for i in range(1, count + 1)
+    )
     return replace(
         view, whole=view.whole + coming, turns=view.turns + coming, current=number + count
     )
 
 
-def _imagined(number: int, seq: int, tokens: int) -> Turn:
-    question = Entry(seq, number, Message("user"), tokens, _SOMETIME)
-    reply = Entry(seq + 1, number, Message("assistant"), 0, _SOMETIME)
-    return Turn(number, (question, reply))
+def _average(view: View) -> tuple[int, int]:
+    """Raw tokens of a question, and of a whole turn."""
+    turns = view.turns
+    if not turns:
+        return _TYPICAL // 3, _TYPICAL
+    asked = sum(turn.entries[0].tokens for turn in turns) // len(turns)
+    return asked, sum(turn.tokens for turn in turns) // len(turns)
+
+
+def _imagined(number: int, seq: int, asked: int, answered: int, is_over: bool) -> Turn:
+    question = Entry(seq, number, Message("user"), asked, _SOMETIME)
+    reply = Entry(seq + 1, number, Message("assistant"), answered, _SOMETIME)
+    return Turn(number, (question, reply) if is_over else (question,))

@@ -161,7 +161,8 @@ def _said_line(hit: Mapping[str, str]) -> str:
 async def _status(ask: Ask) -> Reply:
     status = await ask.conversation.memory.status()
     days = ask.bot.settings.describe("session_retention_days", "").value
-    span = f", {status.days[0]} to {status.days[-1]}" if status.days else ""
+    span = "".join(f", {day}" for day in status.days[:1])
+    span += "".join(f" to {day}" for day in status.days[1:][-1:])
     keeping = (
         f"Conversations in which nothing is said for {count(days, 'day')} are deleted once they "
         "are summarised here (session_retention_days)."

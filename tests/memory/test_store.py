@@ -40,6 +40,16 @@ async def test_many_writes_at_once_share_few_transactions(store: Store) -> None:
     assert len((await store.read(overrides.load))[""]) == 2_000
 
 
+async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(store: Store) -> None:
+    def level(db: SqliteDatabase) -> object:
+        return db.execute_sql("PRAGMA synchronous").fetchone()[0]
+
+    full, normal = 2, 1
+    assert await store.write(level) == full
+    assert await store.write(level, is_synced=False) == normal
+    assert await store.write(level) == full
+
+
 async def test_a_write_that_fails_takes_back_only_itself(store: Store) -> None:
     def half(db: SqliteDatabase) -> None:
         overrides.save(db, "", "half", 1)

@@ -196,6 +196,8 @@ async def test_the_forecast_names_the_cut_that_then_comes(lodge: Lodge) -> None:
     near = forecast(conversation.view(), lodge.limits)
     assert near is not None
     assert near.at_turn == 21
+    assert forecast(conversation.view(), lodge.limits, within=6) == near
+    assert forecast(conversation.view(), lodge.limits, within=5) is None
     for count in range(6):
         await lodge.says(f"question {count}")
     assert conversation.events[0].leaving == near.plan.leaving

@@ -101,7 +101,7 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
         await says_many(house, "I am Ann.", f"I live in {MARK}.", "I like tea.", "So?", "Well?")
         assert found_in(tmp_path)
         question = await house.says("/forget t2")
-        assert "1 section of the daily memory (what these tell of other" in question.text
+        assert "of the daily memory (what these tell of other turns is told anew)" in question.text
         await house.says("/forget t2 yes")
         assert found_in(tmp_path) == []
         await house.app.conversations.settle()

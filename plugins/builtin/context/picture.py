@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from typing import TypeVar
-from xml.sax.saxutils import escape
 
 from plugins.builtin.context import state
 from plugins.wording import amount

@@ -37,13 +37,13 @@ class States:
     def of(self, number: int) -> tuple[str, ...]:
         """A turn's states, the one that says most first."""
         if number in self.in_play:
-            return self._in_play(self.in_play[number])
+            return self._shown_as(self.in_play[number])
         state = GONE
         for move in self.moves:
             state = _after(move, number, state)
         return (state,)
 
-    def _in_play(self, whole: Turn) -> tuple[str, ...]:
+    def _shown_as(self, whole: Turn) -> tuple[str, ...]:
         bounds = self.view.boundaries
         signs = {
             RUNNING: whole.number == self.view.current,

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import orjson
 
@@ -21,8 +20,6 @@ from plugins.wording import amount, count
 WHOLE, TERSE = "context.json", "context.terse.json"
 _BATCH = 1_000  # turns that are read at once
 
-T = TypeVar("T")
-
 
 async def export(ask: Ask, rest: str) -> Reply:
     """`/context export`"""
@@ -32,14 +29,14 @@ async def export(ask: Ask, rest: str) -> Reply:
         raise CommandError("There is nothing to export: no turn is finished.")
     root, name = ask.bot.workspace(ask.conversation.key), ask.conversation.key.id
     files = {WHOLE: exchange.as_data(turns, name), TERSE: exchange.as_terse(turns, name)}
-    for file, data in files.items():
-        await _in_thread(lambda file=file, data=data: save(root, file, _json(data)))  # type: ignore[misc]
+    paths = await asyncio.to_thread(
+        lambda: [str(save(root, file, _json(data))) for file, data in files.items()]
+    )
     messages = sum(len(turn.entries) for turn in turns)
     text = (
         f"Exported {count(len(turns), 'turn')} ({count(messages, 'message')}) to files/{WHOLE}, "
         f"and a line for each turn to files/{TERSE}, in `{root}`. /context import reads them."
     )
-    paths = [str(root / "files" / file) for file in files]
     return Reply(text, {"turns": len(turns), "messages": messages, "files": paths})
 
 
@@ -58,7 +55,7 @@ async def import_(ask: Ask, rest: str) -> Reply:
     """`/context import [NAME]`"""
     name = rest.strip() or WHOLE
     root = ask.bot.workspace(ask.conversation.key)
-    turns = await _in_thread(lambda: _read(root, name))
+    turns = await asyncio.to_thread(_read, root, name)
     added = await ask.conversation.append(turns)
     numbers = tuple(turn.number for turn in added)
     tokens = ask.conversation.view().scale.part(sum(turn.tokens for turn in added))
@@ -103,8 +100,3 @@ def delete_exports(root: Path) -> None:
     """Delete what `/context export` saved, for `/forget`."""
     for name in (WHOLE, TERSE):
         (root / WRITABLE / name).unlink(missing_ok=True)
-
-
-async def _in_thread(work: Callable[[], T]) -> T:
-    """Files are not waited for in the event loop."""
-    return await asyncio.to_thread(work)
