@@ -117,7 +117,7 @@ class _Lines:
         while line:
             try:
                 line = self._source.readline()
-            except OSError:
+            except (OSError, ValueError):  # ValueError: it was closed under us
                 line = b""  # a terminal that has gone, a file that can't be read: the end
             self._room.acquire()
             try:

@@ -155,11 +155,16 @@ async def live(folder: Path, steps: list[tuple[Any, ...]]) -> None:
 
 
 async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
-    """Every word that was said is in the transcript, in order, once."""
+    """Every word that was said is in the transcript, in order, once, and a search finds it, whether
+    it is still in play or not."""
     turns = await conversation.turns(range(1, len(said) + 1))
     kept = [e.message.text for t in turns for e in t.entries if not e.message.tool_calls]
     assert kept == said
     assert [turn.number for turn in turns] == list(range(1, len(turns) + 1))
+    for text in said:
+        words = text.split()[:5]
+        best = (await conversation.search(words, most=1)).hits[0].text
+        assert all(word in best for word in words)
 
 
 # Shrinking a conversation takes minutes; the steps of a failing one are short enough to read.
