@@ -1,5 +1,6 @@
 # make run [ARGS="--jsonl"]   talk to the bot; installs it first, once, into .venv
 # make test                   everything that must hold: lint, types, order of imports, tests
+# make bench                  measure what a message costs, beside the floor of this machine
 # make docs                   write the pages anew that are made from the code
 # make lock                   pin the newest versions of what the requirements.in files name
 # make clean                  take the installation and all caches away, but no data
@@ -11,7 +12,7 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-styl
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 MAKEFLAGS += --no-print-directory
 
-.PHONY: run test docs lock clean
+.PHONY: run test bench docs lock clean
 
 run: .venv/ready
 	@$(BIN)/python main.py $(ARGS)
@@ -22,6 +23,9 @@ test: .venv/ready-for-tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -n 2 --dist loadfile
+
+bench: .venv/ready
+	@$(BIN)/python benchmarks/overhead.py
 
 docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs

@@ -48,6 +48,7 @@ class Conversation(Steering):
                 lambda db: transcript.insert(db, self._row, [entry], inbox),
                 is_synced=inbox is None,  # else the inbox has the message, for the next start
             )
+            self._last_inbox = max(self._last_inbox, inbox or 0)
             self._begin(number)
             self._append([entry])
         return OpenTurn(self, Turn(number, (entry,)))
@@ -72,6 +73,10 @@ class Conversation(Steering):
         return self._whole[-len(turns) :]
 
     async def _known_turn(self, inbox: int) -> OpenTurn | None:
+        """The turn that was opened for this inbox row, if one was. Rows are numbered upwards."""
+        if inbox > self._last_inbox:
+            return None
+
         def find(db: Any) -> list[Entry]:
             number = transcript.turn_of_inbox(db, self._row, inbox)
             return transcript.entries_of_turns(db, self._row, [number]) if number else []

@@ -64,7 +64,7 @@ class Stage:
         self.key = key
         self.bill = Bill()
         self._house, self._room = house, house.room
-        self._row = self._last_seq = self._last_turn = 0
+        self._row = self._last_seq = self._last_turn = self._last_inbox = 0
         self._events: list[ViewEvent] = []
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
@@ -92,6 +92,7 @@ class Stage:
 
         row, self._events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
+        self._last_inbox = row.last_inbox
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
         self._boundaries, self._preface, self._anchor = Boundaries(), None, None

@@ -20,22 +20,29 @@ from memory.turns import Entry, Turn
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """A conversation as stored: its row id, and the numbers last given out."""
+    """A conversation as stored: its row id, the numbers last given out, and the newest inbox row
+    that a turn was opened for."""
 
     id: int
     last_seq: int
     last_turn: int
+    last_inbox: int
 
 
 def find_or_create(database: SqliteDatabase, key: ConversationKey) -> ConversationRow:
     """The row of this conversation, made if it is new."""
     now = time.time()
-    columns = tables.Conversation
+    columns, message = tables.Conversation, tables.Message
     columns.insert(
         key=key.id, audience=key.audience, last_seq=0, last_turn=0, created_at=now, active_at=now
     ).on_conflict_ignore().execute(database)
-    query = columns.select(columns.id, columns.last_seq, columns.last_turn)
-    (row,) = query.where(columns.key == key.id).tuples().execute(database)
+    newest = message.select(fn.MAX(message.inbox)).where(
+        (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
+    )
+    query = columns.select(
+        columns.id, columns.last_seq, columns.last_turn, fn.COALESCE(newest, 0)
+    ).where(columns.key == key.id)
+    (row,) = query.tuples().execute(database)
     return ConversationRow(*row)
 
 
