@@ -42,6 +42,7 @@ from channels.base import Channel, ContextChanged, Notice
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
+from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record import overrides
 from memory.record.store import Store
@@ -228,6 +229,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             data,
             zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
+            events=Events(plugins.listeners),
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)

@@ -19,13 +19,26 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file that came with a message: its name there, its type ("image/png"), its bytes."""
+
+    name: str
+    media_type: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Inbound:
-    """A message as a channel hands it over. `id` is the platform's: the same id is handled once."""
+    """A message as a channel hands it over. `id` is the platform's: the same id is handled once.
+
+    `sender` is the name of who speaks, as others in the chat see it.
+    """
 
     id: str
     address: Address
     text: str
     sender: str = ""
+    attachments: tuple[Attachment, ...] = ()
     at: datetime = field(default_factory=lambda: datetime.now(UTC))
 
 

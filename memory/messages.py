@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, Literal
 
-Role = Literal["user", "assistant", "tool"]
+Role = Literal["user", "assistant", "tool", "note"]
+"""A note is said by the house to the model: by a hook rule, or after a restart."""
 Mark = Literal["", "stopped", "failed", "steps"]
 """Why a turn's last message is not the model's own ending."""
 
@@ -37,13 +38,22 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture of a message; its bytes are kept once, in a file that is named by their hash."""
+
+    sha256: str
+    media_type: str
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of the transcript. System prompts are not messages: they belong to the `Frame`.
 
     `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
     talk, `reasoning` where the model returned its thoughts; `mark` on a turn's last message.
     `kept` is how many characters of a long tool result the model is shown (0: all of it); the
-    whole stays in the transcript.
+    whole stays in the transcript. `terse` is the line that the model wrote about its own reply, or
+    a sub-agent about its work, for the activity log; it is no part of the text.
     """
 
     role: Role
@@ -56,6 +66,8 @@ class Message:
     is_error: bool = False
     mark: Mark = ""
     kept: int = 0
+    terse: str = ""
+    images: tuple[Image, ...] = ()
 
     @property
     def shown_text(self) -> str:
@@ -71,6 +83,9 @@ class Message:
         """The message in the shape of OpenAI's chat protocol."""
         if self.role == "tool":
             return {"role": "tool", "tool_call_id": self.call_id, "content": self.shown_text}
+        if self.role == "note":
+            reminder = f"<system-reminder>\n{self.text}\n</system-reminder>"
+            return {"role": "user", "content": reminder}
         if self.role == "user" and self.speaker:
             return {"role": "user", "content": f"{self.speaker}: {self.text}"}
         if not self.tool_calls:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
 from urllib.parse import quote
@@ -11,6 +11,7 @@ from urllib.parse import quote
 from memory.context.limits import LimitsFor
 from memory.context.meter import Frame, Meter
 from memory.context.summary import Summarizer
+from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record.store import Store
 
@@ -20,7 +21,8 @@ FrameFor = Callable[[ConversationKey], Frame]
 @dataclass(frozen=True, slots=True)
 class Room:
     """`limits_for` and `frame_for` are asked at every step; `data` is the data folder; `zone` the
-    time zone that people read; `restores_exactly` says how a restart restores (`restore`)."""
+    time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
+    hears what happens."""
 
     store: Store
     meter: Meter
@@ -30,6 +32,7 @@ class Room:
     data: Path
     zone: Callable[[], tzinfo]
     restores_exactly: Callable[[], bool]
+    events: Events = field(default_factory=Events)
 
     def audience_folder(self, audience: str) -> Path:
         """Where all files of an audience are."""

@@ -142,6 +142,12 @@ class Stage:
         """The number of the newest turn, in play or not; 0 before the first."""
         return self._last_turn
 
+    @property
+    def pressure(self) -> float:
+        """How full the window is: tokens by the meter / (window - reserve) (Digitorn)."""
+        limits = self.limits
+        return self.view(limits=limits).tokens / limits.ceiling
+
     def view(self, frame: Frame | None = None, limits: Limits | None = None) -> View:
         """What the model would see now."""
         sizes = self._room.meter.frame(frame or self.frame)

@@ -28,6 +28,7 @@ from agent.tools.base import Tool, ToolContext, ToolError
 from agent.tools.schema import tool
 from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
+from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.record.ledger import Bill
 
@@ -38,6 +39,8 @@ __all__ = [
     "Ask",
     "Command",
     "CommandError",
+    "Event",
+    "Listener",
     "Person",
     "Ports",
     "Reply",
@@ -46,6 +49,7 @@ __all__ = [
     "Tool",
     "ToolContext",
     "ToolError",
+    "Verdict",
     "command",
     "hookimpl",
     "tool",

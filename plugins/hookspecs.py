@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pluggy
 
+from memory.events import Listener
 from plugins.api import Command, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
@@ -18,4 +19,10 @@ def parley_commands() -> list[Command]:
 @hookspec
 def parley_tools() -> list[Tool]:
     """Tools for the model that this plugin adds. A name that is taken already is refused."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_listeners() -> list[Listener]:
+    """Who hears what happens in conversations (`memory/events.py`)."""
     raise NotImplementedError

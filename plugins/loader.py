@@ -20,6 +20,7 @@ from typing import Any
 import pluggy
 
 import plugins.builtin
+from memory.events import Listener
 from plugins import hookspecs
 from plugins.api import Command, Tool
 
@@ -46,6 +47,7 @@ class Loaded:
     names: list[str] = field(default_factory=list)
     commands: dict[str, Command] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
+    listeners: list[Listener] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -100,6 +102,7 @@ def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) 
         _refuse_unknown_hooks(manager, plugin)
         commands = _offered(manager, plugin, "parley_commands", Command)
         tools = _offered(manager, plugin, "parley_tools", Tool)
+        listeners = _offered(manager, plugin, "parley_listeners", Listener)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
@@ -108,6 +111,7 @@ def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) 
         raise
     loaded.commands |= {command.name: command for command in commands}
     loaded.tools |= {tool.name: tool for tool in tools}
+    loaded.listeners += listeners
     loaded.names.append(name)
 
 

@@ -13,7 +13,7 @@ from peewee import SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
-from memory.messages import Message, ToolCall
+from memory.messages import Image, Message, ToolCall
 from memory.record import rows, tables
 from memory.turns import Entry, Turn
 
@@ -193,20 +193,24 @@ def _row(conversation: int, entry: Entry) -> dict[str, Any]:
 def _extra(message: Message) -> dict[str, Any]:
     """What a message has besides role and text; absent means the default."""
     extra: dict[str, Any] = {
-        name: getattr(message, name)
-        for name in ("call_id", "tool", "speaker", "reasoning", "is_error", "mark", "kept")
-        if getattr(message, name)
+        name: getattr(message, name) for name in _EXTRA if getattr(message, name)
     }
     if message.tool_calls:
         extra["tool_calls"] = [[c.id, c.name, c.arguments] for c in message.tool_calls]
+    if message.images:
+        extra["images"] = [[image.sha256, image.media_type] for image in message.images]
     return extra
+
+
+_EXTRA = ("call_id", "tool", "speaker", "reasoning", "is_error", "mark", "kept", "terse")
 
 
 def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
     seq, turn, role, text, extra, tokens, at = row
     fields = orjson.loads(extra)
     calls = tuple(ToolCall(*call) for call in fields.pop("tool_calls", ()))
-    message = Message(role, text, calls, **fields)  # type: ignore[arg-type]
+    images = tuple(Image(*image) for image in fields.pop("images", ()))
+    message = Message(role, text, calls, images=images, **fields)  # type: ignore[arg-type]
     return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
 
 

@@ -1,0 +1,98 @@
+"""What happens in conversations, told to who listens, and what they may answer.
+
+The rooms below the plugins emit; plugins listen (`parley_listeners` in `plugins/hookspecs.py`). A
+listener that is slow or fails costs its own time-out and nothing else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from memory.conversation import Conversation
+    from memory.stage import Stage
+
+log = logging.getLogger(__name__)
+
+EventName = Literal[
+    "session_start",
+    "turn_start",
+    "tool_start",
+    "tool_end",
+    "pre_compact",
+    "turn_end",
+    "error",
+    "session_end",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens now. `turn` is the running turn's number (0: none runs).
+
+    `text` is what it is about: the question (turn_start), the reply (turn_end), the result
+    (tool_end), the reason (pre_compact, error). `tool` and `arguments` are set for tools.
+    """
+
+    name: EventName
+    conversation: Conversation | Stage
+    turn: int = 0
+    text: str = ""
+    tool: str = ""
+    arguments: str = ""
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What listeners answer. `veto` says why this shall not happen ("": it may); only tool_start
+    and pre_compact heed it. `inject` are notes that the model reads from its next step on."""
+
+    veto: str = ""
+    inject: tuple[str, ...] = ()
+
+    def plus(self, other: Verdict) -> Verdict:
+        """Both; the first veto counts."""
+        return Verdict(self.veto or other.veto, self.inject + other.inject)
+
+
+NOTHING = Verdict()
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Who hears events. Lower priorities first; `timeout` in seconds for one event."""
+
+    name: str
+    hear: Callable[[Event], Awaitable[Verdict | None]]
+    priority: int = 100
+    timeout: float = 5.0
+
+
+class Events:
+    """All listeners, in their order."""
+
+    def __init__(self, listeners: Iterable[Listener] = ()) -> None:
+        self._listeners = tuple(sorted(listeners, key=lambda listener: listener.priority))
+
+    async def emit(self, event: Event) -> Verdict:
+        """Tell each listener, one after the other, and put together what they answer."""
+        verdict = NOTHING
+        for listener in self._listeners:
+            verdict = verdict.plus(await _heard(listener, event))
+        return verdict
+
+
+async def _heard(listener: Listener, event: Event) -> Verdict:
+    try:
+        async with asyncio.timeout(listener.timeout):
+            return await listener.hear(event) or NOTHING
+    except TimeoutError:
+        log.warning("%s took longer than %g s over %s", listener.name, listener.timeout, event.name)
+    except Exception:
+        log.exception("%s failed over %s", listener.name, event.name)
+    return NOTHING
