@@ -121,7 +121,7 @@ class Turns:
     async def _take(self, key: ConversationKey, received: Received, text: str) -> None:
         try:
             conversation = await self._conversations.get(key)
-            turn = await conversation.turn(text, inbox=received.row)
+            turn = await conversation.turn(text, received.sender, received.row)
             with in_turn(f"{key.id} {turn.id}"):
                 await self._answer(key, turn, received)
         except StoreError as error:
