@@ -130,7 +130,7 @@ class Router:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
         return await self._carry_out(address, parsed)
 
-    def commands(self) -> Sequence[CommandEntry]:
+    def offered(self) -> Sequence[CommandEntry]:
         """All commands by name."""
         known = self._ports.commands
         return [CommandEntry(name, known[name].summary) for name in sorted(known)]

@@ -115,7 +115,7 @@ class Bot(Protocol):
         displays: neither inbox nor outbox knows of it."""
         ...
 
-    def commands(self) -> Sequence[CommandEntry]:
+    def offered(self) -> Sequence[CommandEntry]:
         """All commands by name, for platforms that offer them while a person types."""
         ...
 

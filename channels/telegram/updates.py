@@ -123,7 +123,8 @@ class Counter(asyncio.Queue[object]):
 def in_order(updates: Sequence[Update]) -> list[list[list[Update]]]:
     """The updates of each chat, in order, those of one album together."""
     chats: dict[int, dict[str, list[Update]]] = {}
-    for update in updates:
+    once = {update.update_id: update for update in updates}  # a webhook may be called twice
+    for update in once.values():
         chat = update.effective_chat.id if update.effective_chat else 0
         album = update.message.media_group_id if update.message else None
         name = f"album {album}" if album else f"update {update.update_id}"

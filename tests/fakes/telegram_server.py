@@ -30,7 +30,7 @@ Json = dict[str, Any]
 
 TOKEN = "123456:AAtest-test-test-test-test-test-tes"
 BOT: Json = {"id": 123456, "is_bot": True, "first_name": "Parley", "username": "parley_bot"}
-PATIENCE = 30.0
+PATIENCE = 4.0
 """Seconds after which something that does not happen fails the test."""
 LONGEST_TEXT, LARGEST_PHOTO, LARGEST_UPLOAD, LARGEST_DOWNLOAD = 4096, 10**7, 5 * 10**7, 2 * 10**7
 ENTITIES = {
@@ -50,7 +50,7 @@ class Refused(Exception):
 
 @dataclass
 class Sent:
-    """A message of the bot. `texts` are all that it ever showed, `answers` the message replied to."""
+    """A message of the bot. `texts` are all that it ever showed; it replies to `answers`."""
 
     id: int
     chat: int
@@ -94,6 +94,7 @@ class TelegramServer:
         self.chats: dict[int, Json] = {}
         self.topics: set[tuple[int, int]] = set()
         self.blocked: set[int] = set()
+        self.takes_entities = True
         self.files: dict[str, bytes] = {}
         self.commands: list[Json] = []
         self.webhook: Json = {}
@@ -136,18 +137,15 @@ class TelegramServer:
             self.chats[id]["is_forum"] = True
         return id
 
-    def push(self, kind: str, what: Json, update: int = 0) -> int:
-        """An update that waits for the bot, or is brought to its webhook; returns its id."""
-        number = update or next(self._numbers)
-        self._updates.append({"update_id": number, kind: what})
+    def push(self, kind: str, what: Json) -> None:
+        """An update that waits for the bot."""
+        self._updates.append({"update_id": next(self._numbers), kind: what})
         self._notice()
-        return number
 
     def deliver_again(self) -> None:
-        """As if the bot's confirmations had been lost."""
-        self._updates.extend(self._confirmed_updates())
-        self._updates.sort(key=lambda update: update["update_id"])
-        self.confirmed = 0
+        """All that was said and pressed so far, once more."""
+        for update in tuple(self._updates):
+            self._updates.append({**update, "update_id": next(self._numbers)})
         self._notice()
 
     async def call_webhook(self, update: Json, secret: str = "") -> int:
@@ -273,8 +271,7 @@ class TelegramServer:
 
     async def _send_message(self, parameters: Json) -> Json:
         self._check_place(parameters)
-        text = parameters.get("text", "")
-        entities = _checked_text(text, parameters)
+        text, entities = self._checked_text(parameters)
         self._check_flood(parameters)
         return self._keep(parameters, text, entities)
 
@@ -282,8 +279,8 @@ class TelegramServer:
         key = int(parameters["chat_id"]), int(parameters["message_id"])
         if key not in self.messages:
             raise Refused("Bad Request: message to edit not found")
-        sent, text = self.messages[key], parameters.get("text", "")
-        entities, markup = _checked_text(text, parameters), _checked_markup(parameters)
+        sent, markup = self.messages[key], _checked_markup(parameters)
+        text, entities = self._checked_text(parameters)
         if (text, entities, markup) == (sent.text, sent.entities, sent.markup):
             raise Refused(
                 "Bad Request: message is not modified: specified new message content and reply "
@@ -352,6 +349,13 @@ class TelegramServer:
             if key not in self.messages and key not in self._received:
                 raise Refused("Bad Request: message to be replied not found")
 
+    def _checked_text(self, parameters: Json) -> tuple[str, list[Json]]:
+        text: str = parameters.get("text", "")
+        entities = _checked_entities(text, parameters)
+        if entities and not self.takes_entities:
+            raise Refused("Bad Request: can't parse entities: not today")
+        return text, entities
+
     def _check_flood(self, parameters: Json) -> None:
         chat = int(parameters["chat_id"])
         left = self.allowance.get(chat)
@@ -397,9 +401,6 @@ class TelegramServer:
         if sent.topic:
             message |= {"message_thread_id": sent.topic, "is_topic_message": True}
         return message
-
-    def _confirmed_updates(self) -> list[Json]:
-        return [u for u in self._updates if u["update_id"] < self.confirmed]
 
     def _notice(self) -> None:
         """Let those who wait look again."""
@@ -502,7 +503,7 @@ def _found_entities(text: str) -> list[Json]:
     ]
 
 
-def _checked_text(text: str, parameters: Mapping[str, Any]) -> list[Json]:
+def _checked_entities(text: str, parameters: Mapping[str, Any]) -> list[Json]:
     """The entities of a text that Telegram would show."""
     if not text.strip():
         raise Refused("Bad Request: message text is empty")

@@ -32,7 +32,9 @@ class TelegramHouse:
     telegram: TelegramServer
     model: OpenAIServer
     slept: list[float] = field(default_factory=list)
+    is_hurried: bool = False
     app: App = field(init=False)
+    running: asyncio.Task[None] = field(init=False)
 
     def __post_init__(self) -> None:
         self.ann: Person = self.telegram.person("Ann", 42)
@@ -44,6 +46,16 @@ class TelegramHouse:
     def sent_to_model(self, index: int = -1) -> list[dict[str, Any]]:
         messages: list[dict[str, Any]] = self.model.requests[index].body["messages"]
         return messages
+
+    async def is_idle(self) -> None:
+        """Wait until nothing is under way in the bot."""
+        app = self.app
+        for lanes in (app.router.lanes, app.turns.lanes, app.delivery.lanes):
+            await asyncio.wait_for(lanes.idle(), PATIENCE)
+
+    async def is_over(self) -> None:
+        """Wait until the bot has ended by itself."""
+        await asyncio.wait({self.running}, timeout=PATIENCE)
 
     def rhythm(self) -> Rhythm:
         """No time at all, or hardly any."""
@@ -61,7 +73,9 @@ async def at_telegram(
     """A bot on `folder`; `telegram` may be one that another bot has talked to."""
     async with OpenAIServer(script) as endpoint:
         if telegram is not None:
-            async with _running(folder, TelegramHouse(telegram, endpoint), settings, token) as house:
+            async with _running(
+                folder, TelegramHouse(telegram, endpoint), settings, token
+            ) as house:
                 yield house
             return
         async with (
@@ -80,15 +94,15 @@ async def _running(
     more["telegram"] = {"base_url": house.telegram.base_url, **more.get("telegram", {})}
     config.write_text(json.dumps(more))
     surroundings = {"OPENAI_BASE_URL": house.model.base_url, "OPENAI_API_KEY": "test-key"}
-    channel = Telegram(
-        token, lambda: house.app.in_force.book.effective().telegram, house.rhythm()
-    )
+    channel = Telegram(token, lambda: house.app.in_force.book.effective().telegram, house.rhythm())
     house.app = await assemble(load_layers(config, surroundings), folder / "data", [channel])
-    running = asyncio.create_task(house.app.run())
+    house.running = asyncio.create_task(house.app.run())
     try:
         yield house
     finally:
-        listeners = (t for t in asyncio.all_tasks() if t.get_name() == "listen telegram")
-        for listener in listeners:
-            listener.cancel()
-        await asyncio.wait_for(running, PATIENCE)
+        if house.is_hurried:
+            await house.app.turns.lanes.close()  # as at a kill: what runs is cut short
+        for task in asyncio.all_tasks():
+            if task.get_name() == "listen telegram":
+                task.cancel()
+        await asyncio.wait_for(house.running, PATIENCE)
