@@ -29,7 +29,7 @@ class Draft:
         self._bot, self._place, self._rhythm = bot, place, rhythm
         self._earlier = self._step = self._shown = ""
         self._message = 0
-        self._drawing = asyncio.Lock()
+        self._requesting = asyncio.Lock()
         self._tasks = [asyncio.create_task(self._type()), asyncio.create_task(self._draw())]
 
     def add(self, words: str) -> None:
@@ -46,7 +46,7 @@ class Draft:
     async def end(self) -> int:
         """Show nothing more; returns the message that was shown, 0 for none. A request under way
         is waited for, so that no message is left behind."""
-        async with self._drawing:
+        async with self._requesting:
             for task in self._tasks:
                 task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -54,22 +54,23 @@ class Draft:
 
     async def _type(self) -> None:
         while True:
-            try:
-                await self._bot.send_chat_action(
-                    self._place.chat,
-                    ChatAction.TYPING,
-                    message_thread_id=self._place.topic or None,
-                    rate_limit_args=ONCE,
-                )
-            except (TelegramError, Busy) as error:
-                log.debug("typing was not shown: %s", error)
+            async with self._requesting:
+                try:
+                    await self._bot.send_chat_action(
+                        self._place.chat,
+                        ChatAction.TYPING,
+                        message_thread_id=self._place.topic or None,
+                        rate_limit_args=ONCE,
+                    )
+                except (TelegramError, Busy) as error:
+                    log.debug("typing was not shown: %s", error)
             await asyncio.sleep(self._rhythm.typing)
 
     async def _draw(self) -> None:
         rhythm = self._rhythm
         while True:
             await asyncio.sleep(rhythm.group_draft if self._place.is_group else rhythm.draft)
-            async with self._drawing:
+            async with self._requesting:
                 try:
                     await self._show(self._earlier + self._step)
                 except BadRequest as error:

@@ -112,7 +112,7 @@ async def test_when_telegram_does_not_answer_the_reply_is_sent_again(tmp_path: P
         house.telegram.failures["getUpdates"] = failing(*[Refused("Bad Gateway", 502)] * 3)
         house.ann.says("Hello?")
         await house.telegram.shown("Here I am")
-        assert len([seconds for seconds in house.slept if seconds >= 1]) >= 6
+        assert len([seconds for seconds in house.slept if seconds >= 1]) >= 4
 
 
 async def test_an_update_that_is_delivered_again_is_answered_once(tmp_path: Path) -> None:
