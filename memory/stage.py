@@ -19,6 +19,7 @@ from memory.context.change import (
     Change,
     Kind,
     ViewEvent,
+    cleared_at,
     standing,
     summed,
     undoable,
@@ -34,7 +35,7 @@ from memory.context.view import Preface, Scale, View, in_play, marked, shown
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.recollection import Recollection
-from memory.record import ledger, search, summaries, transcript
+from memory.record import ledger, passages, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found
 from memory.record.summaries import Job
@@ -212,6 +213,12 @@ class Stage:
     async def search(self, words: Sequence[str], most: int) -> Found:
         """The messages of the transcript that hold the most of these words, in play or not."""
         return await self._room.store.read(lambda db: search.search(db, self._row, words, most))
+
+    async def passages(self, wanted: passages.Wanted) -> passages.Passages:
+        """Parts of what was said before the running turn, for the model: what a person has cleared
+        is left out."""
+        scope = passages.Scope(self._current, cleared_at(self._events))
+        return await self._room.store.read(lambda db: passages.find(db, self._row, scope, wanted))
 
     def _scale(self, view: View, limits: Limits) -> Scale:
         ratio = self._house.ratios.get(limits.model, 1.0)
