@@ -23,6 +23,11 @@ WITH_TOOLS = (
     "can be found. Before you say that you do not know what was said or done, and whenever you "
     "need exact words, look them up with context_search, by words or by turn (t5)."
 )
+SUBAGENT = (
+    "You are a sub-agent: another assistant has given you the one task below, and you see nothing "
+    "else of its conversation. Work on it with your tools, ask nothing back, and end with the "
+    "result: your last message is all that the other one gets, so put in it what it needs."
+)
 SMALL = "You are Parley, a friendly assistant. Answer briefly."
 
 
