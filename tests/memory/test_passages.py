@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory.context.strategies import STRATEGIES
 from memory.messages import Message, ToolCall
 from memory.record.passages import (
     MOST,
@@ -144,7 +145,7 @@ async def test_what_left_the_context_is_found_under_every_strategy(lodge: Lodge)
     conversation = await lodge.conversation()
     assert 1 not in {turn.number for turn in conversation.view().turns}
 
-    for strategy in ("trim", "full"):
+    for strategy in STRATEGIES:
         lodge.limit(strategy=strategy)
         assert windows(await found(lodge, Words("needle", 0, 0))) == [(1, 1)]
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from memory.context.strategies import STRATEGIES
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import House, living
 
@@ -31,7 +32,7 @@ async def looks_up(house: House, **arguments: Any) -> str:
     return (await house.says(json.dumps(arguments))).text
 
 
-@pytest.mark.parametrize("strategy", ["trim", "full"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_the_model_finds_what_left_its_context(tmp_path: Path, strategy: str) -> None:
     settings = {"agent_max_context_turns": 2, "context": {"strategy": strategy}}
     async with living(tmp_path, model, settings) as house:
