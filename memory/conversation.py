@@ -74,6 +74,7 @@ class Conversation(Steering):
             await asyncio.sleep(0)  # counting many is work, and others live in this loop
         await self._room.store.write(lambda db: transcript.insert(db, self._row, entries))
         self._append(entries)
+        self._mirror()
         return self._whole[-len(turns) :]
 
     async def _known_turn(self, inbox: int) -> OpenTurn | None:
@@ -109,6 +110,7 @@ class Conversation(Steering):
             self._idle.set()
         self._prepare()
         self._house.on_change(self)
+        self._mirror()
 
     async def _entry(self, message: Message, turn: int) -> Entry:
         message, tokens = await self.weighed(message)
