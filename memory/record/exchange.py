@@ -137,25 +137,29 @@ def _head(conversation: str) -> dict[str, Any]:
 
 
 def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
+    """What is said of a message; what is empty is left out."""
     message = entry.message
-    whole = _Message(
-        turnId=turn.id,
-        role=message.role,
-        content=message.text,
-        timestamp=entry.at.isoformat(),
-        tool_calls=tuple(
-            _Call(id=c.id, name=c.name, arguments=c.arguments) for c in message.tool_calls
-        ),
-        tool_call_id=message.call_id,
-        tool=message.tool,
-        speaker=message.speaker,
-        reasoning=message.reasoning,
-        is_error=message.is_error,
-        mark=message.mark,
-        terse=message.terse,
-        images=tuple(_Image(sha256=i.sha256, media_type=i.media_type) for i in message.images),
-    )
-    return whole.model_dump(exclude_defaults=True)
+    fields = {
+        "turnId": turn.id,
+        "role": message.role,
+        "content": message.text,
+        "timestamp": entry.at.isoformat(),
+        "tool_calls": [
+            {"id": call.id, "name": call.name, "arguments": call.arguments}
+            for call in message.tool_calls
+        ],
+        "tool_call_id": message.call_id,
+        "tool": message.tool,
+        "speaker": message.speaker,
+        "reasoning": message.reasoning,
+        "is_error": message.is_error,
+        "mark": message.mark,
+        "terse": message.terse,
+        "images": [
+            {"sha256": image.sha256, "media_type": image.media_type} for image in message.images
+        ],
+    }
+    return {name: value for name, value in fields.items() if value}
 
 
 def parsed(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
