@@ -84,6 +84,7 @@ class Scribe:
 
     async def ahead(self, wanted: Wanted) -> None:
         """Have the summary of a cut that is due written, and wait for it."""
+        self._preparing = wanted  # what was being prepared for another cut must not replace it
         async with self._one_at_a_time:
             if self.prepared(wanted) is None:
                 self._prepared = (wanted, await self._make(wanted))
@@ -178,7 +179,8 @@ class Scribe:
         written, model = await self._asked(wanted, text, limits)
         if not written or meter.count(written) >= replaced:
             written, model = words.without_model(style, turns, prior), ""
-        written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
+        if style != "lines":  # which stand in no context, so that nothing has to be short
+            written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         return await self._store(
             Summary(
                 turns=wanted.turns,
