@@ -95,6 +95,27 @@ async def test_it_has_a_line_of_its_own_in_the_activity_log(tmp_path: Path) -> N
     assert len(turn.entries) == 5, "what a sub-agent said to itself is no part of the transcript"
 
 
+async def test_under_slim_the_log_has_the_line_that_the_subagent_wrote(tmp_path: Path) -> None:
+    script = [
+        sending("Count the needles."),
+        Say("There are 42.<terse>counted 42 needles</terse>"),
+        Say("42.<terse>had them counted</terse>"),
+        Say("Fine.<terse>agreed</terse>"),
+        Say("Good.<terse>said good</terse>"),
+    ]
+    settings = {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
+    async with living(tmp_path, script, settings) as house:
+        for text in ("How many?", "Sure?", "Good."):
+            await house.says(text)
+        log = str(house.sent_to_model()[1]["content"]).splitlines()
+        result = house.sent_to_model(2)[-1]["content"]
+    assert [line.partition("] ")[2] for line in log[1:]] == [
+        "subagent: counted 42 needles",
+        "assistant: had them counted",
+    ]
+    assert result == "There are 42."
+
+
 def pairs(turn: Turn) -> list[tuple[str, str]]:
     """(task, result) in the order in which the results came."""
     tasks = {call.id: call.parsed()["task"] for call in turn.entries[1].message.tool_calls}
