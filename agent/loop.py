@@ -21,11 +21,13 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
+from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
 from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
+from memory.errand import Errand
 from memory.messages import Mark, Message, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
@@ -144,7 +146,7 @@ class Agent:
             written = await turn.conversation.tokens_of(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
-            await turn.conversation.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name)
         return spent_on("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
@@ -157,13 +159,26 @@ class Agent:
 
     async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> None:
         output.tool_started(call)
+        helpers = SubAgents(self, turn, output)
         if (known := turn.known_result(call)) is not None:
             text, is_error = known.text, known.is_error
         else:
-            text, is_error = await self.toolbox.run(call, self.surroundings)
-        result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
-        await turn.record(result)
+            text, is_error = await self.toolbox.run(call, self._surroundings(turn, helpers))
+        await turn.record(
+            Message(
+                "tool",
+                text,
+                call_id=call.id,
+                tool=call.name,
+                is_error=is_error,
+                terse=helpers.line,
+            )
+        )
         output.tool_ended(call, is_error)
+
+    def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
+        delegate = None if isinstance(turn, Errand) else helpers.work
+        return replace(self.surroundings, conversation=turn.conversation, delegate=delegate)
 
 
 def _is_cut_off(reply: ModelReply) -> bool:

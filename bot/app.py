@@ -225,6 +225,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
+            keeps_files=lambda key: in_force.settings(key).context.context_files,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
@@ -269,7 +270,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
 def limits_of(settings: Settings, window: int, model: str) -> Limits:
     """The limits that these settings mean for a model with such a window."""
-    named = settings.context.model_dump(exclude={"max_tokens", "fold_turns"})
+    named = settings.context.model_dump(exclude={"max_tokens", "fold_turns", "context_files"})
     fold_turns = settings.context.fold_turns
     return Limits(
         max_turns=settings.agent_max_context_turns,
