@@ -28,6 +28,7 @@ from bot.lanes import Lanes
 from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
+    ConfiguredAgents,
     RunningTurns,
     StoredLedger,
     StoredSettings,
@@ -256,6 +257,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
         ),
         models=ChosenModels(book, models),
+        agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,

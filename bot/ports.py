@@ -12,13 +12,15 @@ from agent.models.catalogue import window_of
 from agent.models.selection import Choice, Models
 from agent.settings import Brain
 from bot.settings import SettingError, Settings, SettingsBook
+from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
 from channels.message import Address
+from memory.context.limits import DEFAULT_WINDOW
 from memory.keys import ConversationKey
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
 from memory.record.store import Store
-from plugins.api import CommandError, ModelInfo, SettingInfo, Status
+from plugins.api import AgentInfo, CommandError, ModelInfo, SettingInfo, Status
 
 
 class StoredSettings:
@@ -102,6 +104,23 @@ class ChosenModels:
         window = window_in_force(settings, model)
         where = self._models.where(choice)
         return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where)
+
+
+class ConfiguredAgents:
+    """The agents of the configuration."""
+
+    def __init__(self, book: SettingsBook, models: Models) -> None:
+        self._book, self._models = book, models
+
+    def all(self) -> list[AgentInfo]:
+        default = self._info(NO_AGENT, "what is set for everybody")
+        return [default, *(self._info(a.id, a.description) for a in self._book.agents.values())]
+
+    def _info(self, name: str, description: str) -> AgentInfo:
+        settings = self._book.with_agent(name)
+        model = self._models.of(choice_of(settings))
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        return AgentInfo(name, description, model.name, window, settings.context.strategy)
 
 
 class StoredLedger:

@@ -25,7 +25,8 @@ RUNTIME_CONTEXT = (
     "summary_brain",
 )
 """The fields of `runtime.context`, which are all that it takes."""
-RUNTIME_STRATEGIES = ("truncate", "summarize")
+FOREIGN_STRATEGIES = ("trim", "slim", "full", "structured")
+"""Strategies that it does not know."""
 
 IN_RUNTIME: Mapping[str, str] = {
     f"runtime.{key}": key

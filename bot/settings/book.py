@@ -65,7 +65,7 @@ class SettingsBook:
         return tuple(faults)
 
     def _left_out(self, key: str, value: Any, scope: str, error: SettingError) -> str:
-        if key == "agent" and scope and value not in self.agents:
+        if key == "agent" and scope and value not in tuple(self.agents):
             return (
                 f"The conversation {scope} had chosen the agent {quoted(value)}, which is gone "
                 "from the configuration; it goes on without one."

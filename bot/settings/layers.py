@@ -13,9 +13,9 @@ from typing import Any
 
 from bot.settings.agents import (
     AGENTS,
+    FOREIGN_STRATEGIES,
     IN_AGENT,
     IN_RUNTIME,
-    RUNTIME_STRATEGIES,
     Block,
     blocks,
     with_whole_endpoints,
@@ -111,7 +111,7 @@ def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
     faults: list[str] = []
     agents = tree.pop(AGENTS, [])
     source = _Source(config, secrets, faults)
-    file = _from_file(tree, source)
+    file = source.settings(tree, IN_FILE)
     environment = _from_environment(config, surroundings, secrets, faults)
     by_id = {agent.id: agent for agent in _agents(agents, source)}
     if faults:
@@ -135,10 +135,13 @@ class _Source:
     secrets: Secrets
     faults: list[str]
 
-    def settings(self, tree: Mapping[Any, Any], keys: Mapping[str, str], owner: str) -> Written:
-        """What a block sets; `keys` are the settings by the names that they have in it, and
-        `owner` says in a sentence whose they are."""
-        where = f"{owner}{self.config.name}"
+    def settings(
+        self, tree: Mapping[Any, Any], keys: Mapping[str, str], agent: str = ""
+    ) -> Written:
+        """What the file sets, or an agent in it; `keys` are the settings by the names that they
+        have there."""
+        file = self.config.name
+        where, of = (f"the agent {agent} in {file}", "of") if agent else (file, "in")
         names: dict[str, str] = {}
         written: dict[str, Any] = {}
         for name, value in _flattened(tree, _groups(keys)):
@@ -146,35 +149,22 @@ class _Source:
                 key = _known(name, value, keys, where)
                 if key in written:
                     raise SettingError(_twice(name, names[key], where))
-                _refuse_plain_key(f"{name} in {where}", key, value)
+                _refuse_plain_key(f"{name} {of} {where}", key, value)
                 names[key], written[key] = name, value
 
         def called(key: str) -> str:
-            return f"{names.get(key, key)} in {where}"
+            return f"{names.get(key, key)} {of} {where}"
 
         whole = with_whole_endpoints(written)
         values = _filled(whole, self.config.parent, self.secrets, called, self.faults)
         return Written(whole, values)
 
 
-def _from_file(tree: Mapping[Any, Any], source: _Source) -> Written:
-    settings = source.settings(tree, IN_FILE, "")
-    runtime = tree.get("runtime")
-    context = runtime.get("context") if isinstance(runtime, dict) else None
-    strategy = context.get("strategy") if isinstance(context, dict) else None
-    if strategy in SETTINGS["context.strategy"].choices and strategy not in RUNTIME_STRATEGIES:
-        source.faults.append(
-            f"runtime.context.strategy in {source.config.name} is {strategy!r}; it wants truncate "
-            "or summarize; the others are set in context.strategy."
-        )
-    return settings
-
-
 def _agents(written: Any, source: _Source) -> Iterator[AgentLayer]:
     found, faults = blocks(written, source.config.name)
     source.faults.extend(faults)
     for block in found:
-        settings = source.settings(block.settings, IN_AGENT, f"the agent {block.id} in ")
+        settings = source.settings(block.settings, IN_AGENT, block.id)
         with _noting(source.faults):
             _refuse_foreign_model(block, settings, source.config.name)
         yield AgentLayer(block.id, block.description, settings)
@@ -210,7 +200,13 @@ def _known(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
     if name in groups:
         raise SettingError(f"{name} in {where} is {quoted(value)}; it wants settings of its own.")
     if name not in keys:
-        raise SettingError(unknown(name, where, [*groups, *keys, AGENTS]))
+        around = {group for group in groups if name.startswith(f"{group}.")}
+        raise SettingError(unknown(name, where, [*groups - around, *keys, AGENTS]))
+    if name == "runtime.context.strategy" and value in FOREIGN_STRATEGIES:
+        raise SettingError(
+            f"{name} in {where} is {value!r}; it wants truncate or summarize; the others are set "
+            "in context.strategy."
+        )
     return keys[name]
 
 

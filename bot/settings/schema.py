@@ -291,8 +291,8 @@ def _shortened(text: str) -> str:
 def unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
     """The sentence about a key that is none; `where` is the name of a file, "" for the chat, and
     `known` are the names that are taken there, where they are others."""
-    if key in SECTIONS:
-        inside = ", ".join(name for name in SETTINGS if name.startswith(key + "."))
+    if key in SECTIONS and not where:
+        inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."
     near = nearest(key, known or SETTINGS)
     subject = f"{where} has an unknown setting" if where else "There is no setting"
