@@ -105,7 +105,7 @@ async def test_an_agent_is_chosen_for_one_conversation_and_stays_chosen(tmp_path
         async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
             assert (await house.says("Still you?")).text == "Deep.", "the choice is kept"
             assert "default answers here" in (await house.says("/agent default")).text
-            assert (await house.says("Hi")).text == "Mine."
+            assert (await house.says("And now?")).text == "Mine."
             assert "(from: default;" in (await house.says("/config agent")).text
 
 
