@@ -323,6 +323,26 @@ async def test_a_message_of_200_kilobytes_is_clipped_when_nothing_else_makes_it_
     assert numbers(view) == [1, 2, 3, 4], "nothing else left for it"
 
 
+async def test_such_a_clip_may_leave_the_beginning_alone_and_a_restart_keeps_it(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(window=16_000, snip_oversized=False)
+    (view,) = await lodge.says("start " + "word " * 40_000 + "end")
+    assert view.tokens <= lodge.limits.ceiling
+    assert texts(view)[-1].startswith("start ")
+    assert texts(view)[-1].endswith("characters left out here …]")
+    await lodge.restart()
+    assert texts(await lodge.view())[0] == texts(view)[-1]
+
+
+async def test_without_clips_the_person_is_told_that_a_message_does_not_fit(lodge: Lodge) -> None:
+    lodge.limit(window=16_000, truncate_oversized=False)
+    for count in range(3):
+        await lodge.says(f"question {count}")
+    with pytest.raises(NoRoom, match=r"The model's window of 16,000 tokens is too small"):
+        await lodge.says("word " * 40_000)
+
+
 async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn(
     lodge: Lodge,
 ) -> None:
