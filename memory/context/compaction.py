@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import Actor, Change, Clip, ViewEvent, standing
+from memory.context.change import Actor, Change, ViewEvent, standing
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of

@@ -64,8 +64,6 @@ async def test_the_documents_two_agents_live_side_by_side_in_one_bot(
             assert (one.window, one.keep_recent, one.strategy) == (65536, 15, "truncate")
             assert (two.window, two.keep_recent, two.strategy) == (200_000, 8, "summarize")
             assert three == Limits(model="gpt-4o-mini")
-            for chat in ("one", "two"):  # to hear whom they ask, whatever strategies there are
-                await house.says("/config context.strategy full --here", chat=chat)
             heard = [(await house.says("Hi", chat=chat)).text for chat in ("one", "two", "three")]
     assert heard == ["Deep.", "Sonnet.", "Mine."]
     assert [r.body["model"] for r in (*deep.requests, *sonnet.requests)] == [
@@ -175,6 +173,30 @@ async def test_a_brain_for_summaries_that_fails_leaves_a_plain_extract(tmp_path:
             memory = (await house.says("/memory")).text
     assert "- t1: Number 0. → Mine." in memory
     assert len(house.server.requests) == 6, "the model that answers is not asked instead"
+
+
+async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_something(
+    tmp_path: Path,
+) -> None:
+    async with other("They talked.", "deep-key-123") as deep:
+        costly, free = brain(deep), brain(deep, provider="ollama")
+        own = {"provider": "ollama", "model": "m", "context": {"summary_brain": costly}}
+        settings = {
+            "agents": [{"id": "free", "brain": own}],
+            "context": {"summary_brain": free},
+        }
+        async with living(tmp_path, answers("Yes."), settings, DEEPSEEK) as house:
+            for chat in ("one", "two"):
+                await house.says("Remember this.", chat=chat)
+            await house.says("/config spend_limit_chat 0.0000001")
+            await house.says("/agent free", chat="two")
+            for chat in ("one", "two"):
+                await house.says("/new", chat=chat)
+            await house.app.conversations.settle()
+            memories = [(await house.says("/memory", chat=chat)).text for chat in ("one", "two")]
+    assert "They talked." in memories[0], "this one is free"
+    assert "- t1: Remember this. → Yes." in memories[1], "that one is not asked"
+    assert len(deep.requests) == 1
 
 
 async def test_the_window_of_a_model_is_known_by_its_name_or_128000(tmp_path: Path) -> None:
