@@ -36,6 +36,7 @@ __all__ = [
     "Account",
     "Action",
     "Address",
+    "AgentInfo",
     "Ask",
     "Command",
     "CommandError",
@@ -147,6 +148,23 @@ class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
 
 
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
+
+    id: str
+    description: str
+    model: str
+    window: int
+    strategy: str
+
+
+class AgentsPort(Protocol):
+    def all(self) -> list[AgentInfo]:
+        """The agents as a new conversation would find them; the first is the default."""
+        ...
+
+
 class LedgerPort(Protocol):
     """What was spent in all conversations; times in seconds since 1970."""
 
@@ -243,6 +261,7 @@ class Ports:
     settings: SettingsPort
     turns: TurnsPort
     models: ModelsPort
+    agents: AgentsPort
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort
