@@ -48,7 +48,7 @@ from memory.record import overrides
 from memory.record.store import Store
 from memory.room import Room
 from memory.stage import Stage
-from plugins.api import Ports
+from plugins.api import House, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
 
@@ -201,12 +201,15 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
-    plugins = load(Path(folder) if folder else data / "plugins")
+    hub = Hub()
+    house = House(
+        lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
+    )
+    plugins = load(Path(folder) if folder else data / "plugins", house)
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
     in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
 
-    hub = Hub()
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )

@@ -13,7 +13,6 @@ from memory.record.ledger import Spent
 from memory.room import Room
 from memory.stage import Stage
 
-
 FAREWELL = 3.0
 """Seconds that those who listen to the end of a session have, all together."""
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from bot.settings.files import read_env, read_text, read_tree
+from bot.settings.files import line_of, read_env, read_text, read_tree
 from bot.settings.schema import (
     SECRET_NAME,
     SECTIONS,
@@ -25,6 +25,9 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
+RUNTIME = "runtime"
+ALIASES = {"runtime.hooks": "hooks"}
+"""Where Digitorn has a setting, and where it is here."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
 
@@ -97,10 +100,12 @@ def _noting(faults: list[str]) -> Iterator[None]:
 
 def _from_file(config: Path, secrets: Secrets, faults: list[str]) -> Written:
     def called(key: str) -> str:
-        return f"{key} in {config.name}"
+        line = line_of(config, key) if "[" in key else 0
+        return f"{key} in {config.name}{f' (line {line})' if line else ''}"
 
     written: dict[str, Any] = {}
-    for key, value in _flattened(read_tree(config)):
+    for named, value in _flattened(read_tree(config)):
+        key = ALIASES.get(named, named)
         with _noting(faults):
             _refuse_unknown(key, value, config.name)
             if key in written:
@@ -112,7 +117,7 @@ def _from_file(config: Path, secrets: Secrets, faults: list[str]) -> Written:
 def _flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         key = f"{prefix}{name}"
-        if key in SECTIONS and isinstance(value, dict):
+        if (key in SECTIONS or key == RUNTIME) and isinstance(value, dict):
             yield from _flattened(value, f"{key}.")
         else:
             yield key, value
@@ -135,7 +140,13 @@ def _from_environment(
             written[key] = typed(SETTINGS[key].kind, environ[name])
         else:
             faults.append(_unknown_variable(name))
-    return Written(written, _filled(written, config.parent, secrets, variable, faults))
+    return Written(written, _filled(written, config.parent, secrets, _place, faults))
+
+
+def _place(key: str) -> str:
+    """A setting's name in the environment, and where in its value: PARLEY_HOOKS[2].condition."""
+    name, bracket, rest = key.partition("[")
+    return variable(name) + bracket + rest
 
 
 def variable(key: str) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with a rule, as sentences that name the place and the nearest thing that is right."""
+"""What is wrong with a rule, as sentences that name the place and what was probably meant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPED = ("condition", "action")
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """`text` completes a sentence whose subject is the place: (2, "condition", "threshold")."""
+    """`text` is the rest of a sentence about the place: (2, "condition", "threshold")."""
 
     place: Place
     text: str
@@ -33,7 +33,7 @@ class RuleFaults(ValueError):
 
     def __init__(self, faults: Iterable[Fault]) -> None:
         self.faults = tuple(faults)
-        super().__init__("; ".join(f"{f.name('hooks')} {f.text}" for f in self.faults))
+        super().__init__(" ".join(f"{f.name('hooks')} {f.text}" for f in self.faults))
 
 
 def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:
@@ -46,11 +46,11 @@ def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:
 
 def _models(model: type[BaseModel]) -> Iterator[tuple[str, Collection[str]]]:
     """("", fields of a rule), and (type, fields) of each condition and action."""
-    yield "", [name for name in model.model_fields]
+    yield "", list(model.model_fields)
     for field in ("condition", "action"):
         for kind in _members(model.model_fields[field].annotation):
             (name,) = get_args(kind.model_fields["type"].annotation)
-            yield name, [name for name in kind.model_fields]
+            yield name, list(kind.model_fields)
 
 
 def _members(union: Any) -> Iterator[type[BaseModel]]:
@@ -68,19 +68,19 @@ def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
         case "extra_forbidden":
             return Fault(place, f"is not known{_meant(place[-1], fields[kind])}")
         case "missing":
-            return Fault(place[:-1], f"has no {place[-1]}; add it")
+            return Fault(place[:-1], f"has no {place[-1]}; add it.")
         case "union_tag_invalid":
             types = [name.strip(" '") for name in about["expected_tags"].split(",")]
             return Fault(place, f"has the type {about['tag']!r}{_meant(about['tag'], types)}")
         case "union_tag_not_found" | "model_type" | "model_attributes_type" | "dict_type":
-            return Fault(place, f"is {quoted(written)}; it wants fields, a type first of all")
+            return Fault(place, f"is {quoted(written)}; it wants fields, a type first of all.")
         case "literal_error":
             words = [word for word in _words(about["expected"]) if word]
             return Fault(place, f"is {quoted(written)}{_meant(written, words)}")
         case "value_error":
-            return Fault(place, str(about["error"]))
+            return Fault(place, f"{about['error']}.")
     reason = found["msg"][:1].lower() + found["msg"][1:]
-    return Fault(place, f"is {quoted(written)}; {reason.replace('input should', 'it should')}")
+    return Fault(place, f"is {quoted(written)}; {reason.replace('input should', 'it should')}.")
 
 
 def _place(loc: Place) -> tuple[Place, str]:
@@ -105,7 +105,7 @@ def _words(expected: str) -> list[str]:
 def _meant(word: Any, words: Collection[str]) -> str:
     """The end of a sentence about a word that is none of these."""
     near = difflib.get_close_matches(str(word)[:100].lower(), words, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; it wants one of {', '.join(words)}"
+    return f"; did you mean {near[0]!r}?" if near else f"; it wants one of {', '.join(words)}."
 
 
 def quoted(value: Any) -> str:

@@ -58,11 +58,11 @@ _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
 def parse(written: Any) -> tuple[Rule, ...]:
     """The rules that a list in the configuration stands for; raises RuleFaults."""
     if not isinstance(written, list | tuple):
-        raise RuleFaults([Fault((), "is no list; it wants rules, each with an id, on and action")])
+        raise RuleFaults([Fault((), "is no list; it wants rules, each with an id, on and action.")])
     if len(written) > MOST_RULES:
-        raise RuleFaults([Fault((), f"has {len(written)} rules; {MOST_RULES} are the most")])
+        raise RuleFaults([Fault((), f"has {len(written)} rules; {MOST_RULES} are the most.")])
     if deep := [i for i, rule in enumerate(written) if _is_deeper(rule, DEEPEST)]:
-        raise RuleFaults([Fault((i,), "is nested too deeply; make it flatter") for i in deep])
+        raise RuleFaults([Fault((i,), "is nested too deeply; make it flatter.") for i in deep])
     try:
         rules = _RULES.validate_python(tuple(written))
     except ValidationError as error:
@@ -89,7 +89,7 @@ def _inside(value: Any) -> Iterable[Any]:
 def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
     ids = [rule.id for rule in rules]
     return [
-        Fault((i, "id"), f"is {name!r}, which an earlier rule has; give each its own")
+        Fault((i, "id"), f"is {name!r}, which an earlier rule has; give each its own.")
         for i, name in enumerate(ids)
         if name in ids[:i]
     ]
