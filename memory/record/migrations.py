@@ -86,7 +86,18 @@ def _answered_inbox(database: SqliteDatabase) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables, _spending, _answered_inbox]
+def _strategies(database: SqliteDatabase) -> None:
+    """What a cut leaves besides its boundary: how it is summarised, and what was at hand."""
+    database.execute_sql("ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'")
+    database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
+
+
+MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
+    _first_tables,
+    _spending,
+    _answered_inbox,
+    _strategies,
+]
 
 
 def migrate(database: SqliteDatabase) -> None:
