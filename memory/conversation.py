@@ -14,12 +14,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.context import compaction, emergency
-from memory.context.change import ViewEvent
 from memory.context.limits import Limits
 from memory.context.log import log_lines
 from memory.context.meter import Frame, calibrated
-from memory.context.plan import Plan
-from memory.context.strategies.trim import cut_of
 from memory.context.view import View
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import TRUNCATED, Message
@@ -176,24 +173,6 @@ class Conversation(Steering):
                 self._spent(spent)
             self._append(entries)
         return entries
-
-    async def compact_by_rule(
-        self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
-    ) -> ViewEvent | None:
-        """Let all but the most recent messages leave."""
-        del strategy, summary_max_tokens
-        async with self._changing:
-            view = self.view()
-            keep, leaving = keep_recent or self.limits.keep_recent, list(view.movable)
-            newest = len(view.messages) - keep
-            while leaving and sum(len(turn.entries) for turn in leaving) > newest:
-                leaving.pop()
-            if not leaving:
-                return None
-            change = cut_of(view, tuple(leaving))
-            numbers = tuple(turn.number for turn in leaving)
-            await self._cut(Plan(change, why, numbers, view.moved_by(change).tokens))
-            return self._events[-1]
 
     async def fit(self, frame: Frame) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the
