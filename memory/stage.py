@@ -293,7 +293,11 @@ class Stage:
     def _snapshot_of(self, summary_id: int) -> Snapshot | None:
         """What was at hand when those turns left whose summary this is."""
         known = (event for event in reversed(self._events) if event.snapshot)
-        mine = (e.snapshot for e in known if self.scribe.summary_of(e.id) == summary_id)
+        mine = (
+            event.snapshot
+            for event in known
+            if summary_id in (event.change.preface, self.scribe.summary_of(event.id))
+        )
         return next(mine, None)
 
     def _snapshot(self, view: View) -> Snapshot:

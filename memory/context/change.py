@@ -43,10 +43,10 @@ class Change:
     """What one event does to the view. Every field is optional; the default changes nothing.
 
     `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
-    `pin`, `unpin`: turn numbers. `roll`: turns with a lower number leave the activity log, where
-    there is one. `clip`: by seq. `preface`: the id of the summary that stands in
-    front from now on (0: it stays; -1: none does). `target`: the event that an undo, a redo or an
-    injection speaks of.
+    `pin`, `unpin`: turn numbers. `fold`: turns of which a line stays in the activity log (by `cut`
+    they leave); `roll`: turns with a lower number leave the log. `clip`: by seq. `preface`: the id
+    of the summary that stands in front from now on (0: it stays; -1: none does). `target`: the
+    event that an undo, a redo or an injection speaks of.
     """
 
     cut: int = 0
@@ -56,6 +56,7 @@ class Change:
     clip: Mapping[int, Clip] = field(default_factory=dict)
     pin: frozenset[int] = frozenset()
     unpin: frozenset[int] = frozenset()
+    fold: frozenset[int] = frozenset()
     roll: int = 0
     preface: int = 0
     target: int = 0
@@ -74,6 +75,7 @@ class Change:
             clip={**self.clip, **other.clip},
             pin=(self.pin - other.unpin) | other.pin,
             unpin=(self.unpin - other.pin) | other.unpin,
+            fold=self.fold | other.fold,
             roll=max(self.roll, other.roll),
             preface=other.preface or self.preface,
             target=other.target or self.target,
@@ -94,7 +96,7 @@ class Change:
         return cls(clip=clip, **numbers, **sets)
 
 
-_SETS = ("keep", "drop", "squeeze", "pin", "unpin")
+_SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold")
 _NUMBERS = ("cut", "roll", "preface", "target")
 
 

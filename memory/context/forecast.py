@@ -47,7 +47,7 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | N
     later = _with_turns(view, ahead[index])
     plan = strategy(later, limits)
     assert plan is not None, "bisection found a turn at which the strategy plans"
-    gone = {*plan.leaving, *plan.folding}
+    gone = {*plan.leaving, *plan.change.fold}
     raw = sum(turn.tokens for turn in later.turns if turn.number in gone)
     return Forecast(later.current, plan, view.scale.part(raw))
 

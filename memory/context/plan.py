@@ -14,15 +14,14 @@ class Plan:
     """`change` says what moves, `why` is the rule in words that a person reads; `tokens_after` is
     the meter's figure once it is carried out.
 
-    `leaving` are the turns that leave by it and are summarised; `folding` those of which a line
-    stays in the activity log. `kind` is that of the event that it becomes.
+    `leaving` are the turns that leave by it and are summarised; `kind` is that of the event that it
+    becomes.
     """
 
     change: Change
     why: str
     leaving: tuple[int, ...] = ()
     tokens_after: int = 0
-    folding: tuple[int, ...] = ()
     kind: Kind = "compact"
 
 

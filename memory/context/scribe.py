@@ -178,7 +178,8 @@ class Scribe:
         written, model = await self._asked(wanted, text, limits)
         if not written or meter.count(written) >= replaced:
             written, model = words.without_model(style, turns, prior), ""
-        written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
+        if style != "lines":  # which stand in no context, so that nothing has to be short
+            written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         return await self._store(
             Summary(
                 turns=wanted.turns,

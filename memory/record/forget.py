@@ -21,7 +21,7 @@ from memory.keys import ConversationKey
 from memory.record import mailbox, summaries, tables, transcript
 from memory.record.summaries import Job
 
-_NAMED = ("keep", "drop", "squeeze", "pin", "unpin")  # the turns that a change speaks of
+_NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a change speaks of
 
 
 @dataclass(frozen=True, slots=True)

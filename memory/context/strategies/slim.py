@@ -8,6 +8,8 @@ too long, and then its older half rolls up into one block.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memory.context.change import Change
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of
@@ -18,19 +20,19 @@ from memory.turns import Turn
 def plan(view: View, limits: Limits) -> Plan | None:
     """What folds now, and what rolls up by it."""
     folding = _folding(view, limits)
-    fold = cut_of(view, folding) if folding else Change()
+    numbers = frozenset(turn.number for turn in folding)
+    fold = replace(cut_of(view, folding), fold=numbers) if folding else Change()
     roll = _roll(view.moved_by(fold), limits)
     change = fold.then(roll)
     if change.is_empty:
         return None
     after = view.moved_by(change)
-    rolled = ({turn.number for turn in folding} | set(view.logged)) - set(after.logged)
+    rolled = numbers.union(view.logged) - set(after.logged)
     return Plan(
         change,
         _why(folding, rolled, limits),
         leaving=tuple(sorted(rolled)),
         tokens_after=after.tokens,
-        folding=tuple(turn.number for turn in folding if turn.number not in rolled),
         kind="compact" if rolled and limits.fold_turns > 1 else "fold",
     )
 
@@ -54,7 +56,7 @@ def _roll(view: View, limits: Limits) -> Change:
     return Change(roll=log[first].turn + is_torn)
 
 
-def _why(folding: tuple[Turn, ...], rolled: set[int], limits: Limits) -> str:
+def _why(folding: tuple[Turn, ...], rolled: frozenset[int], limits: Limits) -> str:
     parts = []
     if folding:
         parts.append(f"{limits.full_turns} turns stay in full, older ones become lines of the log")
