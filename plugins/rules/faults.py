@@ -48,17 +48,17 @@ def _models(model: type[BaseModel]) -> Iterator[tuple[str, Collection[str]]]:
     """("", fields of a rule), and (type, fields) of each condition and action."""
     yield "", list(model.model_fields)
     for field in ("condition", "action"):
-        for kind in _members(model.model_fields[field].annotation):
+        for kind in members(model.model_fields[field].annotation):
             (name,) = get_args(kind.model_fields["type"].annotation)
             yield name, list(kind.model_fields)
 
 
-def _members(union: Any) -> Iterator[type[BaseModel]]:
+def members(union: Any) -> Iterator[type[BaseModel]]:
     for part in get_args(union):
         if isinstance(part, type) and issubclass(part, BaseModel):
             yield part
         else:
-            yield from _members(part)
+            yield from members(part)
 
 
 def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
