@@ -22,7 +22,7 @@ from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import TRUNCATED, Message
 from memory.open_turn import OpenTurn
 from memory.record import ledger, transcript
-from memory.record.ledger import Spent
+from memory.record.ledger import Bill, Spent
 from memory.stage import Anchor
 from memory.steering import Steering
 from memory.turns import Entry, Turn
@@ -44,6 +44,10 @@ class Conversation(Steering):
     def is_heard(self, name: EventName) -> bool:
         """Whether anyone wants to hear such an event; where no one does, none need be made."""
         return self._room.events.minds(name)
+
+    async def bill_for(self, purpose: str) -> Bill:
+        """What calls for a purpose have cost in this conversation: "answer", "summary"."""
+        return await self._room.store.read(lambda db: ledger.bill(db, self._row, purpose=purpose))
 
     async def begin_session(self) -> Verdict:
         """Tell who listens that this is the first turn since the conversation was loaded."""

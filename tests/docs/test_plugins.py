@@ -46,7 +46,7 @@ async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path
         result, note = house.sent_to_model()[-2:]
     assert result["content"] == "write_file was not run: nothing is written on Sundays."
     assert "Say so in one sentence." in note["content"]
-    assert not list(tmp_path.rglob("a.txt"))
+    assert not (tmp_path / "data/audiences/pipe-main/files/a.txt").exists()
 
 
 async def test_the_package_on_the_page_is_found_by_its_entry_point(
