@@ -21,10 +21,11 @@ from memory.context.meter import Frame, calibrated
 from memory.context.plan import Plan
 from memory.context.view import Scale, View, shown
 from memory.errand import Errand
+from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import TRUNCATED, Message
 from memory.open_turn import OpenTurn
 from memory.record import ledger, transcript
-from memory.record.ledger import Spent
+from memory.record.ledger import Bill, Spent
 from memory.stage import Anchor
 from memory.steering import Steering
 from memory.turns import Entry, Turn
@@ -36,6 +37,33 @@ _BELIEVED = 3.0  # how far the meter may be off by what an overflow says
 
 class Conversation(Steering):
     """One conversation: its turns, and the requests that fit."""
+
+    _is_in_session = False
+
+    async def tell(self, event: Event) -> Verdict:
+        """Tell who listens that something happens in this conversation."""
+        return await self._room.events.emit(event)
+
+    def is_heard(self, name: EventName) -> bool:
+        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        return self._room.events.minds(name)
+
+    async def bill_for(self, purpose: str) -> Bill:
+        """What calls for a purpose have cost in this conversation: "answer", "summary"."""
+        return await self._room.store.read(lambda db: ledger.bill(db, self._row, purpose=purpose))
+
+    async def begin_session(self) -> Verdict:
+        """Tell who listens that this is the first turn since the conversation was loaded."""
+        if self._is_in_session:
+            return NOTHING
+        self._is_in_session = True
+        return await self.tell(Event("session_start", self, self._current))
+
+    async def end_session(self) -> None:
+        """Tell who listens that the session that was begun is over."""
+        if self._is_in_session:
+            self._is_in_session = False
+            await self.tell(Event("session_end", self))
 
     async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it

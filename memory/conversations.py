@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from memory.conversation import Conversation
 from memory.files import Mirror
@@ -12,6 +13,9 @@ from memory.record import ledger, mailbox, summaries, transcript
 from memory.record.ledger import Spent
 from memory.room import Room
 from memory.stage import Stage
+
+FAREWELL = 3.0
+"""Seconds that those who listen to the end of a session have, all together."""
 
 
 class Conversations:
@@ -66,7 +70,11 @@ class Conversations:
         await self.mirror.settle()
 
     async def close(self) -> None:
-        """Stop what runs in the background; it goes on at the next start."""
+        """End the sessions, and stop what runs in the background; it goes on at the next start."""
+        endings = [conversation.end_session() for conversation in self._loaded()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await asyncio.gather(*endings)
         await self.mirror.close()
         for conversation in self._loaded():
             await conversation.scribe.close()
