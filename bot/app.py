@@ -16,6 +16,7 @@ from agent.loop import Agent
 from agent.models import catalogue
 from agent.models.base import Model, ModelError
 from agent.models.selection import Credentials, Models
+from agent.pictures import UNSEEN, Pictures
 from agent.prompt import Prompt
 from agent.summarizer import ModelSummarizer
 from agent.tools.base import ToolContext
@@ -44,7 +45,9 @@ from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
+from memory.messages import PICTURE_TOKENS
 from memory.record import overrides
+from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store
 from memory.room import Room
 from memory.stage import Stage
@@ -88,6 +91,7 @@ class InForce:
             tool_result_limit=settings.context.tool_result_limit,
             summary_max_tokens=settings.context.summary_max_tokens,
             model=model.name,
+            picture=PICTURE_TOKENS if model.sees else len(UNSEEN) // 4,
         )
 
     def frame(self, key: ConversationKey) -> Frame:
@@ -100,6 +104,7 @@ class InForce:
             frame=self.frame(key),
             toolbox=self.toolbox,
             surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
+            pictures=Pictures(self.workspace(key), lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
         )
 
@@ -108,6 +113,11 @@ class InForce:
         folder = self.data / "audiences" / key.audience
         (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
+
+    def offloader(self, key: ConversationKey) -> Offloader | None:
+        """Who keeps what leaves the context of a conversation."""
+        is_on = self.settings(key).context.offload
+        return LocalWorkspace(self.workspace(key)) if is_on else None
 
     def spending_limits(self) -> SpendingLimits:
         settings = self.book.effective()
@@ -230,6 +240,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
+            offloader_for=in_force.offloader,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)

@@ -13,6 +13,7 @@ from uuid import uuid4
 from agent.loop import Agent
 from agent.models.base import ModelError
 from bot.activity import Hub
+from bot.attachments import images_of, with_files
 from bot.delivery import Delivery, Received
 from bot.lanes import Lanes
 from bot.logs import in_turn
@@ -121,7 +122,8 @@ class Turns:
     async def _take(self, key: ConversationKey, received: Received, text: str) -> None:
         try:
             conversation = await self._conversations.get(key)
-            turn = await conversation.turn(text, inbox=received.row)
+            said, images = with_files(text, received.files), images_of(received.files)
+            turn = await conversation.turn(said, inbox=received.row, images=images)
             with in_turn(f"{key.id} {turn.id}"):
                 await self._answer(key, turn, received)
         except StoreError as error:

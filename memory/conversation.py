@@ -17,9 +17,9 @@ from memory.context import compaction, emergency
 from memory.context.limits import Limits
 from memory.context.meter import Frame, calibrated
 from memory.context.view import View
-from memory.messages import TRUNCATED, Message
+from memory.messages import Image, Message, truncated
 from memory.open_turn import OpenTurn
-from memory.record import ledger, transcript
+from memory.record import ledger, offload, transcript
 from memory.record.ledger import Spent
 from memory.stage import Anchor
 from memory.steering import Steering
@@ -33,7 +33,13 @@ _BELIEVED = 3.0  # how far the meter may be off by what an overflow says
 class Conversation(Steering):
     """One conversation: its turns, and the requests that fit."""
 
-    async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
+    async def turn(
+        self,
+        text: str,
+        speaker: str = "",
+        inbox: int | None = None,
+        images: tuple[Image, ...] = (),
+    ) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark."""
         if inbox is not None and (known := await self._known_turn(inbox)) is not None:
@@ -43,7 +49,8 @@ class Conversation(Steering):
             await self._switch(self._room.limits_for(self.key).strategy)
             await self._inject()
             number = self._last_turn + 1
-            entry = await self._entry(Message("user", text, speaker=speaker), number)
+            question = Message("user", text, speaker=speaker, images=images)
+            entry = await self._entry(question, number)
             await self._room.store.write(
                 lambda db: transcript.insert(db, self._row, [entry], inbox),
                 is_synced=inbox is None,  # else the inbox has the message, for the next start
@@ -107,19 +114,23 @@ class Conversation(Steering):
         self._house.on_change(self)
 
     async def _entry(self, message: Message, turn: int) -> Entry:
-        tokens = await self._room.meter.message(message)
-        limit = self.limits.longest_result
-        if message.role == "tool" and tokens > limit:
-            message = self._cut_on_arrival(message, limit)
+        limits = self.limits
+        tokens = await self._room.meter.message(message, limits.picture)
+        if message.role == "tool" and tokens > limits.longest_result:
+            message = await self._cut_on_arrival(message, limits.longest_result)
             tokens = await self._room.meter.message(message)
         self._last_seq += 1
         return Entry(self._last_seq, turn, message, tokens, datetime.now(UTC))
 
-    def _cut_on_arrival(self, message: Message, limit: int) -> Message:
-        """AgentScope's limit: the model is shown the beginning, with the marker after it."""
-        meter = self._room.meter
-        beginning = meter.beginning(message.text, max(1, limit - meter.count(TRUNCATED)))
-        return replace(message, kept=max(1, len(beginning)))
+    async def _cut_on_arrival(self, message: Message, limit: int) -> Message:
+        """AgentScope's limit: the model is shown the beginning, with the marker after it, which
+        names the file that holds the whole."""
+        offloader, meter = self._room.offloader_for(self.key), self._room.meter
+        file = ""
+        if offloader is not None:
+            file = await offload.attempted(offloader.offload_tool_result(self.key.id, message))
+        beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
+        return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._whole = _with(self._whole, entries)
@@ -201,7 +212,8 @@ class Conversation(Steering):
         raw = view.raw_tokens
         self._anchor = Anchor(reported, raw, model, view.boundaries)
         old = self._house.ratios.get(model, 1.0)
-        new = calibrated(old, reported, raw) if raw >= _SMALL else old
+        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
+        new = calibrated(old, reported, raw) if raw >= _SMALL and not has_pictures else old
         if abs(new - old) > _DRIFT * old:
             self._house.ratios[model] = new
             await self._room.store.write(

@@ -18,7 +18,7 @@ from memory.context.compaction import Wanted
 from memory.context.plan import Plan
 from memory.context.strategies.trim import cut_of
 from memory.context.view import View
-from memory.record import daily, forget, summaries
+from memory.record import daily, forget, offload, summaries
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
@@ -201,5 +201,17 @@ class Steering(Stage):
         return True
 
     async def _delete(self, turns: Collection[int] | None) -> None:
-        await asyncio.to_thread(forget.delete_folder, self._room.session_folder(self.key))
+        await self._delete_files(turns)
         await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
+
+    async def _delete_files(self, turns: Collection[int] | None) -> None:
+        session = self._room.session_folder(self.key)
+        files = await self._room.store.read(
+            lambda db: forget.attached(db, self.key, self._row, turns)
+        )
+        if turns is None:
+            await asyncio.to_thread(forget.delete_folder, session)
+        else:
+            await asyncio.to_thread(offload.forget, session, turns, files.staying)
+        folder = self._room.audience_folder(self.key.audience)
+        await asyncio.to_thread(forget.delete_pictures, folder, files.lone)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory.keys import ConversationKey
+from memory.messages import PICTURE_TOKENS
 
 DEFAULT_WINDOW = 128_000
 
@@ -13,7 +14,8 @@ DEFAULT_WINDOW = 128_000
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All sizes in tokens. `window` is the model's context window, `output_reserved` what its
-    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone."""
+    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone. `picture`
+    is what an image counts, which is little where the model can't see it."""
 
     strategy: str = "trim"
     max_turns: int = 20
@@ -23,6 +25,7 @@ class Limits:
     tool_result_limit: int = 0
     summary_max_tokens: int = 1_024
     model: str = ""
+    picture: int = PICTURE_TOKENS
 
     @property
     def ceiling(self) -> int:

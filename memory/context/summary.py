@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from memory.keys import ConversationKey
-from memory.messages import Message
+from memory.messages import PICTURE, Message
 from memory.record.ledger import Spent
 from memory.turns import Turn
 
@@ -68,7 +68,8 @@ def _line(message: Message) -> str:
     if message.role == "tool":
         return f"result of {message.tool}: {_shortened(message.text, _RESULT_SHOWN)}"
     calls = "".join(f" [calls {call.name}({call.arguments})]" for call in message.tool_calls)
-    return f"{message.speaker or message.role}: {message.text}{calls}"
+    pictures = f" {PICTURE}" * len(message.images)
+    return f"{message.speaker or message.role}: {message.text}{pictures}{calls}"
 
 
 def extract(turns: Sequence[Turn], prior: str) -> str:
