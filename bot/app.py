@@ -17,7 +17,8 @@ from agent.models import catalogue
 from agent.models.base import Model, ModelError
 from agent.models.selection import Credentials, Models
 from agent.pictures import UNSEEN, Pictures
-from agent.prompt import Prompt
+from agent.prompt import Prompt, base
+from agent.skills import Library, listed
 from agent.summarizer import ModelSummarizer
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -72,6 +73,7 @@ class InForce:
     models: Models
     prompt: Prompt
     toolbox: Toolbox
+    skills: Library
     data: Path
 
     def settings(self, key: ConversationKey) -> Settings:
@@ -95,16 +97,22 @@ class InForce:
         )
 
     def frame(self, key: ConversationKey) -> Frame:
-        return self.prompt.frame(self.settings(key).system_prompt, self.model(key).takes_tools)
+        settings, takes_tools = self.settings(key), self.model(key).takes_tools
+        skills = listed(self.skills.of(self.workspace(key))) if takes_tools else ""
+        words = base(settings.system_prompt, takes_tools, settings.context.offload, skills)
+        return self.prompt.frame(key, words, takes_tools)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
+        workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
             frame=self.frame(key),
             toolbox=self.toolbox,
-            surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
-            pictures=Pictures(self.workspace(key), lambda: self.settings(key).context.max_images),
+            surroundings=ToolContext(
+                key, workspace, self.settings(key).zone, self.skills.of(workspace)
+            ),
+            pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
         )
 
@@ -222,7 +230,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     plugins = load(Path(folder) if folder else data / "plugins")
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
-    in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
+    prompt = Prompt(toolbox.wire, plugins.prompt_hooks)
+    in_force = InForce(book, models, prompt, toolbox, Library(data), data)
 
     hub = Hub()
     spending = Spending(

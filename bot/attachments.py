@@ -118,6 +118,11 @@ def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
     return tuple(Image(file.sha256, file.media_type) for file in files if file.sha256)
 
 
+def kept(images: Sequence[Image]) -> tuple[Stored, ...]:
+    """Pictures that are in the folder already, for a message that brings them again."""
+    return tuple(Stored("", image.media_type, 0, image.file, image.sha256) for image in images)
+
+
 def with_files(text: str, files: Sequence[Stored]) -> str:
     """What the model reads of a message: its words, and a line for each document."""
     lines = [f"[file: {file.path}, {_size(file.size)}]" for file in files if not file.sha256]

@@ -20,6 +20,7 @@ from typing import Any
 import pluggy
 
 import plugins.builtin
+from agent.prompt import PromptHook
 from memory.events import Listener
 from plugins import hookspecs
 from plugins.api import Command, Tool
@@ -48,6 +49,7 @@ class Loaded:
     commands: dict[str, Command] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
+    prompt_hooks: list[PromptHook] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -112,6 +114,7 @@ def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) 
     loaded.commands |= {command.name: command for command in commands}
     loaded.tools |= {tool.name: tool for tool in tools}
     loaded.listeners += listeners
+    loaded.prompt_hooks += _prompt_hooks(manager, name, plugin)
     loaded.names.append(name)
 
 
@@ -123,17 +126,30 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
-def _offered(manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any]) -> list[Any]:
+def _hook_of(manager: pluggy.PluginManager, plugin: Any, hook: str) -> Callable[..., Any] | None:
+    """Calls this one plugin's hook, and returns a list of what it returns; None: it has none."""
     if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
-        return []
+        return None
     others = [other for other in manager.get_plugins() if other is not plugin]
-    lists = manager.subset_hook_caller(hook, others)()
+    return manager.subset_hook_caller(hook, others)
+
+
+def _offered(manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any]) -> list[Any]:
+    if not (ask := _hook_of(manager, plugin, hook)):
+        return []
+    lists = ask()
     if not lists or not isinstance(lists[0], list | tuple):
         raise Unfit(f"{hook} must return a list of {kind.__name__}")
     for item in lists[0]:
         if not isinstance(item, kind):
             raise Unfit(f"{hook} must return a list of {kind.__name__}, not {item!r}")
     return list(lists[0])
+
+
+def _prompt_hooks(manager: pluggy.PluginManager, name: str, plugin: Any) -> list[PromptHook]:
+    if not (ask := _hook_of(manager, plugin, "parley_system_prompt")):
+        return []
+    return [PromptHook(name, lambda prompt, key: next(iter(ask(prompt=prompt, key=key)), None))]
 
 
 def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
 from memory.keys import ConversationKey
+
+if TYPE_CHECKING:
+    from agent.skills import Skill
 
 Touch = Literal["reads", "writes", "network", "shell"]
 """What a tool touches outside the conversation."""
@@ -18,12 +21,13 @@ Touch = Literal["reads", "writes", "network", "shell"]
 class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
-    Only `files/` in it may be written.
+    Only `files/` in it may be written. `skills` are those that the system prompt lists.
     """
 
     key: ConversationKey
     workspace: Path
     timezone: ZoneInfo
+    skills: tuple[Skill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

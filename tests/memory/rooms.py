@@ -18,6 +18,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent
+from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.room import Room
 
@@ -50,6 +51,7 @@ class Lodge:
     summarizer: Obedient = field(default_factory=Obedient)
     restores_exactly: bool = True
     frame: Frame = FRAME
+    offloader: Offloader | None = None
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -62,6 +64,7 @@ class Lodge:
             self.folder,
             zone=lambda: UTC,
             restores_exactly=lambda: self.restores_exactly,
+            offloader_for=lambda key: self.offloader,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()
