@@ -48,8 +48,8 @@ def base(persona: str, takes_tools: bool, offloads: bool = False, skills: str = 
 
 @dataclass(frozen=True, slots=True)
 class PromptHook:
-    """A plugin's say in the system prompt (AgentScope's `on_system_prompt`): `rewrite` takes the
-    prompt so far and returns it as it wants it (what is no text is a fault). `plugin` is its name."""
+    """The say of the plugin named in the system prompt (AgentScope's `on_system_prompt`): `rewrite`
+    takes the prompt so far and returns it as it wants it; what is no text is a fault."""
 
     plugin: str
     rewrite: Callable[[str, ConversationKey], object]

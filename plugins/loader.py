@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -22,6 +23,7 @@ import pluggy
 import plugins.builtin
 from agent.prompt import PromptHook
 from memory.events import Listener
+from memory.keys import ConversationKey
 from plugins import hookspecs
 from plugins.api import Command, Tool
 
@@ -126,18 +128,11 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
-def _hook_of(manager: pluggy.PluginManager, plugin: Any, hook: str) -> Callable[..., Any] | None:
-    """Calls this one plugin's hook, and returns a list of what it returns; None: it has none."""
-    if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
-        return None
-    others = [other for other in manager.get_plugins() if other is not plugin]
-    return manager.subset_hook_caller(hook, others)
-
-
 def _offered(manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any]) -> list[Any]:
-    if not (ask := _hook_of(manager, plugin, hook)):
+    if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
         return []
-    lists = ask()
+    others = [other for other in manager.get_plugins() if other is not plugin]
+    lists = manager.subset_hook_caller(hook, others)()
     if not lists or not isinstance(lists[0], list | tuple):
         raise Unfit(f"{hook} must return a list of {kind.__name__}")
     for item in lists[0]:
@@ -147,9 +142,14 @@ def _offered(manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[A
 
 
 def _prompt_hooks(manager: pluggy.PluginManager, name: str, plugin: Any) -> list[PromptHook]:
-    if not (ask := _hook_of(manager, plugin, "parley_system_prompt")):
-        return []
-    return [PromptHook(name, lambda prompt, key: next(iter(ask(prompt=prompt, key=key)), None))]
+    hooks = manager.hook.parley_system_prompt.get_hookimpls()
+    return [PromptHook(name, partial(_rewrite, hook)) for hook in hooks if hook.plugin is plugin]
+
+
+def _rewrite(hook: pluggy.HookImpl, prompt: str, key: ConversationKey) -> object:
+    """Call one plugin's hook, with those of the arguments that it takes."""
+    known = {"prompt": prompt, "key": key}
+    return hook.function(**{name: known[name] for name in hook.argnames})
 
 
 def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:
