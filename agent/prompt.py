@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory.context.meter import Frame
+from memory.context.terse import REQUEST
 from memory.keys import ConversationKey
 from memory.record.offload import CONTEXT
 
@@ -36,13 +37,20 @@ OFFLOADED = (
 _MOST_FRAMES = 100
 
 
-def base(persona: str, takes_tools: bool, offloads: bool = False, skills: str = "") -> str:
-    """The text of the system prompt, before any hook: for a persona ("" is Parley's own), and what
-    is said of skills. A small model that takes no tools gets a short one, so that its first word
-    comes soon."""
+def base(
+    persona: str,
+    takes_tools: bool,
+    asks_terse: bool = False,
+    offloads: bool = False,
+    skills: str = "",
+) -> str:
+    """The text of the system prompt, before any hook: for a persona ("" is Parley's own), with what
+    is said of skills at its end. A small model that takes no tools gets a short one, so that its
+    first word comes soon; it would not keep to a form for tags either."""
     if not takes_tools:
         return persona or SMALL
-    parts = (persona or PERSONA, WITH_TOOLS, OFFLOADED if offloads else "", skills)
+    terse, offloaded = REQUEST if asks_terse else "", OFFLOADED if offloads else ""
+    parts = (persona or PERSONA, WITH_TOOLS, terse, offloaded, skills)
     return "\n\n".join(filter(None, parts))
 
 

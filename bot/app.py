@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
 
@@ -46,7 +46,6 @@ from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
-from memory.messages import PICTURE_TOKENS
 from memory.record import overrides
 from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store
@@ -84,23 +83,21 @@ class InForce:
 
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
-        return Limits(
-            strategy=settings.context.strategy,
-            max_turns=settings.agent_max_context_turns,
-            max_tokens=settings.agent_max_context_tokens,
-            window=window_in_force(settings, model) or DEFAULT_WINDOW,
-            output_reserved=settings.context.output_reserved,
-            tool_result_limit=settings.context.tool_result_limit,
-            summary_max_tokens=settings.context.summary_max_tokens,
-            model=model.name,
-            picture=PICTURE_TOKENS if model.sees else len(UNSEEN) // 4,
-        )
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        limits = limits_of(settings, window, model.name)
+        return limits if model.sees else replace(limits, picture=len(UNSEEN) // 4)
 
     def frame(self, key: ConversationKey) -> Frame:
         settings, takes_tools = self.settings(key), self.model(key).takes_tools
-        skills = listed(self.skills.of(self.workspace(key))) if takes_tools else ""
-        words = base(settings.system_prompt, takes_tools, settings.context.offload, skills)
-        return self.prompt.frame(key, words, takes_tools)
+        context = settings.context
+        system = base(
+            settings.system_prompt,
+            takes_tools,
+            asks_terse=context.strategy == "slim",
+            offloads=context.offload,
+            skills=listed(self.skills.of(self.workspace(key))) if takes_tools else "",
+        )
+        return self.prompt.frame(key, system, takes_tools)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
@@ -114,6 +111,7 @@ class InForce:
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
+            hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def workspace(self, key: ConversationKey) -> Path:
@@ -289,6 +287,22 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         channels=by_name,
         spending=spending,
         schedule=Schedule(in_force.zone, retention),
+    )
+
+
+def limits_of(settings: Settings, window: int, model: str) -> Limits:
+    """The limits that these settings mean for a model with such a window."""
+    named = settings.context.model_dump(
+        exclude={"max_tokens", "fold_turns", "offload", "max_images"}
+    )
+    fold_turns = settings.context.fold_turns
+    return Limits(
+        max_turns=settings.agent_max_context_turns,
+        max_tokens=settings.agent_max_context_tokens,
+        window=window,
+        fold_turns=0 if fold_turns == "auto" else fold_turns,
+        model=model,
+        **named,
     )
 
 
