@@ -1,10 +1,10 @@
 """Standard input and output: JSON lines for scripts and tests, or plain lines.
 
 With `--jsonl` each input line is `{"text": …, "chat": …, "user": …, "id": …}`, all but `text`
-optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names files of this
-machine, all but `path` optional. A message that is on disk is confirmed by `{"accepted": id}`; a reply is
-`{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths of its
-pictures in `images` if it has any. Plain: a line in, a reply out.
+optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names files of this machine, of
+which all but `path` is optional. A message that is on disk is confirmed by `{"accepted": id}`; a
+reply is `{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths
+of its pictures in `images` if it has any. Plain: a line in, a reply out.
 """
 
 from __future__ import annotations

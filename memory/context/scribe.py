@@ -84,6 +84,7 @@ class Scribe:
 
     async def ahead(self, wanted: Wanted) -> None:
         """Have the summary of a cut that is due written, and wait for it."""
+        self._preparing = wanted  # what was being prepared for another cut must not replace it
         async with self._one_at_a_time:
             if self.prepared(wanted) is None:
                 self._prepared = (wanted, await self._make(wanted))

@@ -63,6 +63,14 @@ async def test_below_the_trigger_nothing_is_cut(lodge: Lodge) -> None:
     assert view.tokens < 8_000
 
 
+async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
+    lodge.limit(output_reserved=4_096)
+    await cut(lodge)
+    (event,) = (await lodge.conversation()).events
+    assert event.actor == "strategy"
+    assert event.tokens_before >= lodge.limits.ceiling == 7_500
+
+
 async def test_the_summary_is_asked_for_in_five_fields_and_stands_after_the_prompt(
     lodge: Lodge,
 ) -> None:

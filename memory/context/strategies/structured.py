@@ -16,8 +16,9 @@ from memory.turns import Entry
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
-    """Nothing below the threshold."""
-    threshold = round(limits.trigger_ratio * limits.window)
+    """Nothing below the threshold, which is the ceiling where that is lower: in a small window the
+    room for the reply takes more than a fifth."""
+    threshold = min(round(limits.trigger_ratio * limits.window), limits.ceiling)
     if view.tokens < threshold:
         return None
     why = (
