@@ -52,7 +52,7 @@ class Pictures:
         except OSError as error:
             log.warning("the picture %s can't be sent: %s", name, error)
             return _text(LOST)
-        kind = _TYPES[PurePosixPath(name).suffix]
+        kind = _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
         url = f"data:{kind};base64,{base64.b64encode(content).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
 

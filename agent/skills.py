@@ -61,37 +61,37 @@ class Library:
     def __init__(self, shared: Path) -> None:
         """`shared` is the folder in which the `skills/` of all audiences is."""
         self._shared = shared
-        self._known: dict[Path, tuple[tuple[int, int, int], Skill | None]] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], Skill | None]] = {}
 
     def of(self, workspace: Path) -> tuple[Skill, ...]:
-        """The skills of an audience, by name; its own before a shared one of the same name."""
+        """The skills of an audience, by name; its own before a shared one of the same name. Quick,
+        since it is asked at every step: a look at each file, and no more."""
         found = [*self._in(self._shared), *self._in(workspace)]
         by_name = {skill.name: skill for skill in found}
         return tuple(by_name[name] for name in sorted(by_name))
 
     def _in(self, root: Path) -> Iterator[Skill]:
-        for file in _files(root / FOLDER):
-            with suppress(OSError):  # it left while we looked
-                skill = self._read(root, file)
+        folder = f"{root}/{FOLDER}"
+        for name in _names(folder)[:MOST]:
+            file = f"{folder}/{name}/{FILE}"
+            with suppress(OSError):  # a folder without a skill, or one that left while we looked
+                skill = self._read(root, file, os.lstat(file))
                 if skill is not None:
                     yield skill
 
-    def _read(self, root: Path, file: Path) -> Skill | None:
-        status = file.lstat()
+    def _read(self, root: Path, file: str, status: os.stat_result) -> Skill | None:
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = self._known.get(file)
         if known is None or known[0] != version:
-            known = self._known[file] = (version, _loaded(root, file, status))
+            known = self._known[file] = (version, _loaded(root, Path(file), status))
         return known[1]
 
 
-def _files(folder: Path) -> list[Path]:
+def _names(folder: str) -> list[str]:
     try:
-        names = sorted(os.listdir(folder))
+        return sorted(os.listdir(folder))
     except OSError:  # no skills here
         return []
-    files = (folder / name / FILE for name in names if not name.startswith("."))
-    return [file for file in files if os.path.lexists(file)][:MOST]
 
 
 def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | None:

@@ -95,7 +95,7 @@ class InForce:
             takes_tools,
             asks_terse=context.strategy == "slim",
             offloads=context.offload,
-            skills=listed(self.skills.of(self.workspace(key))) if takes_tools else "",
+            skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
         )
         return self.prompt.frame(key, system, takes_tools)
 
@@ -116,9 +116,13 @@ class InForce:
 
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
-        folder = self.data / "audiences" / key.audience
+        folder = self.folder(key)
         (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
+
+    def folder(self, key: ConversationKey) -> Path:
+        """Where the folder of a conversation's audience is, or will be."""
+        return self.data / "audiences" / key.audience
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
         """Who keeps what leaves the context of a conversation."""
