@@ -23,7 +23,8 @@ OffloaderFor = Callable[[ConversationKey], Offloader | None]
 class Room:
     """`limits_for` and `frame_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
-    hears what happens; `offloader_for` names who keeps what leaves (None: nobody)."""
+    hears what happens; `keeps_files` says whether a conversation's files are kept up to date;
+    `offloader_for` names who keeps what leaves (None: nobody)."""
 
     store: Store
     meter: Meter
@@ -34,6 +35,7 @@ class Room:
     zone: Callable[[], tzinfo]
     restores_exactly: Callable[[], bool]
     events: Events = field(default_factory=Events)
+    keeps_files: Callable[[ConversationKey], bool] = lambda key: False
     offloader_for: OffloaderFor = lambda key: None
 
     def audience_folder(self, audience: str) -> Path:

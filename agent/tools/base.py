@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
+from memory.conversation import Conversation
 from memory.keys import ConversationKey
 
 if TYPE_CHECKING:
@@ -16,17 +17,24 @@ if TYPE_CHECKING:
 Touch = Literal["reads", "writes", "network", "shell"]
 """What a tool touches outside the conversation."""
 
+Delegate = Callable[[str], Awaitable[str]]
+"""Has a sub-agent work on a task, and returns its result. Raises ToolError."""
+
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
-    Only `files/` in it may be written. `skills` are those that the system prompt lists.
+    Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
+    None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
+    system prompt lists.
     """
 
     key: ConversationKey
     workspace: Path
     timezone: ZoneInfo
+    conversation: Conversation | None = None
+    delegate: Delegate | None = None
     skills: tuple[Skill, ...] = ()
 
 
