@@ -65,6 +65,20 @@ class ContextSettings(BaseModel):
         json_schema_extra={"unit": "tokens", "here": True},
     )
 
+    offload: bool = Field(
+        default=True,
+        description="Whether what leaves the context is kept in files that the model can read: "
+        "turns, and the whole of tool results that were cut. The transcript has it in any case.",
+        json_schema_extra={"here": True},
+    )
+    max_images: int = Field(
+        default=8,
+        ge=0,
+        le=100,
+        description="The most pictures that one request holds; of older ones the model sees "
+        "that they were there.",
+        json_schema_extra={"unit": "pictures", "here": True},
+    )
     summary_max_tokens: int = Field(
         default=1_024,
         ge=16,
@@ -168,6 +182,12 @@ class ContextSettings(BaseModel):
         description="Whether such a clip takes out the middle and leaves beginning and end; "
         "without it the beginning alone is left.",
         json_schema_extra={"here": True},
+    )
+    context_files: bool = Field(
+        default=False,
+        description="Whether context.json (all that was said) and context.terse.json (a line for "
+        "each turn) are kept up to date in the conversation's folder after each turn.",
+        json_schema_extra=TURN,
     )
     merge_system: bool = Field(
         default=False,

@@ -30,16 +30,20 @@ from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
+from memory.messages import Image
 from memory.record.ledger import Bill
+from plugins.rules import Rule
 
 __all__ = [
     "Account",
     "Action",
     "Address",
+    "AgentInfo",
     "Ask",
     "Command",
     "CommandError",
     "Event",
+    "House",
     "Listener",
     "Person",
     "Ports",
@@ -56,6 +60,15 @@ __all__ = [
 ]
 
 hookimpl = pluggy.HookimplMarker("parley")
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What listeners may ask of the bot: the hook rules in force, and a line to whoever watches a
+    conversation, which is part of no answer."""
+
+    rules: Callable[[], Sequence[Rule]] = tuple
+    notify: Callable[[ConversationKey, str], None] = lambda key, text: None
 
 
 class CommandError(Exception):
@@ -124,9 +137,12 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        """Put a text into the conversation's line as if it had been said at this address; it is on
-        disk when this returns. Returns the id of the message, to which the answer replies."""
+    async def ask(
+        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
+    ) -> str:
+        """Put a text into the conversation's line as if it had been said at this address, with
+        pictures that are in the chat's folder; it is on disk when this returns. Returns the id of
+        the message, to which the answer replies."""
         ...
 
     def status(self) -> Status: ...
@@ -145,6 +161,23 @@ class ModelInfo:
 
 class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
+
+    id: str
+    description: str
+    model: str
+    window: int
+    strategy: str
+
+
+class AgentsPort(Protocol):
+    def all(self) -> list[AgentInfo]:
+        """The agents as a new conversation would find them; the first is the default."""
+        ...
 
 
 class LedgerPort(Protocol):
@@ -243,6 +276,7 @@ class Ports:
     settings: SettingsPort
     turns: TurnsPort
     models: ModelsPort
+    agents: AgentsPort
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort
