@@ -124,12 +124,8 @@ class Turns:
     async def _take(self, key: ConversationKey, received: Received, text: str) -> None:
         try:
             conversation = await self._conversations.get(key)
-<<<<<<< HEAD
-            turn = await conversation.turn(text, received.sender, received.row)
-=======
             said, images = with_files(text, received.files), images_of(received.files)
-            turn = await conversation.turn(said, inbox=received.row, images=images)
->>>>>>> main
+            turn = await conversation.turn(said, received.sender, received.row, images)
             with in_turn(f"{key.id} {turn.id}"):
                 await self._answer(key, turn, received)
         except StoreError as error:

@@ -22,13 +22,8 @@ from typing import Any, BinaryIO
 
 import orjson
 
-<<<<<<< HEAD
 from channels.base import Bot, Capabilities, ChannelError
-from channels.message import Address, Inbound, Outbound
-=======
-from channels.base import Bot, Capabilities
 from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, Outbound
->>>>>>> main
 
 CHAT = "main"
 AHEAD = 1_000  # lines that are read before they can be taken in

@@ -27,15 +27,10 @@ from pydantic import (
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
-<<<<<<< HEAD
-from agent.settings import AgentSettings
-from channels.settings import ChannelSettings
-from memory.settings import MemorySettings
-=======
 from agent.settings import AgentSettings, SummaryBrain
+from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
 from plugins.rules import Rule, RuleFaults, parse
->>>>>>> main
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
@@ -65,17 +60,13 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
-<<<<<<< HEAD
-class Settings(AgentSettings, MemorySettings, ChannelSettings):
-=======
 class Context(ContextSettings):
     """The section `context`, with what another room knows of."""
 
     summary_brain: SummaryBrain = SummaryBrain()
 
 
-class Settings(AgentSettings, MemorySettings):
->>>>>>> main
+class Settings(AgentSettings, MemorySettings, ChannelSettings):
     """The settings in force: every room's section, and what concerns the whole bot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

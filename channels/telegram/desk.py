@@ -12,7 +12,7 @@ from telegram.error import TelegramError
 from telegram.ext import ExtBot
 
 from channels.base import Bot
-from channels.message import Attachment, Inbound, Reply
+from channels.message import LARGEST_ATTACHMENT, Attachment, Inbound, Reply
 from channels.telegram import incoming
 from channels.telegram.buttons import Press, confirmation, is_confirmation, label_of, pressed
 from channels.telegram.incoming import File, Heard, Me, Place, Scope
@@ -23,8 +23,7 @@ from channels.telegram.updates import in_order
 
 log = logging.getLogger(__name__)
 
-LARGEST_FILE = 20_000_000
-"""Bytes of a file that Telegram hands to bots."""
+_MEGABYTES = LARGEST_ATTACHMENT // 1_000_000  # Telegram itself hands no larger files to bots
 
 
 class Desk:
@@ -85,11 +84,11 @@ class Desk:
                 attachments.append(await self._fetch(file))
             except (TelegramError, _TooLarge) as error:
                 log.warning("a file was not fetched: %s", error)
-                left_out.append(f"{file.name} (files may have {LARGEST_FILE // 1_000_000} MB)")
+                left_out.append(f"{file.name} (files may have {_MEGABYTES} MB)")
         return attachments, left_out
 
     async def _fetch(self, file: File) -> Attachment:
-        if file.size > LARGEST_FILE:
+        if file.size > LARGEST_ATTACHMENT:
             raise _TooLarge(f"{file.size} bytes")
         content = await (await self._sdk.get_file(file.id)).download_as_bytearray()
         return Attachment(file.name, file.media_type, bytes(content))

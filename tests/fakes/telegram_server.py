@@ -83,7 +83,7 @@ class Sent:
 
 class TelegramServer:
     """The server, on a free port; an asynchronous context manager. `calls` are all requests that
-    reached it; `failures` are answered to the next requests of a method, before all else;
+    reached it; `failures` are answered to the next requests of a method, `outages` to all;
     `allowance` is how many messages a chat takes before it says 429 once."""
 
     def __init__(self, token: str = TOKEN) -> None:
@@ -91,6 +91,7 @@ class TelegramServer:
         self.calls: list[tuple[str, Json]] = []
         self.messages: dict[tuple[int, int], Sent] = {}
         self.failures: dict[str, deque[Refused]] = {}
+        self.outages: dict[str, Refused] = {}
         self.allowance: dict[int, int] = {}
         self.chats: dict[int, Json] = {}
         self.topics: set[tuple[int, int]] = set()
@@ -202,6 +203,8 @@ class TelegramServer:
         parameters = {name: _parsed(value) for name, value in form.items()}
         self.calls.append((method, parameters))
         try:
+            if outage := self.outages.get(method):
+                raise outage
             if failures := self.failures.get(method):
                 raise failures.popleft()
             carry_out = getattr(self, f"_{_snake(method)}", None)

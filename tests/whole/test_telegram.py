@@ -204,13 +204,12 @@ async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None
 
 async def test_what_was_not_sent_before_a_restart_is_sent_with_a_mark(tmp_path: Path) -> None:
     async with TelegramServer() as telegram:
-        refusal = Refused("Bad Request: something new")
         async with at_telegram(tmp_path, [Say("The answer")], telegram=telegram) as house:
-            telegram.failures["sendMessage"] = failing(*[refusal] * 2)
-            telegram.failures["editMessageText"] = failing(*[refusal] * 2)
+            telegram.outages["sendMessage"] = Refused("Bad Request: something new")
             house.ann.says("The question")
-            await telegram.until(lambda: not telegram.failures["sendMessage"])
+            await telegram.called("sendMessage")
             await house.is_idle()
+        telegram.outages.clear()
         async with at_telegram(tmp_path, telegram=telegram) as house:
             again = await telegram.shown("The answer")
             assert again.text.startswith("(This may have reached you before")
