@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from channels.base import ChannelError
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.fakes.telegram_server import Refused, TelegramServer, failing
+from tests.whole.process import MAIN
 from tests.whole.telegram_house import TelegramHouse, at_telegram
 
 
@@ -147,6 +151,17 @@ async def test_an_album_is_one_message_also_when_its_parts_come_one_by_one(tmp_p
         assert len(await answers(house, "My holiday")) == 1
 
 
+async def test_photos_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("A cat."), Say("Milk.")]) as house:
+        house.ann.sends(house.ann.photo(b"\xff\xd8\xff cat"))
+        await house.telegram.shown("A cat.")
+        (part,) = house.sent_to_model()[-1]["content"]
+        assert part["image_url"]["url"].startswith("data:image/jpeg;base64,")
+        house.ann.sends(house.ann.document("list.txt", "text/plain", b"milk", caption="What?"))
+        await house.telegram.shown("Milk.")
+        assert "list.txt" in str(house.sent_to_model()[-1]["content"])
+
+
 async def test_a_message_that_is_edited_is_answered_anew(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, echo) as house:
         message = house.ann.says("What is 2 + 2?")
@@ -200,6 +215,30 @@ async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None
     with pytest.raises(ChannelError, match="copy it from @BotFather"):
         async with at_telegram(tmp_path, token="1:wrong") as house:
             await house.is_over()
+
+
+async def test_without_a_token_or_with_a_wrong_one_the_process_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    async with TelegramServer() as telegram:
+        assert "ask @BotFather for one" in await complaint(tmp_path, telegram, {})
+        wrong = {"TELEGRAM_BOT_TOKEN": "1:wrong"}
+        assert "does not know the bot's token" in await complaint(tmp_path, telegram, wrong)
+
+
+async def complaint(folder: Path, telegram: TelegramServer, environ: dict[str, str]) -> str:
+    """What `python main.py --telegram` says on stderr before it ends with 1."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(MAIN), "--telegram"),
+        cwd=folder,
+        env={**os.environ, **environ, "PARLEY_TELEGRAM__BASE_URL": telegram.base_url},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    assert process.returncode == 1
+    assert len(errors.decode().strip().splitlines()) == 1
+    return errors.decode()
 
 
 async def test_what_was_not_sent_before_a_restart_is_sent_with_a_mark(tmp_path: Path) -> None:
