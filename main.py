@@ -109,7 +109,7 @@ async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) 
         channels.append(_terminal(options.data, layers))
     elif options.jsonl or not options.telegram:
         channels.append(standard(options.jsonl))
-    if options.telegram or (is_terminal and TOKEN in layers.secrets):
+    if options.telegram or (is_terminal and layers.secrets.get(TOKEN)):
         channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
     app: App = await assemble(layers, options.data, channels)
     await app.run(until="terminal" if is_terminal else "")

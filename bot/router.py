@@ -97,7 +97,7 @@ class Router:
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
-        if identify(inbound.address, self._owners()) is None:
+        if not self.admits(inbound.address):
             log.warning("a stranger was refused: %s", inbound.address)
             self._refuse(inbound, refusal(inbound.address))
             return None
@@ -129,6 +129,10 @@ class Router:
             self.lanes.put(self._lane(key, line), lambda: self._answer_command(received, line))
         else:
             self._turns.put(key, received, spoken(received.text))
+
+    def admits(self, address: Address) -> bool:
+        """Whether this person may talk to the bot."""
+        return identify(address, self._owners()) is not None
 
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line now."""
