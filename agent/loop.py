@@ -130,7 +130,7 @@ class Agent:
             written = await turn.conversation.tokens_of(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
-            await turn.conversation.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name)
         return spent_on("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
@@ -146,7 +146,8 @@ class Agent:
         if (known := turn.known_result(call)) is not None:
             text, is_error = known.text, known.is_error
         else:
-            text, is_error = await self.toolbox.run(call, self.surroundings)
+            surroundings = replace(self.surroundings, conversation=turn.conversation)
+            text, is_error = await self.toolbox.run(call, surroundings)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
         await turn.record(result)
         output.tool_ended(call, is_error)

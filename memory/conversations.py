@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from memory.conversation import Conversation
+from memory.indexer import Indexer
 from memory.keys import ConversationKey
 from memory.record import ledger, mailbox, summaries, transcript
 from memory.record.ledger import Spent
@@ -22,6 +23,7 @@ class Conversations:
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
         self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
+        self.indexer = Indexer(room.store)
         self._open: dict[str, asyncio.Task[Conversation]] = {}
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
@@ -66,6 +68,7 @@ class Conversations:
         """Stop what runs in the background; it goes on at the next start."""
         for conversation in self._loaded():
             await conversation.scribe.close()
+        await self.indexer.close()
 
     def _loaded(self) -> list[Conversation]:
         tasks = [task for task in self._open.values() if task.done() and not task.cancelled()]

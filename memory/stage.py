@@ -36,6 +36,7 @@ from memory.messages import Message
 from memory.recollection import Recollection
 from memory.record import ledger, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
+from memory.record.recall import Scope
 from memory.record.search import Found
 from memory.record.summaries import Job
 from memory.turns import Turn
@@ -130,7 +131,9 @@ class Stage:
     @property
     def memory(self) -> Recollection:
         """What this conversation's audience remembers."""
-        return Recollection(self._room, self.key.audience)
+        begin = self._whole[-1].entries[0].seq if self._current else 0
+        scope = Scope(self.key.audience, running=(self._row, begin) if begin else (0, 0))
+        return Recollection(self._room, self._house.indexer, scope)
 
     @property
     def current(self) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from memory.conversation import Conversation
 from memory.keys import ConversationKey
 
 Touch = Literal["reads", "writes", "network", "shell"]
@@ -18,12 +19,13 @@ Touch = Literal["reads", "writes", "network", "shell"]
 class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
-    Only `files/` in it may be written.
+    Only `files/` in it may be written. `conversation` is the one whose turn runs.
     """
 
     key: ConversationKey
     workspace: Path
     timezone: ZoneInfo
+    conversation: Conversation | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from peewee import SqliteDatabase
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
 from memory.record import mailbox, summaries, tables, transcript
+from memory.record.recall import index
 from memory.record.summaries import Job
 
 _NAMED = ("keep", "drop", "squeeze", "pin", "unpin")  # the turns that a change speaks of
@@ -78,6 +79,7 @@ def delete(
 ) -> None:
     """Delete these turns and all that was made from them (None: all of a conversation but its row
     and its bill)."""
+    index.forget(database, conversation, turns)  # while the words are there that are to go
     if turns is None:
         for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
             table.delete().where(table.conversation == conversation).execute(database)

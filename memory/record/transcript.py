@@ -81,10 +81,20 @@ def insert(
     )
 
 
-def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
-    """The entries of a conversation from `seq` on, in order."""
+def entries_from(
+    database: SqliteDatabase, conversation: int, seq: int, most: int | None = None
+) -> list[Entry]:
+    """The entries of a conversation from `seq` on, in order; the first `most` of them."""
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
+    rows = query.order_by(columns.seq).limit(most).tuples().execute(database)
+    return [_entry(row) for row in rows]
+
+
+def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
+    """The entries of a conversation with these seqs, in order."""
+    columns = tables.Message
+    query = _select().where((columns.conversation == conversation) & columns.seq.in_(list(seqs)))
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
