@@ -5,7 +5,7 @@ python -m benchmarks.recall --data PATH/TO/locomo.json
 The data are conversations of LoCoMo's shape (Maharana et al., 2024): what two people said in many
 sessions, and questions with the ids of the messages that hold the evidence. Each conversation goes
 message by message into a memory of Parley's own, with its speakers and dates; then each question is
-put to the memory search as it stands. Recall is the mean share of a question's evidence in the hits.
+put to the memory search as it stands. Recall is the mean share of the evidence that is in the hits.
 
 The second table holds the same conversations under each strategy: what a request is billed (a rule
 for the provider, as in `benchmarks/cost.py`), and how much of the evidence is in the context at the
@@ -263,8 +263,8 @@ def search_table(result: Searched) -> str:
 def strategy_table(results: Iterable[Strategy]) -> str:
     """A strategy a line, in Markdown."""
     head = (
-        "| strategy | billed tokens a turn | evidence in the context | in the context or near a hit |"
-        "\n|---|---:|---:|---:|"
+        "| strategy | billed tokens a turn | evidence in the context | there or near a hit |\n"
+        "|---|---:|---:|---:|"
     )
     rows = (
         f"| {r.name} | {fmean(r.billed):,.0f} | {fmean(r.in_context):.0%} "

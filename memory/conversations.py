@@ -60,9 +60,10 @@ class Conversations:
         await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
-        """Wait until all summaries under way are in the daily memory."""
+        """Wait until all summaries under way are in the daily memory, and the index is written."""
         for conversation in self._loaded():
             await conversation.scribe.idle()
+        await self.indexer.idle()
 
     async def close(self) -> None:
         """Stop what runs in the background; it goes on at the next start."""

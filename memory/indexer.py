@@ -35,6 +35,11 @@ class Indexer:
         for row in await self._store.read(lambda db: index.behind(db, audience)):
             await self._index_one(row)
 
+    async def idle(self) -> None:
+        """Wait until no batch is under way."""
+        if self._task is not None:
+            await asyncio.wait((self._task,))
+
     async def close(self) -> None:
         """Stop; what is left is indexed before a search."""
         if self._task is not None:

@@ -156,6 +156,15 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     return [_event(row) for row in query.dicts().execute(database)]
 
 
+def has_clears(database: SqliteDatabase, conversation: int) -> bool:
+    """Whether a person ever cleared this conversation's context."""
+    columns = tables.ViewEvent
+    query = columns.select().where(
+        (columns.conversation == conversation) & (columns.kind == "clear")
+    )
+    return bool(query.exists(database))
+
+
 def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:
     """Store an event without what it said of turns that are forgotten."""
     columns = tables.ViewEvent

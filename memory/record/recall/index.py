@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 from peewee import SqliteDatabase
@@ -20,7 +20,7 @@ from memory.messages import Message
 from memory.record import transcript
 from memory.record.recall import words
 from memory.record.recall.ranking import Passage, Sitting
-from memory.record.recall.words import Sign, Term
+from memory.record.recall.words import Term
 from memory.record.search import searched
 from memory.turns import Entry
 
@@ -29,6 +29,8 @@ BATCH = 200
 _BATCH_SIZE = 500_000  # characters, by which a batch ends sooner
 MOST = 1_000
 """Messages that a term is looked up in, the newest: what stands in more says little."""
+SEARCHES = frozenset({"memory_search", "context_search"})
+"""Tools that return what was said."""
 _PAUSE = 2 * 3_600.0  # seconds of silence that end a sitting
 _SHIFT = 32
 
@@ -85,9 +87,7 @@ def _within_size(entries: Iterable[Entry]) -> Iterator[Entry]:
             return
 
 
-def _add(
-    database: SqliteDatabase, conversation: int, entries: Sequence[Entry], after: int
-) -> None:
+def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], after: int) -> None:
     sitting, silent_since = _left_at(database, conversation, after)
     touched = set()
     for entry in entries:
@@ -96,7 +96,7 @@ def _add(
             sitting = place
         silent_since = at
         touched.add(sitting)
-        text = searched(entry.message)
+        text = _original(entry.message)
         said = words.words(text)
         database.execute_sql(
             "INSERT INTO passage_words (rowid, words) VALUES (?, ?)", (place, " ".join(said))
@@ -117,6 +117,14 @@ def _left_at(database: SqliteDatabase, conversation: int, seq: int) -> tuple[int
     place = place_of(conversation, seq)
     rows = database.execute_sql(query, (conversation, seq, place)).fetchall()
     return rows[0] if rows else (0, float("-inf"))
+
+
+def _original(message: Message) -> str:
+    """All that a message says, but for searches: these repeat what is found without them."""
+    if message.tool in SEARCHES:
+        return ""
+    calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
+    return searched(replace(message, tool_calls=calls))
 
 
 def _speaker(message: Message) -> str:
@@ -151,7 +159,7 @@ def forget(
     for entry in entries:
         if entry.seq <= newest:
             gone.append(place_of(conversation, entry.seq))
-            said = " ".join(words.words(searched(entry.message)))
+            said = " ".join(words.words(_original(entry.message)))
             database.execute_sql(
                 "INSERT INTO passage_words (passage_words, rowid, words) VALUES ('delete', ?, ?)",
                 (gone[-1], said),
@@ -232,7 +240,7 @@ def passages(
     chosen = orjson.dumps([place for place in around if place in ranges]).decode()
     query = "SELECT * FROM passage WHERE place IN (SELECT value FROM json_each(?))"
     rows = database.execute_sql(query, (chosen,))
-    return {row[0]: Passage(row[0], row[1], row[2], Sign(row[3]), row[4]) for row in rows}
+    return {row[0]: Passage._make(row) for row in rows}
 
 
 def behind(database: SqliteDatabase, audience: str) -> list[int]:

@@ -1,9 +1,9 @@
 """How well each message answers a question: postings in, messages with their scores out.
 
-BM25 over the words of a message and, weaker, of those around it: people say what they speak of once,
-and then "it". Its sitting counts as a whole, too. What the question asks for (a person, a time, a
-number) decides between messages of the same words. The weights were measured on LoCoMo
-(`benchmarks/recall.py`), and each may be off by a third without much harm.
+BM25 over the words of a message and, weaker, of those around it: people name what they speak of
+once, and then say "it". Its sitting counts as a whole, too. What the question asks for (a person, a
+time, a number) decides between messages of the same words. The weights were measured on LoCoMo
+(`benchmarks/recall.py`); each may be off by a third without much harm.
 """
 
 from __future__ import annotations
@@ -12,8 +12,17 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from memory.record.recall.words import Question, Sign, Term
+from memory.record.recall.words import (
+    ASKS,
+    ENDS_ASKING,
+    NUMBER,
+    SELF,
+    TEMPORAL,
+    Question,
+    Term,
+)
 
 _AROUND = ((1, 0.5), (2, 0.35), (-1, 0.25), (-2, 0.12))
 """What a word gives to the messages after and before its own; distance and share."""
@@ -29,15 +38,15 @@ REACH = 2
 """How many messages far a word counts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passage:
+class Passage(NamedTuple):
     """A message as it is ranked. `place` is its row in the index, where the messages of a
-    conversation follow one another; `sitting` is the place of the first message of its sitting."""
+    conversation follow one another; `sitting` is the place of the first message of its sitting;
+    `words` counts them, `signs` are those of `words.signs`. (A tuple: a search makes thousands.)"""
 
     place: int
     sitting: int
     words: int
-    signs: Sign
+    signs: int
     speaker: str
 
 
@@ -140,7 +149,7 @@ def _spread(posting: Posting, passages: Mapping[int, Passage]) -> Mapping[int, f
         for distance, share in _AROUND:
             other = passages.get(place + distance)
             if other is not None and other.sitting == own.sitting:
-                is_answer = distance == 1 and own.signs & Sign.ASKS
+                is_answer = distance == 1 and own.signs & ASKS
                 found[place + distance] += share + _ASKED * bool(is_answer)
     for place in posting.dated:
         found[place] += _DATED
@@ -152,10 +161,10 @@ def _factor(passage: Passage, question: Question, spoken_by: Collection[str]) ->
     return (
         1
         + _LENGTH * min(passage.words, _LONG) / _LONG
-        + _ASKS * bool(signs & Sign.ENDS_ASKING)
+        + _ASKS * bool(signs & ENDS_ASKING)
         + _SPOKEN * (passage.speaker in spoken_by)
-        + _TIME * (question.asks_when and bool(signs & Sign.TEMPORAL))
-        + _NUMBER * (question.asks_many and bool(signs & Sign.NUMBER))
+        + _TIME * (question.asks_when and bool(signs & TEMPORAL))
+        + _NUMBER * (question.asks_many and bool(signs & NUMBER))
         + _FIRST * (passage.place == passage.sitting)
-        + _SELF * bool(signs & Sign.SELF)
+        + _SELF * bool(signs & SELF)
     )

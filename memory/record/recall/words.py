@@ -14,14 +14,13 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from enum import IntFlag
 from pathlib import Path
 
 _CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
     "\uac00-\ud7a3\U00020000-\U000323af"
 )
-_UNKNOWN = "\u19b0-\u19c9\u1cf2"  # letters to Python, but no letters to SQLite
+_UNKNOWN = "\u19b0-\u19c9\u1cf2\u1cf3"  # letters to Python, but no letters to SQLite
 _RUN = re.compile(rf"([{_CJK}]+)|[^\W_{_CJK}{_UNKNOWN}]+")
 _DIGIT = re.compile(r"\d")
 
@@ -36,14 +35,9 @@ _WEAK_WEIGHT = 0.6
 _SAMPLE = 200  # words that tell a text's language
 
 
-class Sign(IntFlag):
-    """What can be seen of a message besides its words."""
-
-    ASKS = 1  # there is a question in it
-    ENDS_ASKING = 2
-    TEMPORAL = 4
-    NUMBER = 8
-    SELF = 16
+ASKS, ENDS_ASKING, TEMPORAL, NUMBER, SELF = 1, 2, 4, 8, 16
+"""What can be seen of a message besides its words: there is a question in it, it ends with one, it
+names a time, a number, or the one who speaks. Plain numbers, for a search looks at thousands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +87,18 @@ def _cut(run: re.Match[str]) -> Iterator[str]:
         yield run[0][:LONGEST]
 
 
-def signs(text: str, said: Sequence[str]) -> Sign:
-    """The signs of a text, of which `said` are the words."""
+def signs(text: str, said: Sequence[str]) -> int:
+    """The signs of a text, added up; `said` are its words."""
     language = language_of(said)
     there = set(said)
     seen = {
-        Sign.ASKS: "?" in text or "？" in text,
-        Sign.ENDS_ASKING: text.rstrip().endswith(("?", "？")),
-        Sign.TEMPORAL: not language.temporal.isdisjoint(there),
-        Sign.NUMBER: bool(_DIGIT.search(text)) or not language.number.isdisjoint(there),
-        Sign.SELF: not language.self.isdisjoint(there),
+        ASKS: "?" in text or "？" in text,
+        ENDS_ASKING: text.rstrip().endswith(("?", "？")),
+        TEMPORAL: not language.temporal.isdisjoint(there),
+        NUMBER: bool(_DIGIT.search(text)) or not language.number.isdisjoint(there),
+        SELF: not language.self.isdisjoint(there),
     }
-    return Sign(sum(sign for sign, is_seen in seen.items() if is_seen))
+    return sum(sign for sign, is_seen in seen.items() if is_seen)
 
 
 def language_of(said: Sequence[str]) -> Language:
@@ -120,9 +114,9 @@ def question(text: str, names: Collection[str]) -> Question:
     language = language_of(asked)
     content = [word for word in asked if word not in language.stop]
     telling = [word for word in content if word not in names]
-    terms = [term for word in (telling or content or asked)[:MOST] for term in _terms(word, language)]
+    wanted = (telling or content or asked)[:MOST]
     return Question(
-        tuple(terms),
+        tuple(term for word in wanted for term in _terms(word, language)),
         frozenset(asked),
         asks_when=not language.when.isdisjoint(asked),
         asks_many=not language.many.isdisjoint(asked),
@@ -165,7 +159,9 @@ def _languages() -> list[Language]:
 
 def _language(lists: dict[str, str]) -> Language:
     months = tuple(lists.pop("months").split())
-    return Language(months=months, **{name: frozenset(text.split()) for name, text in lists.items()})
+    return Language(
+        months=months, **{name: frozenset(text.split()) for name, text in lists.items()}
+    )
 
 
 LANGUAGES = _languages()
