@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import timedelta, tzinfo
 from typing import Annotated
 
 from pydantic import Field
@@ -19,6 +19,7 @@ from plugins.builtin.context.turns import role, said
 
 NOTES = 3
 """Parts of the daily memory files that are shown."""
+_PAUSE = timedelta(hours=1)  # after so long a new block begins, with its time
 _HIT, _BESIDE = 600, 160  # characters that are shown of a hit, and of a message beside it
 
 
@@ -50,30 +51,44 @@ async def memory_search(
 class _Line:
     """A message that is shown: a hit, or one beside it. `rank` counts up from the best hit."""
 
+    rank: int
     conversation: str
     entry: Entry
-    hit: Hit | None
-    rank: int
+    hit: Hit | None = None
+
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.conversation, self.entry.seq
+
+    def follows(self, other: _Line) -> bool:
+        """Whether it was said right after another one, without a long pause."""
+        is_next = self.place == (other.conversation, other.entry.seq + 1)
+        return is_next and self.entry.at - other.entry.at < _PAUSE
 
 
 def _blocks(hits: Sequence[Recalled]) -> list[list[_Line]]:
     """Messages that follow one another in a block, each once; the block of the best hit first."""
     lines: dict[tuple[str, int], _Line] = {}
-    for rank, one in enumerate(hits):
-        for entry in filter(None, (one.before, one.after)):
-            lines.setdefault(
-                (one.conversation, entry.seq), _Line(one.conversation, entry, None, rank)
-            )
-    for rank, one in enumerate(hits):
-        entry = one.hit.entry
-        lines[one.conversation, entry.seq] = _Line(one.conversation, entry, one.hit, rank)
+    for line in (*_beside(hits), *_themselves(hits)):  # a hit stands in place of a neighbour
+        lines[line.place] = line
     blocks: list[list[_Line]] = []
     for place in sorted(lines):
-        if (place[0], place[1] - 1) in lines:
+        if blocks and lines[place].follows(blocks[-1][-1]):
             blocks[-1].append(lines[place])
         else:
             blocks.append([lines[place]])
     return sorted(blocks, key=lambda block: min(line.rank for line in block))
+
+
+def _beside(hits: Sequence[Recalled]) -> Iterator[_Line]:
+    for rank, one in reversed(list(enumerate(hits))):
+        for entry in filter(None, (one.before, one.after)):
+            yield _Line(rank, one.conversation, entry)
+
+
+def _themselves(hits: Sequence[Recalled]) -> Iterator[_Line]:
+    for rank, one in enumerate(hits):
+        yield _Line(rank, one.conversation, one.hit.entry, one.hit)
 
 
 def _block(lines: Sequence[_Line], here: str, zone: tzinfo) -> str:
@@ -84,9 +99,8 @@ def _block(lines: Sequence[_Line], here: str, zone: tzinfo) -> str:
 
 
 def _as_text(line: _Line) -> str:
-    message = line.entry.message
+    message, hit = line.entry.message, line.hit
     who = " ".join(filter(None, (role(message), message.speaker, f"t{line.entry.turn}")))
-    hit = line.hit
     return f"[{who}] {around(hit.text, hit.spans, _HIT) if hit else said(message, _BESIDE)}"
 
 
