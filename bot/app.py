@@ -83,7 +83,9 @@ class InForce:
         return limits_of(settings, window, model.name)
 
     def frame(self, key: ConversationKey) -> Frame:
-        return self.prompt.frame(self.settings(key).system_prompt, self.model(key).takes_tools)
+        settings = self.settings(key)
+        asks_terse = settings.context.strategy == "slim"
+        return self.prompt.frame(settings.system_prompt, self.model(key).takes_tools, asks_terse)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
@@ -93,6 +95,7 @@ class InForce:
             toolbox=self.toolbox,
             surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
             max_steps=lambda: self.settings(key).agent_max_steps,
+            hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def workspace(self, key: ConversationKey) -> Path:
