@@ -156,11 +156,12 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
 
 @dataclass
 class Searched:
-    """What the memory search found: recall by depth, milliseconds of each search, and for each
-    question the ids within `FEW` hits with their neighbours."""
+    """What the memory search found: recall by depth, milliseconds of each search, CPU of all
+    together, and for each question the ids within `FEW` hits with their neighbours."""
 
     recall: dict[int, list[float]] = field(default_factory=lambda: {d: [] for d in DEPTHS})
     times: list[float] = field(default_factory=list)
+    cpu: float = 0.0
     near: dict[Question, frozenset[str]] = field(default_factory=dict)
 
 
@@ -181,9 +182,10 @@ async def searched(data: Sequence[Dialogue]) -> Searched:
 async def _ask(
     conversation: Conversation, lines: Sequence[Line], question: Question, result: Searched
 ) -> None:
-    start = time.perf_counter()
+    start, cpu = time.perf_counter(), time.process_time()
     found = await conversation.memory.recall(question.text, DEPTHS[-1])
     result.times.append((time.perf_counter() - start) * 1e3)
+    result.cpu += (time.process_time() - cpu) * 1e3
     ids = [lines[hit.hit.entry.seq - 1].id for hit in found.said.hits]
     for depth in DEPTHS:
         result.recall[depth].append(_share(question, ids[:depth]))
@@ -213,7 +215,8 @@ class Strategy:
 async def held(name: str, data: Sequence[Dialogue], search: Searched, price: float) -> Strategy:
     """Hold the conversations under a strategy, and look what is in the context at the end."""
     result = Strategy(name)
-    limits = Limits(strategy=name, window=10**6 if name == "full" else WINDOW)
+    window = 10**6 if name == "full" else WINDOW
+    limits = Limits(strategy=name, window=window, fold_turns=7)  # as "auto" does with such a cache
     for dialogue in data:
         provider = Provider(price)
         async with memory(limits, provider) as conversations:
@@ -235,14 +238,16 @@ async def held(name: str, data: Sequence[Dialogue], search: Searched, price: flo
 async def _talk(
     conversation: Conversation, dialogue: Dialogue, turn: Sequence[Line], provider: Provider
 ) -> None:
-    said = {role: [] for role in ("user", "assistant")}  # type: dict[str, list[str]]
-    for message in dialogue.messages(turn):
-        said[message.role].append(message.text)
-    running = await conversation.turn("\n".join(said["user"]) or "…")
+    first = dialogue.first_speaker
+    question = "\n".join(line.text for line in turn if line.speaker == first)
+    reply = "\n".join(line.text for line in turn if line.speaker != first)
+    running = await conversation.turn(question or "…")
+    if conversation.due(FRAME, by_rule=True):
+        await conversation.compact_by_rule()
     view = await running.fit(FRAME)
     wire = view.to_wire(FRAME)
     provider.ask("".join(f"<{message['role']}>{message['content']}" for message in wire))
-    await running.record(Message("assistant", "\n".join(said["assistant"]) or "…"))
+    await running.record(Message("assistant", reply or "…"))
 
 
 def search_table(result: Searched) -> str:
@@ -252,10 +257,10 @@ def search_table(result: Searched) -> str:
     cells = [f"{100 * fmean(result.recall[depth]):.1f}" for depth in DEPTHS]
     return "\n".join(
         (
-            f"| questions | {' | '.join(names)} | {FEW} hits with neighbours | ms a query |",
-            "|---:|" + "---:|" * (len(DEPTHS) + 2),
+            f"| questions | {' | '.join(names)} | {FEW} hits with neighbours | ms a query | CPU |",
+            "|---:|" + "---:|" * (len(DEPTHS) + 3),
             f"| {len(result.times)} | {' | '.join(cells)} | {100 * near:.1f} "
-            f"| {fmean(result.times):.1f} |",
+            f"| {fmean(result.times):.1f} | {result.cpu / len(result.times):.1f} |",
         )
     )
 
