@@ -104,6 +104,7 @@ def _recall(database: SqliteDatabase) -> None:
         """CREATE TABLE sitting (
             first INTEGER PRIMARY KEY, last INTEGER NOT NULL, at REAL NOT NULL,
             messages INTEGER NOT NULL, words INTEGER NOT NULL, speakers TEXT NOT NULL)""",
+        "CREATE INDEX conversation_audience ON conversation(audience)",
     ):
         database.execute_sql(statement)
 

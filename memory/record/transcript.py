@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase, fn
+from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.snapshot import Snapshot
@@ -95,7 +95,8 @@ def entries_from(
 def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
     columns = tables.Message
-    query = _select().where((columns.conversation == conversation) & columns.seq.in_(list(seqs)))
+    chosen = SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(seqs)).decode(),))
+    query = _select().where((columns.conversation == conversation) & columns.seq.in_(chosen))
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
@@ -168,15 +169,6 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return [_event(row) for row in query.dicts().execute(database)]
-
-
-def has_clears(database: SqliteDatabase, conversation: int) -> bool:
-    """Whether a person ever cleared this conversation's context."""
-    columns = tables.ViewEvent
-    query = columns.select().where(
-        (columns.conversation == conversation) & (columns.kind == "clear")
-    )
-    return bool(query.exists(database))
 
 
 def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:

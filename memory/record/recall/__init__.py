@@ -11,9 +11,9 @@ from itertools import groupby
 from peewee import SqliteDatabase
 
 from memory.context.change import cleared_before
-from memory.record import search, tables, transcript
+from memory.record import search, transcript
 from memory.record.recall import index, words
-from memory.record.recall.index import Range, Ranges, home_of, place_of, range_of
+from memory.record.recall.index import Conversation, Range, Ranges, home_of, place_of, range_of
 from memory.record.recall.ranking import REACH, Corpus, Posting, ranked
 from memory.record.recall.words import Term
 from memory.record.search import Hit, searched, spans
@@ -61,8 +61,9 @@ class _Search:
 
     def __init__(self, database: SqliteDatabase, scope: Scope, zone: tzinfo) -> None:
         self._database, self._scope, self._zone = database, scope, zone
-        self._names = dict(_conversations(database, scope.audience))
-        self._ranges = Ranges(self._visible())
+        conversations = index.conversations(database, scope.audience)
+        self._names = {one.row: one.name for one in conversations}
+        self._ranges = Ranges(map(self._visible, conversations))
         self._stretches = index.stretches(database, self._ranges)
 
     def find(self, text: str, most: int) -> Gathered:
@@ -77,20 +78,17 @@ class _Search:
         wanted = [term.word for term in question.terms]
         return Gathered(tuple(self._recalled(order[:most], wanted)), len(holding))
 
-    def _visible(self) -> Iterator[Range]:
+    def _visible(self, one: Conversation) -> Range:
+        """The places of a conversation that may be found."""
+        if not self._scope.is_model:
+            return range_of(one.row)
+        first = 0
+        if one.was_cleared:
+            first = cleared_before(transcript.events_of(self._database, one.row))
         running, begin = self._scope.running
-        for row in self._names:
-            if not self._scope.is_model:
-                yield range_of(row)
-            elif row == running:
-                yield range_of(row, self._cleared(row), begin - 1)
-            else:
-                yield range_of(row, self._cleared(row))
-
-    def _cleared(self, row: int) -> int:
-        if not transcript.has_clears(self._database, row):
-            return 0
-        return cleared_before(transcript.events_of(self._database, row))
+        return (
+            range_of(one.row, first, begin - 1) if one.row == running else range_of(one.row, first)
+        )
 
     def _posting(self, term: Term) -> Posting:
         return Posting(term, index.places(self._database, term, self._ranges), self._dated(term))
@@ -131,17 +129,11 @@ class _Search:
 def scan(database: SqliteDatabase, audience: str, wanted: Sequence[str], most: int) -> Gathered:
     """The messages that hold the most of these texts, letter by letter, also within words: for what
     is no word, such as "C++". It reads everything."""
-    names = _conversations(database, audience)
-    found = [(name, search.search(database, row, wanted, most)) for row, name in names]
+    conversations = index.conversations(database, audience)
+    found = [(one.name, search.search(database, one.row, wanted, most)) for one in conversations]
     hits = [Recalled(name, hit) for name, part in found for hit in part.hits]
     best = heapq.nlargest(most, hits, key=lambda one: (len(one.hit.spans), one.hit.entry.at))
     return Gathered(tuple(best), sum(part.partly for _, part in found))
-
-
-def _conversations(database: SqliteDatabase, audience: str) -> list[tuple[int, str]]:
-    columns = tables.Conversation
-    query = columns.select(columns.id, columns.key).where(columns.audience == audience)
-    return list(query.tuples().execute(database))
 
 
 def _entries(database: SqliteDatabase, places: Iterable[int]) -> dict[int, Entry]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import orjson
 from peewee import SqliteDatabase
@@ -197,6 +198,22 @@ class Ranges:
     def __contains__(self, place: int) -> bool:
         before = bisect.bisect_right(self._firsts, place)
         return before > 0 and place <= self._ranges[before - 1].last
+
+
+class Conversation(NamedTuple):
+    """A conversation by its row and name; `was_cleared`: a person cleared its context once."""
+
+    row: int
+    name: str
+    was_cleared: bool
+
+
+def conversations(database: SqliteDatabase, audience: str) -> list[Conversation]:
+    """The conversations of an audience."""
+    query = """SELECT id, key, EXISTS (
+        SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind = 'clear')
+        FROM conversation AS c WHERE audience = ?"""
+    return [Conversation._make(row) for row in database.execute_sql(query, (audience,))]
 
 
 @dataclass(frozen=True, slots=True)
