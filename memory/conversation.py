@@ -92,21 +92,28 @@ class Conversation(Steering):
             self._append([entry])
         return OpenTurn(self, Turn(number, (entry,)))
 
-    async def append(self, turns: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
-        """Add whole turns at the end, as if they had been said now; waits for the running turn."""
+    async def append(
+        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime] = ()
+    ) -> tuple[Turn, ...]:
+        """Add whole turns at the end; waits for the running turn. `times` says when each message
+        was said, one after the other; left out, it is now."""
         while True:
             await self._idle.wait()
             await self._close_left_open()
             async with self._changing:
                 if not self._current:
-                    return await self._insert(turns)
+                    return await self._insert(turns, times)
 
-    async def _insert(self, turns: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+    async def _insert(
+        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime]
+    ) -> tuple[Turn, ...]:
         first = self._last_turn + 1
         entries = []
         for number, messages in enumerate(turns, first):
             entries += [await self._entry(message, number) for message in messages]
             await asyncio.sleep(0)  # counting many is work, and others live in this loop
+        if times:
+            entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self._room.store.write(lambda db: transcript.insert(db, self._row, entries))
         self._append(entries)
         self._mirror()
@@ -144,6 +151,7 @@ class Conversation(Steering):
             self._current = 0
             self._idle.set()
         self._prepare()
+        self._house.indexer.turn_ended(self._row)
         self._house.on_change(self)
         self._mirror()
 
