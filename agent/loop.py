@@ -21,11 +21,13 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
+from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
 from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
+from memory.errand import Errand
 from memory.messages import Mark, Message, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
@@ -145,7 +147,7 @@ class Agent:
             written = await turn.conversation.tokens_of(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
-            await turn.conversation.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name)
         return spent_on("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
@@ -162,20 +164,33 @@ class Agent:
         """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
         before = await turn.tell("tool_start", call=call)
-        text, is_error = await self._result(turn, call, before.veto)
-        result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
+        result = await self._result(turn, call, before.veto, output)
         await turn.record(result)
-        output.tool_ended(call, is_error)
-        after = await turn.tell("tool_end", text, call, is_error=is_error)
+        output.tool_ended(call, result.is_error)
+        after = await turn.tell("tool_end", result.text, call, is_error=result.is_error)
         return before.inject + after.inject
 
-    async def _result(self, turn: OpenTurn, call: ToolCall, veto: str) -> tuple[str, bool]:
-        """What comes of a call, and whether it is an error."""
+    async def _result(self, turn: OpenTurn, call: ToolCall, veto: str, output: Output) -> Message:
+        """What comes of a call, as the model reads it."""
+        helpers = SubAgents(self, turn, output)
         if veto:
-            return f"{call.name} was not run: {veto}", True
-        if (known := turn.known_result(call)) is not None:
-            return known.text, known.is_error
-        return await self.toolbox.run(call, self.surroundings)
+            text, is_error = f"{call.name} was not run: {veto}", True
+        elif (known := turn.known_result(call)) is not None:
+            text, is_error = known.text, known.is_error
+        else:
+            text, is_error = await self.toolbox.run(call, self._surroundings(turn, helpers))
+        return Message(
+            "tool",
+            text,
+            call_id=call.id,
+            tool=call.name,
+            is_error=is_error,
+            terse=helpers.line,
+        )
+
+    def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
+        delegate = None if isinstance(turn, Errand) else helpers.work
+        return replace(self.surroundings, conversation=turn.conversation, delegate=delegate)
 
 
 def _is_cut_off(reply: ModelReply) -> bool:

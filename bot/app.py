@@ -15,6 +15,7 @@ from pathlib import Path
 from agent.loop import Agent
 from agent.models import catalogue
 from agent.models.base import Model, ModelError
+from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
 from agent.summarizer import ModelSummarizer
@@ -27,10 +28,13 @@ from bot.lanes import Lanes
 from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
+    ConfiguredAgents,
     RunningTurns,
     StoredLedger,
     StoredSettings,
     choice_of,
+    summary_choice_of,
+    summary_window,
     window_in_force,
 )
 from bot.router import Router
@@ -47,6 +51,7 @@ from memory.keys import ConversationKey
 from memory.record import overrides
 from memory.record.store import Store
 from memory.room import Room
+from memory.settings import ContextSettings
 from memory.stage import Stage
 from plugins.api import House, Ports
 from plugins.glance import glance_of
@@ -56,6 +61,10 @@ log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
 DATABASE = "parley.db"
+SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
+    "max_tokens",  # there it is a limit of trim, here the window
+    "fold_turns",
+}
 PATIENCE = 5.0
 """Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
 Docker kills; what is left over goes on at the next start."""
@@ -76,6 +85,12 @@ class InForce:
 
     def model(self, key: ConversationKey) -> Model:
         return self.models.of(choice_of(self.settings(key)))
+
+    def summary_model(self, key: ConversationKey) -> Model:
+        return self.models.of(summary_choice_of(self.settings(key)))
+
+    def summary_window(self, key: ConversationKey) -> int:
+        return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
 
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
@@ -216,18 +231,22 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )
-    summarizer = ModelSummarizer(in_force.model, lambda key: in_force.limits(key).window)
+    summarizer = ModelSummarizer(in_force.summary_model, in_force.summary_window)
     conversations = Conversations(
         Room(
             store,
             Meter(),
-            ThriftySummarizer(summarizer, spending.is_enough),
+            ThriftySummarizer(
+                summarizer,
+                lambda key: spending.is_enough(key) and not in_force.summary_model(key).is_free,
+            ),
             in_force.limits,
             in_force.frame,
             data,
             zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
+            keeps_files=lambda key: in_force.settings(key).context.context_files,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
@@ -245,6 +264,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
         ),
         models=ChosenModels(book, models),
+        agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
@@ -272,7 +292,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
 def limits_of(settings: Settings, window: int, model: str) -> Limits:
     """The limits that these settings mean for a model with such a window."""
-    named = settings.context.model_dump(exclude={"max_tokens", "fold_turns"})
+    named = settings.context.model_dump(include=SAME_NAME)
     fold_turns = settings.context.fold_turns
     return Limits(
         max_turns=settings.agent_max_context_turns,
@@ -287,7 +307,11 @@ def limits_of(settings: Settings, window: int, model: str) -> Limits:
 def credentials(layers: Layers) -> Credentials:
     """Where models are served, and the key to it."""
     secrets = layers.secrets
-    return Credentials(secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""))
+    return Credentials(
+        secrets.get("OPENAI_API_KEY", ""),
+        secrets.get("OPENAI_BASE_URL", ""),
+        {provider.key_name: secrets.get(provider.key_name, "") for provider in PROVIDERS.values()},
+    )
 
 
 def _show(hub: Hub, conversation: Stage) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from memory.conversation import Conversation
+from memory.files import Mirror
 from memory.keys import ConversationKey
 from memory.record import ledger, mailbox, summaries, transcript
 from memory.record.ledger import Spent
@@ -26,6 +27,7 @@ class Conversations:
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
         self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
+        self.mirror = Mirror()
         self._open: dict[str, asyncio.Task[Conversation]] = {}
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
@@ -62,9 +64,10 @@ class Conversations:
         await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
-        """Wait until all summaries under way are in the daily memory."""
+        """Wait until all summaries under way are in the daily memory, and the files written."""
         for conversation in self._loaded():
             await conversation.scribe.idle()
+        await self.mirror.settle()
 
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
@@ -72,6 +75,7 @@ class Conversations:
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await asyncio.gather(*endings)
+        await self.mirror.close()
         for conversation in self._loaded():
             await conversation.scribe.close()
 

@@ -100,6 +100,10 @@ class OpenTurn:
         self._overflows += 1
         return await self.conversation.make_room(view, frame, window, self._overflows)
 
+    async def calibrate(self, view: View, reported: int, model: str) -> None:
+        """Correct the meter by what the provider counted for the request made from `view`."""
+        await self.conversation.calibrate(view, reported, model)
+
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
         if self.entries[-1].message.is_final:

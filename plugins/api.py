@@ -37,6 +37,7 @@ __all__ = [
     "Account",
     "Action",
     "Address",
+    "AgentInfo",
     "Ask",
     "Command",
     "CommandError",
@@ -158,6 +159,23 @@ class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
 
 
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
+
+    id: str
+    description: str
+    model: str
+    window: int
+    strategy: str
+
+
+class AgentsPort(Protocol):
+    def all(self) -> list[AgentInfo]:
+        """The agents as a new conversation would find them; the first is the default."""
+        ...
+
+
 class LedgerPort(Protocol):
     """What was spent in all conversations; times in seconds since 1970."""
 
@@ -254,6 +272,7 @@ class Ports:
     settings: SettingsPort
     turns: TurnsPort
     models: ModelsPort
+    agents: AgentsPort
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort
