@@ -164,29 +164,23 @@ class Agent:
         """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
         before = await turn.tell("tool_start", call=call)
-        result = await self._result(turn, call, before.veto, output)
-        await turn.record(result)
-        output.tool_ended(call, result.is_error)
-        after = await turn.tell("tool_end", result.text, call, is_error=result.is_error)
+        helpers = SubAgents(self, turn, output)
+        text, is_error = await self._result(turn, call, before.veto, helpers)
+        result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
+        await turn.record(replace(result, terse=helpers.line))
+        output.tool_ended(call, is_error)
+        after = await turn.tell("tool_end", text, call, is_error=is_error)
         return before.inject + after.inject
 
-    async def _result(self, turn: OpenTurn, call: ToolCall, veto: str, output: Output) -> Message:
-        """What comes of a call, as the model reads it."""
-        helpers = SubAgents(self, turn, output)
+    async def _result(
+        self, turn: OpenTurn, call: ToolCall, veto: str, helpers: SubAgents
+    ) -> tuple[str, bool]:
+        """What comes of a call, and whether it is an error."""
         if veto:
-            text, is_error = f"{call.name} was not run: {veto}", True
-        elif (known := turn.known_result(call)) is not None:
-            text, is_error = known.text, known.is_error
-        else:
-            text, is_error = await self.toolbox.run(call, self._surroundings(turn, helpers))
-        return Message(
-            "tool",
-            text,
-            call_id=call.id,
-            tool=call.name,
-            is_error=is_error,
-            terse=helpers.line,
-        )
+            return f"{call.name} was not run: {veto}", True
+        if (known := turn.known_result(call)) is not None:
+            return known.text, known.is_error
+        return await self.toolbox.run(call, self._surroundings(turn, helpers))
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
         delegate = None if isinstance(turn, Errand) else helpers.work

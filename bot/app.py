@@ -56,6 +56,7 @@ from memory.stage import Stage
 from plugins.api import House, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
+from plugins.rules import compacts
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ DATABASE = "parley.db"
 SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
     "max_tokens",  # there it is a limit of trim, here the window
     "fold_turns",
+    "auto_compact",
 }
 PATIENCE = 5.0
 """Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
@@ -292,13 +294,14 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
 def limits_of(settings: Settings, window: int, model: str) -> Limits:
     """The limits that these settings mean for a model with such a window."""
-    named = settings.context.model_dump(include=SAME_NAME)
-    fold_turns = settings.context.fold_turns
+    context = settings.context
+    named = {name: getattr(context, name) for name in SAME_NAME}
     return Limits(
         max_turns=settings.agent_max_context_turns,
         max_tokens=settings.agent_max_context_tokens,
         window=window,
-        fold_turns=0 if fold_turns == "auto" else fold_turns,
+        fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
+        auto_compact=context.auto_compact and not compacts(settings.hooks),
         model=model,
         **named,
     )

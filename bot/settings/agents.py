@@ -31,7 +31,7 @@ FOREIGN_STRATEGIES = ("trim", "slim", "full", "structured")
 IN_RUNTIME: Mapping[str, str] = {
     f"runtime.{key}": key
     for key in SETTINGS
-    if key == "hooks" or (key.startswith("context.") and key.split(".")[1] in RUNTIME_CONTEXT)
+    if key.startswith("context.") and key.split(".")[1] in RUNTIME_CONTEXT
 }
 """Settings by the names that they have under `runtime`."""
 IN_AGENT: Mapping[str, str] = {

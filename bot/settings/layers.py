@@ -33,7 +33,7 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
-IN_FILE = {**IN_RUNTIME, **{key: key for key in SETTINGS}}
+IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
 """Settings by the names that they have in a configuration."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
