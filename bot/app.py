@@ -53,9 +53,10 @@ from memory.record.store import Store
 from memory.room import Room
 from memory.settings import ContextSettings
 from memory.stage import Stage
-from plugins.api import Ports
+from plugins.api import House, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
+from plugins.rules import compacts
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +65,7 @@ DATABASE = "parley.db"
 SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
     "max_tokens",  # there it is a limit of trim, here the window
     "fold_turns",
+    "auto_compact",
 }
 PATIENCE = 5.0
 """Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
@@ -219,12 +221,15 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
-    plugins = load(Path(folder) if folder else data / "plugins")
+    hub = Hub()
+    house = House(
+        lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
+    )
+    plugins = load(Path(folder) if folder else data / "plugins", house)
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
     in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
 
-    hub = Hub()
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )
@@ -243,6 +248,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
+            keeps_files=lambda key: in_force.settings(key).context.context_files,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
@@ -288,13 +294,14 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
 def limits_of(settings: Settings, window: int, model: str) -> Limits:
     """The limits that these settings mean for a model with such a window."""
-    named = settings.context.model_dump(include=SAME_NAME)
-    fold_turns = settings.context.fold_turns
+    context = settings.context
+    named = {name: getattr(context, name) for name in SAME_NAME}
     return Limits(
         max_turns=settings.agent_max_context_turns,
         max_tokens=settings.agent_max_context_tokens,
         window=window,
-        fold_turns=0 if fold_turns == "auto" else fold_turns,
+        fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
+        auto_compact=context.auto_compact and not compacts(settings.hooks),
         model=model,
         **named,
     )

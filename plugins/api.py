@@ -31,6 +31,7 @@ from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.record.ledger import Bill
+from plugins.rules import Rule
 
 __all__ = [
     "Account",
@@ -41,6 +42,7 @@ __all__ = [
     "Command",
     "CommandError",
     "Event",
+    "House",
     "Listener",
     "Person",
     "Ports",
@@ -57,6 +59,15 @@ __all__ = [
 ]
 
 hookimpl = pluggy.HookimplMarker("parley")
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What listeners may ask of the bot: the hook rules in force, and a line to whoever watches a
+    conversation, which is part of no answer."""
+
+    rules: Callable[[], Sequence[Rule]] = tuple
+    notify: Callable[[ConversationKey, str], None] = lambda key, text: None
 
 
 class CommandError(Exception):

@@ -20,7 +20,7 @@ from bot.settings.agents import (
     blocks,
     with_whole_endpoints,
 )
-from bot.settings.files import read_env, read_text, read_tree
+from bot.settings.files import line_of, read_env, read_text, read_tree
 from bot.settings.schema import (
     SECRET_NAME,
     SETTINGS,
@@ -33,7 +33,7 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
-IN_FILE = {**IN_RUNTIME, **{key: key for key in SETTINGS}}
+IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
 """Settings by the names that they have in a configuration."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
@@ -153,7 +153,10 @@ class _Source:
                 names[key], written[key] = name, value
 
         def called(key: str) -> str:
-            return f"{names.get(key, key)} {of} {where}"
+            name, bracket, rest = key.partition("[")
+            line = line_of(self.config, key) if bracket else 0
+            place = f" (line {line})" if line else ""
+            return f"{names.get(name, name)}{bracket}{rest} {of} {where}{place}"
 
         whole = with_whole_endpoints(written)
         values = _filled(whole, self.config.parent, self.secrets, called, self.faults)
@@ -238,7 +241,13 @@ def _from_environment(
         else:
             faults.append(_unknown_variable(name))
     whole = with_whole_endpoints(written)
-    return Written(whole, _filled(whole, config.parent, secrets, variable, faults))
+    return Written(whole, _filled(whole, config.parent, secrets, _place, faults))
+
+
+def _place(key: str) -> str:
+    """A setting's name in the environment, and where in its value: PARLEY_HOOKS[2].condition."""
+    name, bracket, rest = key.partition("[")
+    return variable(name) + bracket + rest
 
 
 def variable(key: str) -> str:

@@ -16,12 +16,20 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import tzlocal
 from annotated_types import Ge, Gt, Le
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.settings import AgentSettings, SummaryBrain
 from memory.settings import ContextSettings, MemorySettings
+from plugins.rules import Rule, RuleFaults, parse
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
@@ -112,6 +120,15 @@ class Settings(AgentSettings, MemorySettings):
         allow_inf_nan=False,
         description="What all chats together may cost in a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
+    )
+    hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
+        default=(),
+        description="Rules for what happens on an event (see hooks.md); the configuration may also "
+        "have them under runtime.",
+        json_schema_extra={
+            "wants": "a list of rules, each with an id, on and action",
+            "holds": "from the next event on",
+        },
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
@@ -230,7 +247,7 @@ def validated(
     """The settings with these values, by key; what is not among them has its default.
 
     A SettingError quotes from `written` (the values as a person wrote them, where that differs)
-    and calls a key what `named` makes of it.
+    and calls a key, or a place in a list ("hooks[2].condition"), what `named` makes of it.
     """
     try:
         return Settings.model_validate(_nested(values))
@@ -255,6 +272,9 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     key = _key_of(fault["loc"])
     if not key:  # a section's own check of several settings together
         return str(fault["ctx"]["error"])
+    error = fault.get("ctx", {}).get("error")
+    if isinstance(error, RuleFaults):
+        return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
     setting, value = _ALL[key], written[key]
     return f"{named(key)} is {quoted(value)}; it wants {setting.wants}{_hint(setting, value)}"
 

@@ -179,6 +179,12 @@ def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
     return event.kind == "inject" and event.change.target in undone
 
 
+def cleared_at(events: Iterable[ViewEvent]) -> datetime | None:
+    """When a person last cleared the context, as far as that holds: turns that had ended by then
+    are left out when the model searches (DESIGN.md, section 5)."""
+    return max((event.at for event in standing(events) if event.kind == "clear"), default=None)
+
+
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that `/context undo` can take back, oldest first: an injection goes with its
     cut, and a change of strategy with the setting."""
