@@ -4,20 +4,26 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.models.base import Model
 from agent.models.catalogue import window_of
 from agent.models.selection import Choice, Models
+from bot.access import Access
+from bot.delivery import Delivery, address_of
 from bot.settings import SettingError, Settings, SettingsBook
 from bot.turns import Turns
 from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
+from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import CommandError, ModelInfo, SettingInfo, Status
+
+WELCOME = "You are let in now: just write to me, or say /start."
 
 
 class StoredSettings:
@@ -92,6 +98,39 @@ class StoredLedger:
 
     async def by_conversation(self, since: float) -> dict[str, Bill]:
         return await self._store.read(lambda db: ledger.bills_by_conversation(db, since))
+
+
+class LetIn:
+    """Who is let in; those who are hear of it."""
+
+    def __init__(self, access: Access, delivery: Delivery) -> None:
+        self._access, self._delivery = access, delivery
+
+    @property
+    def known(self) -> Sequence[Known]:
+        return self._access.known
+
+    async def pending(self) -> Sequence[Pending]:
+        return await self._access.pending()
+
+    async def approve(self, code: str, role: Role, by: str) -> Pending:
+        stranger = await self._access.approve(code, role, by)
+        await self._delivery.tell(address_of(stranger.place), WELCOME)
+        return stranger
+
+    async def open_chat(self, address: Address, by: str) -> None:
+        await self._access.open_chat(address, by)
+
+    async def revoke(self, who: str) -> Known:
+        known = self._access.known
+        found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
+        if not found:
+            raise CommandError(f"{who!r} is not among those who were let in; /users lists them.")
+        if len(found) > 1:
+            names = " and ".join(f"{one.kind} {one.id}" for one in found)
+            raise CommandError(f"{who!r} may be {names}; /revoke wants one of these.")
+        await self._access.revoke(found[0].kind, found[0].id)
+        return found[0]
 
 
 @dataclass(frozen=True, slots=True)

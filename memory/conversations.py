@@ -12,6 +12,9 @@ from memory.record.ledger import Spent
 from memory.room import Room
 from memory.stage import Stage
 
+OnSpent = Callable[[ConversationKey, str, Spent], None]
+"""Hears of every call to a model: in which conversation, who spoke last there, and the call."""
+
 
 class Conversations:
     """All conversations of one store; each is restored from disk when it is first asked for."""
@@ -21,7 +24,7 @@ class Conversations:
         self.ratios: dict[str, float] = {}
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
-        self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
+        self.on_spent: OnSpent = lambda key, person, spent: None
         self._open: dict[str, asyncio.Task[Conversation]] = {}
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING
 
 from memory.context.meter import Frame
@@ -14,13 +15,20 @@ if TYPE_CHECKING:
     from memory.conversation import Conversation
 
 
-class OpenTurn:
-    """It is over when a final message stands in it."""
+async def _silence() -> None:
+    """Nothing is said between steps."""
 
-    def __init__(self, conversation: Conversation, turn: Turn) -> None:
+
+class OpenTurn:
+    """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
+    crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`)."""
+
+    def __init__(self, conversation: Conversation, turn: Turn, is_resumed: bool = False) -> None:
         self.conversation = conversation
         self.number = turn.number
         self.entries = list(turn.entries)
+        self.is_resumed = is_resumed
+        self.between_steps: Callable[[], Awaitable[None]] = _silence
         self._overflows = 0
 
     @property
@@ -77,6 +85,11 @@ class OpenTurn:
         self.entries += added
         if added[-1].message.is_final:
             self.conversation.end(self.number)
+
+    async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
+        """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
+        `inbox` are the rows that the messages came in with."""
+        self.entries += await self.conversation.add(self.number, messages, None, inbox)
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the

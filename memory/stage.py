@@ -65,6 +65,7 @@ class Stage:
         self.bill = Bill()
         self._house, self._room = house, house.room
         self._row = self._last_seq = self._last_turn = self._last_inbox = 0
+        self._person = ""
         self._events: list[ViewEvent] = []
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
@@ -92,7 +93,7 @@ class Stage:
 
         row, self._events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
-        self._last_inbox = row.last_inbox
+        self._last_inbox, self._person = row.last_inbox, row.person
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
         self._boundaries, self._preface, self._anchor = Boundaries(), None, None
@@ -224,7 +225,7 @@ class Stage:
 
     def _spent(self, spent: Spent) -> None:
         self.bill = self.bill.plus(spent)
-        self._house.on_spent(self.key, spent)
+        self._house.on_spent(self.key, self._person, spent)
 
     # --- boundaries ------------------------------------------------------------------------
 

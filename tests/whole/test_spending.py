@@ -201,12 +201,12 @@ async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
     clock = Clock(datetime(2026, 11, 30, 23, 59, tzinfo=UTC))
     month = spending(store, clock)
     await month.take_up()
-    month.book(KEY, call(12))
+    month.book(KEY, "", call(12))
     assert len(await month.warnings(KEY)) == 1
     assert month.refusal(KEY)
     clock.at = datetime(2026, 12, 1, tzinfo=UTC)
     assert not month.refusal(KEY)
-    month.book(KEY, call(7.5))
+    month.book(KEY, "", call(7.5))
     assert "$7.50" in (await month.warnings(KEY))[0], "told of anew in the new month"
 
 
@@ -225,7 +225,7 @@ async def test_only_this_months_calls_count_after_a_restart(store: Store) -> Non
 async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
     month = spending(store, Clock(DAY))
     await month.take_up()
-    month.book(KEY, call(9.5))
+    month.book(KEY, "", call(9.5))
     assert len(await month.warnings(KEY)) == 1
     assert await month.warnings(KEY) == []
     month._limits = lambda: SpendingLimits(chat=12, total=0)
@@ -235,5 +235,5 @@ async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
 async def test_a_model_that_costs_nothing_is_not_stopped(store: Store) -> None:
     month = spending(store, Clock(DAY), is_free=True)
     await month.take_up()
-    month.book(KEY, call(12))
+    month.book(KEY, "", call(12))
     assert not month.refusal(KEY)
