@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import uuid4
@@ -114,7 +114,7 @@ class Turns:
         self._conversations, self._delivery, self._hub = conversations, delivery, hub
         self._rules, self._spending, self._access = rules, spending, access
         self._running: dict[str, _Running] = {}
-        self._waiting: defaultdict[str, deque[_Said]] = defaultdict(deque)
+        self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._floors: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.lanes = Lanes("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard

@@ -29,7 +29,7 @@ from memory.context.limits import Limits
 from memory.context.meter import Frame
 from memory.context.plan import Plan
 from memory.context.preview import Preview, climbed, with_question
-from memory.context.scribe import Scribe
+from memory.context.scribe import Prepared, Scribe
 from memory.context.view import Preface, Scale, View, in_play, marked, shown
 from memory.keys import ConversationKey
 from memory.messages import Message
@@ -57,6 +57,15 @@ class Anchor:
     boundaries: Boundaries
 
 
+@dataclass(frozen=True, slots=True)
+class Keepsake:
+    """What is known of a conversation that left memory and is not on disk: what the provider
+    counted last, and the summary that was prepared for the next cut."""
+
+    anchor: Anchor | None
+    prepared: Prepared | None
+
+
 class Stage:
     """One conversation: its turns in play, its boundaries, its meter."""
 
@@ -78,9 +87,12 @@ class Stage:
         self._anchor: Anchor | None = None
         self._changing = asyncio.Lock()
 
-    async def restore(self, is_restart: bool) -> None:
+    async def restore(self, is_restart: bool, keepsake: Keepsake | None = None) -> None:
         """Read what is on disk, as a restart restores it, and take up what was left undone."""
         await self._read_all()
+        if keepsake is not None:
+            self._anchor = keepsake.anchor
+            self.scribe.remember(keepsake.prepared)
         if is_restart:
             await self._restart()
 
@@ -103,6 +115,18 @@ class Stage:
                 self.scribe.add(job, self._wanted_by(job))
 
     # --- what is there ---------------------------------------------------------------------
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing happens here: no turn, no change, no summary, no strategy that waits for
+        the next turn."""
+        is_busy = self._current or self._changing.locked() or self.scribe.is_busy
+        return not is_busy and self._strategy == self._room.limits_for(self.key).strategy
+
+    @property
+    def keepsake(self) -> Keepsake:
+        """What must be kept of this conversation besides what is on disk."""
+        return Keepsake(self._anchor, self.scribe.ahead)
 
     @property
     def limits(self) -> Limits:
