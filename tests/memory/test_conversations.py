@@ -113,6 +113,7 @@ async def test_one_whose_summary_is_under_way_stays(lodge: Lodge) -> None:
         await lodge.says("Hello.", key=key)
     assert is_loaded(lodge)
     lodge.summarizer.gate.set()
+    await lodge.settle()
     await crowd_out(lodge)
     assert not is_loaded(lodge)
 
