@@ -147,6 +147,43 @@ async def test_a_limit_is_an_amount_of_money(tmp_path: Path, value: str) -> None
         assert (await house.says("Hi")).text == "Yes."
 
 
+async def test_a_user_is_stopped_in_all_chats_and_others_are_not(tmp_path: Path) -> None:
+    settings = {"owners": ["pipe/boss"]}
+    async with living(tmp_path, echo, settings) as house:
+        await house.says("/pair here")
+        assert (await house.says("One", user="kid")).text == "Yes."
+        await limit(house, "spend_limit_user", 2.5)
+        assert (await house.says("Two", user="kid")).text.startswith("Yes.")
+        assert "you have spent" in (await house.says("Three", user="kid")).text, "90%"
+        refused = (await house.says("Four", user="kid")).text
+        assert refused.startswith("Your message was not sent to the model: you have spent")
+        assert "/usage lift pipe/kid" in refused
+        assert "/config spend_limit_user" in refused
+        usage = await house.says("/usage", user="kid")
+        assert "You, this month" in usage.text
+        assert "All chats" not in usage.text
+        for other in ("sister", "boss", ""):
+            assert (await house.says("Hi", user=other)).text.startswith("Yes."), other
+    async with living(tmp_path, echo, settings) as house:
+        assert "not sent" in (await house.says("Five", user="kid")).text, "after a restart too"
+        await house.says("/forget chat yes")
+        assert "not sent" in (await house.says("Five", user="kid")).text, "/forget pays no bill"
+        assert "for this user" in (await house.says("/usage lift pipe/kid")).text
+        assert (await house.says("Five", user="kid")).text.startswith("Yes.")
+
+
+async def test_a_summary_is_booked_to_who_spoke_last(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("/pair here")
+        await house.says("One", user="kid")
+        await house.says("/new", user="kid")
+        await house.app.conversations.settle()
+        bills = await house.app.store.read(ledger.bills_by_person)
+        assert bills["pipe/kid"].calls == 2
+        (_, _, own) = house.app.spending.accounts(KEY, "pipe/kid")
+        assert own.bill.calls == 2
+
+
 # The rules themselves, with the clock in hand.
 
 
