@@ -24,6 +24,7 @@ from agent.models.catalogue import spent_on
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
+from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
 from memory.messages import Mark, Message, ToolCall
 from memory.open_turn import OpenTurn
@@ -49,13 +50,14 @@ class Output(Protocol):
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What a turn is answered with. `max_steps` is asked at every step, so that `/config` holds
-    from the next one on."""
+    from the next one on; `hides_terse` says whether the model was asked for `<terse>` tags."""
 
     model: Model
     frame: Frame
     toolbox: Toolbox
     surroundings: ToolContext
     max_steps: Callable[[], int]
+    hides_terse: bool = False
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
@@ -72,8 +74,7 @@ class Agent:
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
         view, reply = await self._asked(turn, "auto", output)
-        text = f"{reply.text}\n\n{CUT_OFF}" if _is_cut_off(reply) else reply.text
-        await self._record(turn, view, replace(reply, text=text))
+        await self._record(turn, view, reply, CUT_OFF if _is_cut_off(reply) else "")
 
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
@@ -86,8 +87,7 @@ class Agent:
         except ModelAnswerBroken:
             await turn.record(Message("assistant", note, mark="steps"))
             return
-        text = f"{reply.text}\n\n{note}".strip()
-        await self._record(turn, view, replace(reply, text=text, tool_calls=()), "steps")
+        await self._record(turn, view, replace(reply, tool_calls=()), note, "steps")
 
     async def _asked(
         self, turn: OpenTurn, tool_choice: ToolChoice, output: Output
@@ -108,18 +108,32 @@ class Agent:
         tools = self.frame.tools
         request = ModelRequest(view.to_wire(self.frame), tools, tool_choice if tools else "auto")
         try:
-            return await self.model.reply(request, output.delta)
+            return await self._streamed(request, output)
         except ModelAnswerBroken:
             output.step_restarted()
-            return await self.model.reply(request, output.delta)
+            return await self._streamed(request, output)
 
-    async def _record(self, turn: OpenTurn, view: View, reply: ModelReply, mark: Mark = "") -> None:
+    async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
+        """Let the reply stream, but for its line for the activity log."""
+        if not self.hides_terse:
+            return await self.model.reply(request, output.delta)
+        parser = TerseFilter()
+        reply = await self.model.reply(request, lambda piece: output.delta(parser.feed(piece)))
+        output.delta(parser.finish())
+        return reply
+
+    async def _record(
+        self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
+    ) -> None:
+        """Put the reply into the turn, with a note of the house's own below it."""
+        text, line = extracted(reply.text) if self.hides_terse else (reply.text, "")
         message = Message(
             "assistant",
-            reply.text,
+            f"{text}\n\n{note}".strip() if note else text,
             _with_own_ids(reply.tool_calls, turn),
             reasoning=reply.reasoning,
             mark=mark,
+            terse=line,
         )
         spent = await self._spent(turn, view, reply)
         await turn.record(message, spent=spent)

@@ -79,19 +79,13 @@ class InForce:
 
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
-        return Limits(
-            strategy=settings.context.strategy,
-            max_turns=settings.agent_max_context_turns,
-            max_tokens=settings.agent_max_context_tokens,
-            window=window_in_force(settings, model) or DEFAULT_WINDOW,
-            output_reserved=settings.context.output_reserved,
-            tool_result_limit=settings.context.tool_result_limit,
-            summary_max_tokens=settings.context.summary_max_tokens,
-            model=model.name,
-        )
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        return limits_of(settings, window, model.name)
 
     def frame(self, key: ConversationKey) -> Frame:
-        return self.prompt.frame(self.settings(key).system_prompt, self.model(key).takes_tools)
+        settings = self.settings(key)
+        asks_terse = settings.context.strategy == "slim"
+        return self.prompt.frame(settings.system_prompt, self.model(key).takes_tools, asks_terse)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
@@ -101,6 +95,7 @@ class InForce:
             toolbox=self.toolbox,
             surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
             max_steps=lambda: self.settings(key).agent_max_steps,
+            hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def workspace(self, key: ConversationKey) -> Path:
@@ -302,6 +297,20 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         channels=by_name,
         spending=spending,
         schedule=Schedule(in_force.zone, retention),
+    )
+
+
+def limits_of(settings: Settings, window: int, model: str) -> Limits:
+    """The limits that these settings mean for a model with such a window."""
+    named = settings.context.model_dump(exclude={"max_tokens", "fold_turns"})
+    fold_turns = settings.context.fold_turns
+    return Limits(
+        max_turns=settings.agent_max_context_turns,
+        max_tokens=settings.agent_max_context_tokens,
+        window=window,
+        fold_turns=0 if fold_turns == "auto" else fold_turns,
+        model=model,
+        **named,
     )
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from memory.context import compaction, emergency
 from memory.context.limits import Limits
+from memory.context.log import log_lines
 from memory.context.meter import Frame, calibrated
 from memory.context.view import View
 from memory.messages import TRUNCATED, Message
@@ -129,6 +130,10 @@ class Conversation(Steering):
     def _append(self, entries: Sequence[Entry]) -> None:
         self._whole = _with(self._whole, entries)
         self._shown = _with(self._shown, entries)
+        if self.strategy.preface == "exchange":
+            fresh = {entry.turn for entry in entries}
+            turns = (turn for turn in self._whole if turn.number in fresh)
+            self._lines += log_lines(turns, self._room.meter)
         self._last_turn = entries[-1].turn
         self._house.on_change(self)
 
@@ -163,11 +168,12 @@ class Conversation(Steering):
     async def fit(self, frame: Frame) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the
         ceiling, and return what the model sees then. Raises NoRoom."""
+        is_free = await self._is_free_to_cut(frame)
         async with self._changing:
             limits = self.limits
             view = await self._climb(self.view(frame, limits), frame, limits, 0)
             plan = compaction.due(view, limits, self._events)
-            if plan is not None:
+            if plan is not None and is_free:
                 await self._cut(plan)
                 view = self.view(frame, limits)
             for step in emergency.STEPS[1:]:
@@ -177,6 +183,18 @@ class Conversation(Steering):
             if view.tokens > limits.ceiling:
                 raise emergency.no_room(view, limits)
             return view
+
+    async def _is_free_to_cut(self, frame: Frame) -> bool:
+        """Whether no listener has a veto against the cut that is due. Where the strategy waits for
+        its summary, that is there afterwards."""
+        plan = self.due(frame)
+        if plan is None:
+            return True
+        if await self._is_vetoed(plan):
+            return False
+        if self.strategy.waits and plan.leaving:
+            await self.scribe.ahead(self._wanted_for(plan))
+        return True
 
     async def _climb(self, view: View, frame: Frame, limits: Limits, step: int) -> View:
         """Take one step of the ladder, if the request is over the ceiling or was refused."""

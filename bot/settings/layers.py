@@ -25,6 +25,7 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
+_FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
 
 
@@ -154,6 +155,8 @@ def typed(kind: Kind, text: str) -> Any:
     The value may still be a wrong one for its setting; `validated` tells.
     """
     text = text.strip()
+    if kind == "flag":
+        return _FLAGS.get(text.lower(), text)
     if text == "null" or kind == "scalar" or text[:1] == {"text": '"', "list": "["}[kind]:
         return _json_or_text(text)
     if kind == "list":
@@ -199,6 +202,8 @@ def _with_secrets(value: Any, secrets: Secrets, called: str) -> Any:
 
     if isinstance(value, list):
         return [_with_secrets(item, secrets, called) for item in value]
+    if isinstance(value, dict):
+        return {name: _with_secrets(item, secrets, called) for name, item in value.items()}
     return _SECRET.sub(secret, value) if isinstance(value, str) else value
 
 

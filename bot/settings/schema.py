@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from zoneinfo import ZoneInfo, available_timezones
 
 import tzlocal
-from annotated_types import Ge, Le
+from annotated_types import Ge, Gt, Le
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
@@ -138,7 +138,7 @@ class Settings(AgentSettings, MemorySettings):
         return _zone(self.timezone)
 
 
-Kind = Literal["text", "list", "scalar"]
+Kind = Literal["text", "list", "flag", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +162,11 @@ class Setting:
 
 def _described(key: str, field: FieldInfo) -> Setting:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    is_list = get_origin(field.annotation) is tuple
-    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    kind, choices = _kind(field), _choices(field)
     return Setting(
         key=key,
-        kind="list" if is_list else "text" if choices or field.annotation is str else "scalar",
-        default=list(field.default) if is_list else field.default,
+        kind=kind,
+        default=list(field.default) if kind == "list" else field.default,
         meaning=field.description or "",
         wants=str(extra.get("wants", "")) or _listed(choices) or _range(field),
         unit=str(extra.get("unit", "")),
@@ -177,14 +176,33 @@ def _described(key: str, field: FieldInfo) -> Setting:
     )
 
 
+def _kind(field: FieldInfo) -> Kind:
+    if get_origin(field.annotation) is tuple:
+        return "list"
+    if field.annotation is bool:
+        return "flag"
+    is_text = field.annotation is str or get_origin(field.annotation) is Literal
+    return "text" if is_text else "scalar"
+
+
+def _choices(field: FieldInfo) -> tuple[str, ...]:
+    if field.annotation is bool:
+        return ("true", "false")
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+
+
 def _listed(choices: tuple[str, ...]) -> str:
     return " or ".join(filter(None, (", ".join(choices[:-1]), *choices[-1:])))
 
 
 def _range(field: FieldInfo) -> str:
-    lowest = next(bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    number = "a number" if field.annotation is float else "a whole number"
     highest = next(bound.le for bound in field.metadata if isinstance(bound, Le))
-    return f"a whole number from {lowest} to {highest}"
+    for bound in field.metadata:
+        if isinstance(bound, Gt):
+            return f"{number} above {bound.gt} and at most {highest}"
+    lowest = next(bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    return f"{number} from {lowest} to {highest}"
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:
@@ -235,11 +253,19 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) -> str:
-    key = ".".join(part for part in fault["loc"] if isinstance(part, str))  # numbers: list items
-    if key not in SETTINGS:  # a section's own check of several settings together
+    key = _key_of(fault["loc"])
+    if not key:  # a section's own check of several settings together
         return str(fault["ctx"]["error"])
     setting, value = SETTINGS[key], written[key]
     return f"{named(key)} is {quoted(value)}; it wants {setting.wants}{_hint(setting, value)}"
+
+
+def _key_of(place: tuple[str | int, ...]) -> str:
+    """The setting that a fault is in; what follows its name are items of lists, or the types of
+    which the value may be one."""
+    parts = [part for part in place if isinstance(part, str)]
+    keys = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((key for key in keys if key in SETTINGS), "")
 
 
 def _hint(setting: Setting, value: Any) -> str:

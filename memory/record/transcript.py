@@ -13,6 +13,7 @@ import orjson
 from peewee import SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
+from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, ToolCall
 from memory.record import rows, tables
@@ -115,6 +116,18 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
+def beginnings_from(
+    database: SqliteDatabase, conversation: int, turn: int, chars: int
+) -> list[Entry]:
+    """The entries of all turns from number `turn` on, in order, each with the first `chars`
+    characters of its text."""
+    columns = tables.Message
+    query = _select(fn.SUBSTR(columns.text, 1, chars)).where(
+        (columns.conversation == conversation) & (columns.turn >= turn)
+    )
+    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+
+
 def every_entry(database: SqliteDatabase, conversation: int) -> Iterator[Entry]:
     """All entries of a conversation in order, one after the other: there may be very many."""
     columns = tables.Message
@@ -152,6 +165,7 @@ def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) 
         leaving=orjson.dumps(event.leaving).decode(),
         tokens_before=event.tokens_before,
         tokens_after=event.tokens_after,
+        snapshot=_snapshot(event),
     ).execute(database)
     return row
 
@@ -169,6 +183,7 @@ def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:
     columns.update(
         change=orjson.dumps(event.change.to_json()).decode(),
         leaving=orjson.dumps(event.leaving).decode(),
+        snapshot=_snapshot(event),
     ).where(columns.id == event.id).execute(database)
 
 
@@ -180,13 +195,13 @@ def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:
     return tuple(Turn(number, tuple(members)) for number, members in turns.items())
 
 
-def _select() -> Any:
+def _select(text: Any = tables.Message.text) -> Any:
     columns = tables.Message
     return columns.select(
         columns.seq,
         columns.turn,
         columns.role,
-        columns.text,
+        text,
         columns.extra,
         columns.tokens,
         columns.at,
@@ -231,6 +246,10 @@ def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
     return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
 
 
+def _snapshot(event: ViewEvent) -> str:
+    return orjson.dumps(event.snapshot.to_json()).decode() if event.snapshot else ""
+
+
 def _event(row: dict[str, Any]) -> ViewEvent:
     return ViewEvent(
         id=row["id"],
@@ -244,4 +263,5 @@ def _event(row: dict[str, Any]) -> ViewEvent:
         leaving=tuple(orjson.loads(row["leaving"])),
         tokens_before=row["tokens_before"],
         tokens_after=row["tokens_after"],
+        snapshot=Snapshot.from_json(orjson.loads(row["snapshot"])) if row["snapshot"] else None,
     )

@@ -53,7 +53,7 @@ def seen(conversation: Conversation) -> dict[str, Any]:
         "forecast": conversation.forecast(),
         "bill": conversation.bill,
         "newest": conversation.newest,
-        "ahead": conversation.scribe.ahead,
+        "ahead": conversation.scribe.written_ahead,
     }
 
 

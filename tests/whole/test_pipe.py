@@ -298,13 +298,13 @@ async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
     tmp_path: Path, sign: signal.Signals, is_at_end_of_input: bool
 ) -> None:
     async with OpenAIServer([Hang("Let me"), Say("Here I am again.")]) as endpoint:
-        async with talking(tmp_path, endpoint) as bot:
+        async with talking(tmp_path, endpoint, {"shutdown_timeout": 0}) as bot:
             await bot.tell("Hello?", id="q")
             await endpoint.reached.acquire()
             if is_at_end_of_input:
                 bot.stdin.close()
             bot.process.send_signal(sign)
-            async with asyncio.timeout(15):  # 5 of them are patience
+            async with asyncio.timeout(15):
                 assert await bot.gone() == 0
         assert bot.lines == [{"accepted": "q"}]
         assert bot.errors == ""
