@@ -33,7 +33,6 @@ MOST_PENDING = 3
 MOST_TRIES = 5
 """Wrong codes after which those that were given out are taken no more."""
 MINUTE = 60.0
-_LONGEST_NAME = 60
 
 CLOSED = "This bot answers only people whom its owner has let in."
 CROWDED = f"{CLOSED[:-1]}; others are waiting to be let in, so write again in an hour."
@@ -182,7 +181,7 @@ class Access:
         """The code of this stranger, who has it for an hour, or gets it now."""
         address, code, now = inbound.address, new_code(), self._clock()
         place = Place(address.channel, address.chat, address.thread, address.user)
-        stranger = Pending(name_of(address), inbound.sender[:_LONGEST_NAME], place, now)
+        stranger = Pending(name_of(address), inbound.sender, place, now)
         digest, since = digest_of(code), self._valid_since
         kept = await self._store.write(
             lambda db: people.ask(db, stranger, digest, since, MOST_PENDING)

@@ -33,6 +33,7 @@ INTERRUPTED = (
     "The bot was stopped while it carried out /{name}; look whether it took effect (/context "
     "shows), and say it again if it did not."
 )
+_LONGEST_NAME = 60
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
@@ -64,6 +65,11 @@ def cleaned(text: str) -> str:
     """Text without what can't be stored or shown: control characters and broken Unicode."""
     whole = text.encode("utf-8", "replace").decode()
     return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def shown_name(sender: str) -> str:
+    """A person's name as others may be shown it: one short line, which can't pass for two."""
+    return " ".join(cleaned(sender).split())[:_LONGEST_NAME].rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +110,7 @@ class Router:
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
-        inbound = replace(inbound, text=cleaned(inbound.text), sender=cleaned(inbound.sender))
+        inbound = replace(inbound, text=cleaned(inbound.text), sender=shown_name(inbound.sender))
         try:
             if (refusal := await self._refusal(inbound)) is not None:
                 self._refuse(inbound, refusal)

@@ -27,7 +27,7 @@ from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message, ToolCall
-from memory.open_turn import OpenTurn
+from memory.open_turn import OpenTurn, unbroken
 from memory.record.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -208,6 +208,9 @@ class Turns:
         mode, waiting = self._rules.busy_for(key), self._waiting[key.id]
         if not waiting or mode == "queue" or (turn.steps and mode != "steer"):
             return
+        await unbroken(self._hand_over(waiting, turn))
+
+    async def _hand_over(self, waiting: list[_Said], turn: OpenTurn) -> None:
         heard = tuple(waiting)
         await turn.hear([said.message for said in heard], [said.received.row for said in heard])
         for said in heard:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory.context.meter import Frame
 from memory.context.view import View
@@ -13,6 +14,20 @@ from memory.turns import Turn
 
 if TYPE_CHECKING:
     from memory.conversation import Conversation
+
+
+T = TypeVar("T")
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
+    committed and not known in memory would be done again."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
 
 
 async def _silence() -> None:
@@ -81,15 +96,20 @@ class OpenTurn:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
         if self.entries[-1].message.is_final:
             raise RuntimeError(f"{self.id} is over; nothing can be added to it")
-        added = await self.conversation.add(self.number, messages, spent)
-        self.entries += added
-        if added[-1].message.is_final:
-            self.conversation.end(self.number)
+        await unbroken(self._add(messages, spent))
 
     async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
         """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
         `inbox` are the rows that the messages came in with."""
-        self.entries += await self.conversation.add(self.number, messages, None, inbox)
+        await unbroken(self._add(messages, None, inbox))
+
+    async def _add(
+        self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
+    ) -> None:
+        added = await self.conversation.add(self.number, messages, spent, inbox)
+        self.entries += added
+        if added[-1].message.is_final:
+            self.conversation.end(self.number)
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the
