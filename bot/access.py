@@ -115,7 +115,8 @@ class Access:
         self._pace, self._strangers = Pace(), Pace()
 
     async def take_up(self) -> None:
-        """Read who is let in."""
+        """Read who is let in. After each change too: reads come back in their order, so that none
+        of before the change is believed after it."""
         found = await self._store.read(people.known)
         self._known = {(one.kind, one.id): one for one in found}
 
@@ -196,17 +197,15 @@ class Access:
         """Let the stranger with this code in; returns who it was. Raises CommandError."""
         digest, since, now = digest_of(code), self._valid_since, self._clock()
 
-        def let_in(db: Any) -> tuple[Pending, Known] | None:
-            if (stranger := people.answer(db, digest, since, MOST_TRIES)) is None:
-                return None
-            one = Known("person", stranger.person, role, stranger.name, by, now)
-            people.let_in(db, one)
-            return stranger, one
+        def let_in(db: Any) -> Pending | None:
+            stranger = people.answer(db, digest, since, MOST_TRIES)
+            if stranger is not None:
+                people.let_in(db, Known("person", stranger.person, role, stranger.name, by, now))
+            return stranger
 
-        if (found := await self._store.write(let_in)) is None:
+        if (stranger := await self._store.write(let_in)) is None:
             raise CommandError(await self._why_not())
-        stranger, one = found
-        self._known[one.kind, one.id] = one
+        await self.take_up()
         self._codes.pop(stranger.person, None)
         return stranger
 
@@ -223,12 +222,9 @@ class Access:
         """Let everybody in who writes in this chat."""
         one = Known("chat", chat_of(address), "user", "", by, self._clock())
         await self._store.write(lambda db: people.let_in(db, one))
-        self._known[one.kind, one.id] = one
+        await self.take_up()
 
-    async def revoke(self, kind: people.Kind, identity: str) -> Known | None:
-        """Let a person or a chat in no more; None: they were not let in by a code."""
-        if (one := self._known.get((kind, identity))) is None:
-            return None
-        await self._store.write(lambda db: people.revoke(db, kind, identity))
-        del self._known[kind, identity]
-        return one
+    async def revoke(self, one: Known) -> None:
+        """Let a person or a chat in no more."""
+        await self._store.write(lambda db: people.revoke(db, one.kind, one.id))
+        await self.take_up()

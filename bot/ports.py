@@ -129,7 +129,7 @@ class LetIn:
         if len(found) > 1:
             names = " and ".join(f"{one.kind} {one.id}" for one in found)
             raise CommandError(f"{who!r} may be {names}; /revoke wants one of these.")
-        await self._access.revoke(found[0].kind, found[0].id)
+        await self._access.revoke(found[0])
         return found[0]
 
 
@@ -147,8 +147,8 @@ class RunningTurns:
     def stop(self, key: ConversationKey) -> bool:
         return self.turns.stop(key)
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        return await self.turns.ask(key, address, text)
+    async def ask(self, key: ConversationKey, address: Address, text: str, sender: str = "") -> str:
+        return await self.turns.ask(key, address, text, sender)
 
     def status(self) -> Status:
         return Status(

@@ -135,12 +135,12 @@ class Turns:
             self.stop(key, INTERRUPTED)
         self.lanes.put(key.id, lambda: self._carry_out(key, said))
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
+    async def ask(self, key: ConversationKey, address: Address, text: str, sender: str = "") -> str:
         """Put a text into the inbox and into the line, as if it had been said at this address;
         returns the message's id. Raises StoreError."""
         is_command = text.lstrip().startswith("/")  # or would be, when the inbox is read again
         said = f"/{text.lstrip()}" if is_command else text
-        inbound = Inbound(f"again-{uuid4().hex}", address, said)
+        inbound = Inbound(f"again-{uuid4().hex}", address, said, sender)
         received, _ = await self._delivery.receive(inbound)
         self.put(key, received, text)
         return received.id
@@ -165,11 +165,14 @@ class Turns:
             return  # a turn before this one has taken it in
         async with self.floor(key):
             waiting.remove(said)
-            refusal = self._spending.refusal(key, self._access.limited(said.received.address))
-            if refusal:
+            if refusal := self._refusal(key, said):
                 await self._delivery.answer(said.received, Reply(refusal))
             else:
                 await self._take(key, said)
+
+    def _refusal(self, key: ConversationKey, said: _Said) -> str:
+        """Why nothing may be spent on a message; "": it may."""
+        return self._spending.refusal(key, self._access.limited(said.received.address))
 
     async def _take(self, key: ConversationKey, said: _Said) -> None:
         received = said.received
@@ -205,13 +208,15 @@ class Turns:
 
     async def _take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Let a turn have what was said since: at any step (`steer`), or before its first."""
-        mode, waiting = self._rules.busy_for(key), self._waiting[key.id]
-        if not waiting or mode == "queue" or (turn.steps and mode != "steer"):
-            return
-        await unbroken(self._hand_over(waiting, turn))
+        mode = self._rules.busy_for(key)
+        if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
+            await unbroken(self._hand_over(key, turn))
 
-    async def _hand_over(self, waiting: list[_Said], turn: OpenTurn) -> None:
-        heard = tuple(waiting)
+    async def _hand_over(self, key: ConversationKey, turn: OpenTurn) -> None:
+        waiting = self._waiting[key.id]
+        heard = [said for said in waiting if not self._refusal(key, said)]
+        if not heard:
+            return
         await turn.hear([said.message for said in heard], [said.received.row for said in heard])
         for said in heard:
             waiting.remove(said)

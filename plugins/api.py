@@ -130,9 +130,10 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        """Put a text into the conversation's line as if it had been said at this address; it is on
-        disk when this returns. Returns the id of the message, to which the answer replies."""
+    async def ask(self, key: ConversationKey, address: Address, text: str, sender: str = "") -> str:
+        """Put a text into the conversation's line as if it had been said at this address by
+        `sender`; it is on disk when this returns. Returns the id of the message, to which the
+        answer replies."""
         ...
 
     def status(self) -> Status: ...

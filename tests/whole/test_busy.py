@@ -100,7 +100,9 @@ async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
         assert (await house.reply_to("second")).turn == "t2"
         assert replies(house) == {"first": "re: wait", "second": "re: two + three"}
         assert await inbox_left(house) == 0
-        assert (await house.says("four")).text == "re: four"
+        retried = (await house.says("/retry")).data
+        assert retried is not None
+        assert (await house.reply_to(retried["asked"])).reply.text == "re: two\n\nthree"
 
 
 async def test_steer_gives_it_to_the_running_turn_after_the_tool_results(tmp_path: Path) -> None:
@@ -189,6 +191,10 @@ async def test_in_a_group_each_speaker_is_named_in_a_joined_turn(tmp_path: Path)
         await house.writes("three", user="bob", id="third")
         gate("opened").set()
         assert (await house.reply_to("second")).reply.text == "re: ann: two + bob: three"
+        retried = (await house.says("/retry", user="bob")).data
+        assert retried is not None
+        again = (await house.reply_to(retried["asked"])).reply.text
+        assert again == "re: ann: two\n\nthree"
 
 
 @pytest.mark.parametrize("mode", ["collect", "steer"])
