@@ -219,6 +219,7 @@ class App:
         await self.schedule.stop()
         for lanes in self._work:
             await lanes.close()
+        await self.delivery.excuse()
         await self.conversations.close()
         await self.in_force.models.close()
         await self.store.close()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -85,6 +86,11 @@ class Delivery:
         """A turn of `progress` messages is taken up after a crash; returns how often it was since
         it last got any further."""
         return await self._store.write(lambda db: mailbox.count_resume(db, received.row, progress))
+
+    async def excuse(self) -> None:
+        """The bot stops in good order: the turns that it cuts short did not fail."""
+        with suppress(StoreError):
+            await self._store.write(mailbox.excuse)
 
     async def tell(self, address: Address, text: str) -> None:
         """Say something that nobody asked for, through the outbox. Raises StoreError."""

@@ -124,6 +124,13 @@ def count_resume(database: SqliteDatabase, inbox: int, progress: int) -> int:
     return int(attempts)
 
 
+def excuse(database: SqliteDatabase) -> None:
+    """The bot stops in good order: that it cuts turns short is no failure of theirs."""
+    columns = tables.Inbox
+    is_turn = (columns.is_done == 0) & (columns.progress > 0)
+    columns.update(attempts=0).where(is_turn).execute(database)
+
+
 def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
     """Replies that were not sent, or whose sending was not confirmed, oldest first."""
     columns = tables.Outbox

@@ -60,6 +60,7 @@ async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
 async def cut_short(house: House) -> None:
     """End the turns as a kill would: nothing is recorded any more."""
     await house.app.turns.lanes.close()
+    await house.app.store.close()
 
 
 async def test_a_turn_that_gets_further_each_time_is_never_put_aside(tmp_path: Path) -> None:
@@ -102,6 +103,21 @@ async def test_each_turn_has_attempts_of_its_own(tmp_path: Path) -> None:
             assert PUT_ASIDE in (await house.reply_to(chat)).reply.text
     async with living(tmp_path, [Say("Fine.")]) as house:
         assert (await house.says("Again.", chat="a")).text == "Fine."
+
+
+async def test_orderly_stops_are_no_failures_of_the_turns_that_they_cut_short(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, [Hang()]) as house:
+        await house.writes("Hi", id="q")
+        await house.server.reached.acquire()
+        await cut_short(house)
+    for _ in range(MOST_RESUMES + 1):
+        async with living(tmp_path, [Hang()]) as house:
+            await house.server.reached.acquire()
+            await house.app.turns.lanes.close()  # shutdown_timeout is over
+    async with living(tmp_path, [Say("At last.")]) as house:
+        assert (await house.reply_to("q")).reply.text == "At last."
 
 
 @pytest.mark.parametrize("command", ["/undo", "/retry"])
