@@ -21,11 +21,13 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
+from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
 from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
+from memory.errand import Errand
 from memory.messages import Mark, Message, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
@@ -61,6 +63,7 @@ class Agent:
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
+        await turn.begin()
         while (reply := turn.reply) is None:
             if calls := turn.unanswered:
                 await self._act(turn, calls, output)
@@ -146,26 +149,44 @@ class Agent:
             written = await turn.conversation.tokens_of(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
-            await turn.conversation.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name)
         return spent_on("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
         """Run the calls, side by side where the tools allow it; each result is recorded when it
-        is there."""
+        is there, and what listeners want the model to read after all of them."""
+        notes: list[str] = []
         for batch in self.toolbox.batches(calls):
             async with asyncio.TaskGroup() as group:
-                for call in batch:
-                    group.create_task(self._run(turn, call, output))
+                tasks = [group.create_task(self._run(turn, call, output)) for call in batch]
+            notes += [note for task in tasks for note in task.result()]
+        await turn.note(notes)
 
-    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> None:
+    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> tuple[str, ...]:
+        """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
-        if (known := turn.known_result(call)) is not None:
-            text, is_error = known.text, known.is_error
-        else:
-            text, is_error = await self.toolbox.run(call, self.surroundings)
+        before = await turn.tell("tool_start", call=call)
+        helpers = SubAgents(self, turn, output)
+        text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
-        await turn.record(result)
+        await turn.record(replace(result, terse=helpers.line))
         output.tool_ended(call, is_error)
+        after = await turn.tell("tool_end", text, call, is_error=is_error)
+        return before.inject + after.inject
+
+    async def _result(
+        self, turn: OpenTurn, call: ToolCall, veto: str, helpers: SubAgents
+    ) -> tuple[str, bool]:
+        """What comes of a call, and whether it is an error."""
+        if veto:
+            return f"{call.name} was not run: {veto}", True
+        if (known := turn.known_result(call)) is not None:
+            return known.text, known.is_error
+        return await self.toolbox.run(call, self._surroundings(turn, helpers))
+
+    def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
+        delegate = None if isinstance(turn, Errand) else helpers.work
+        return replace(self.surroundings, conversation=turn.conversation, delegate=delegate)
 
 
 def _is_cut_off(reply: ModelReply) -> bool:

@@ -230,6 +230,7 @@ class Turns:
         said = "\n\n".join((reply.text, *await self._warnings(key, received)))
         await self._delivery.answer(received, Reply(said), turn.id)
         self._hub.publish(key.id, Done(received.id, turn.id))
+        await turn.tell("turn_end", reply.text)  # nobody waits for his answer meanwhile
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
         return await self._spending.warnings(key, self._access.limited(received.address))
@@ -251,6 +252,8 @@ class Turns:
             task.cancel()
         if ending := _ending(running, seconds, is_late=not done):
             await turn.break_off(ending.mark, output.draft, ending.sentence)
+            if ending.mark == "failed":
+                await turn.tell("error", ending.sentence)
             if ending.is_for_owner:
                 await self.on_trouble(ending.sentence, received.address)
         log.info("answered in %.2f s", time.monotonic() - started)

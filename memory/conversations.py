@@ -9,9 +9,11 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from memory.conversation import Conversation
+from memory.files import Mirror
 from memory.keys import ConversationKey
 from memory.record import ledger, mailbox, summaries, transcript
 from memory.record.ledger import Spent
@@ -24,6 +26,9 @@ MOST_OPEN = 200
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
+FAREWELL = 3.0
+"""Seconds that those who listen to the end of a session have, all together."""
+
 
 class Conversations:
     """All conversations of one store. One that left memory while somebody still holds it is found
@@ -35,6 +40,7 @@ class Conversations:
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
         self.on_spent: OnSpent = lambda key, person, spent: None
+        self.mirror = Mirror()
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
@@ -94,11 +100,20 @@ class Conversations:
         await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
-        """Wait until all summaries under way are in the daily memory."""
-        for conversation in list(self._alive.values()):
+        """Wait until all summaries under way are in the daily memory, and the files written."""
+        for conversation in self._loaded():
             await conversation.scribe.idle()
+        await self.mirror.settle()
 
     async def close(self) -> None:
-        """Stop what runs in the background; it goes on at the next start."""
-        for conversation in list(self._alive.values()):
+        """End the sessions, and stop what runs in the background; it goes on at the next start."""
+        endings = [conversation.end_session() for conversation in self._loaded()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await asyncio.gather(*endings)
+        await self.mirror.close()
+        for conversation in self._loaded():
             await conversation.scribe.close()
+
+    def _loaded(self) -> list[Conversation]:
+        return list(self._alive.values())

@@ -169,6 +169,12 @@ class ContextSettings(BaseModel):
         "without it the beginning alone is left.",
         json_schema_extra={"here": True},
     )
+    context_files: bool = Field(
+        default=False,
+        description="Whether context.json (all that was said) and context.terse.json (a line for "
+        "each turn) are kept up to date in the conversation's folder after each turn.",
+        json_schema_extra=TURN,
+    )
     merge_system: bool = Field(
         default=False,
         description="Whether a summary that is a system message is put into the first one, for "

@@ -11,14 +11,17 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory import files
 from memory.context import compaction, emergency
 from memory.context.change import (
     Actor,
     Boundaries,
     Change,
     ViewEvent,
+    cleared_at,
     standing,
     summed,
     undoable,
@@ -36,10 +39,11 @@ from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.summary import Style
 from memory.context.view import LogLine, Preface, Scale, View, in_play, marked, shown
 from memory.events import Event
+from memory.files import Written
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.recollection import Recollection
-from memory.record import ledger, search, summaries, transcript
+from memory.record import ledger, passages, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found
 from memory.record.summaries import Job, Summary
@@ -54,6 +58,7 @@ SOFT_MARK = 2
 """A summary is prepared as soon as the next cut is at most so many turns away."""
 FOLDED_TURNS = 7
 """Turns that `slim` folds at a time where the provider caches (docs/performance.md)."""
+_READ_AT_ONCE = 1_000  # turns
 _BEGINNING = 400  # characters of a message that a line of the activity log may be made from
 
 
@@ -70,10 +75,11 @@ class Anchor:
 @dataclass(frozen=True, slots=True)
 class Keepsake:
     """What is known of a conversation that left memory and is not on disk: what the provider
-    counted last, and the summary that was prepared for the next cut."""
+    counted last, the summary that was prepared for the next cut, and whether a session is on."""
 
     anchor: Anchor | None
     prepared: Prepared | None
+    is_in_session: bool
 
 
 class Stage:
@@ -96,13 +102,16 @@ class Stage:
         self._idle = asyncio.Event()
         self._idle.set()
         self._anchor: Anchor | None = None
+        self._is_in_session = False
         self._changing = asyncio.Lock()
+        self._filing = asyncio.Lock()
 
     async def restore(self, is_restart: bool, keepsake: Keepsake | None = None) -> None:
         """Read what is on disk, as a restart restores it, and take up what was left undone."""
         await self._read_all()
         if keepsake is not None:
             self._anchor = keepsake.anchor
+            self._is_in_session = keepsake.is_in_session
             self.scribe.remember(keepsake.prepared)
         if is_restart:
             await self._restart()
@@ -137,7 +146,7 @@ class Stage:
     @property
     def keepsake(self) -> Keepsake:
         """What must be kept of this conversation besides what is on disk."""
-        return Keepsake(self._anchor, self.scribe.written_ahead)
+        return Keepsake(self._anchor, self.scribe.written_ahead, self._is_in_session)
 
     @property
     def limits(self) -> Limits:
@@ -259,9 +268,34 @@ class Stage:
             )
         )
 
+    @property
+    def folder(self) -> Path:
+        """Where what is written out of this conversation is."""
+        return self._room.session_folder(self.key)
+
+    async def write_files(self) -> Written:
+        """Write all that was said, and a line for each turn, into this conversation's folder.
+        Raises OSError."""
+        async with self._filing:
+            turns: list[Turn] = []
+            for first in range(1, self._last_turn + 1, _READ_AT_ONCE):
+                turns += await self.turns(range(first, first + _READ_AT_ONCE))
+            return await asyncio.to_thread(files.write, self.folder, turns, self.key.id)
+
+    def _mirror(self) -> None:
+        """Something was said, or forgotten: have the files written, where that is wanted."""
+        if self._room.keeps_files(self.key):
+            self._house.mirror.touch(self)
+
     async def search(self, words: Sequence[str], most: int) -> Found:
         """The messages of the transcript that hold the most of these words, in play or not."""
         return await self._room.store.read(lambda db: search.search(db, self._row, words, most))
+
+    async def passages(self, wanted: passages.Wanted) -> passages.Passages:
+        """Parts of what was said before the running turn, for the model: what a person has cleared
+        is left out."""
+        scope = passages.Scope(self._current, cleared_at(self._events))
+        return await self._room.store.read(lambda db: passages.find(db, self._row, scope, wanted))
 
     def _scale(self, view: View, limits: Limits) -> Scale:
         ratio = self._house.ratios.get(limits.model, 1.0)

@@ -230,6 +230,7 @@ class Steering(Stage):
             finally:
                 await self._read_all()
         self._house.on_change(self)
+        self._mirror()
         return gone
 
     async def retire(self) -> bool:
@@ -247,5 +248,6 @@ class Steering(Stage):
         return True
 
     async def _delete(self, turns: Collection[int] | None) -> None:
-        await asyncio.to_thread(forget.delete_folder, self._room.session_folder(self.key))
-        await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
+        async with self._filing:
+            await asyncio.to_thread(forget.delete_folder, self.folder)
+            await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))

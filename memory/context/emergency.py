@@ -80,13 +80,12 @@ def _clip_current(view: View, limits: Limits) -> Change:
         alone = view.moved_by(change.then(_all_but_the_current_cut(view)))
         if alone.tokens <= limits.ceiling:
             break
-        change = change.then(_clips(view, chars, only=view.current))
+        change = change.then(_clips(view, limits, chars, only=view.current))
     return change
 
 
 def _aggressively(view: View, limits: Limits) -> Change:
-    del limits
-    change = _clips(view, LONGEST)
+    change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
     return change.then(cut_of(view, complete[:surplus])) if surplus > 0 else change
@@ -97,7 +96,7 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
     for chars in (LONGEST, *_SMALLER):
         if view.moved_by(change).tokens <= limits.ceiling:
             break
-        change = change.then(_clips(view, chars, only=view.current))
+        change = change.then(_clips(view, limits, chars, only=view.current))
     return change
 
 
@@ -105,15 +104,23 @@ def _all_but_the_current_cut(view: View) -> Change:
     return cut_of(view, view.complete) if view.complete else Change()
 
 
-def _clips(view: View, chars: int, only: int = 0) -> Change:
-    """Clips of all results and user texts that are longer, in all turns or in one."""
+def _clips(view: View, limits: Limits, chars: int, only: int = 0) -> Change:
+    """Clips of all results and user texts that are longer, in all turns or in one; none where
+    `truncate_oversized` forbids them (Digitorn)."""
+    if not limits.truncate_oversized:
+        return Change()
     clips = {
-        entry.seq: Clip(chars, max(1, entry.tokens * chars // len(entry.message.shown_text)))
+        entry.seq: _clip(entry, chars, limits.snip_oversized)
         for turn in view.turns
         for entry in turn.entries
         if (not only or turn.number == only) and _is_longer(entry, chars)
     }
     return Change(clip=clips)
+
+
+def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
+    tokens = max(1, entry.tokens * chars // len(entry.message.shown_text))
+    return Clip(chars, tokens, is_snipped)
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:

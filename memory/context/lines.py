@@ -40,7 +40,7 @@ def _own_line(turn: Turn) -> Line:
     """The last line that the model wrote, at the time of its message; else the first words."""
     written = [entry for entry in turn.entries if _is_written(entry)]
     entry = written[-1] if written else turn.entries[-1]
-    text = _one_line(entry.message.terse) if written else first_words(turn)
+    text = _one_line(entry.message.terse) if written else _first_words_of(turn)
     return Line(turn.number, entry.at, "assistant", text)
 
 
@@ -48,13 +48,14 @@ def _is_written(entry: Entry) -> bool:
     return entry.message.role == "assistant" and bool(entry.message.terse.strip())
 
 
-def first_words(turn: Turn) -> str:
+def _first_words_of(turn: Turn) -> str:
+    return first_words(turn.question.text, turn.reply.text if turn.reply else "(no reply)")
+
+
+def first_words(question: str, reply: str) -> str:
     """ "question → reply", each by its first words, at most 160 characters."""
-    asked = _shortened(turn.question.text, _QUESTION)
-    if turn.reply is None:
-        return f"{asked} → (no reply)".strip()
-    arrow = f"{asked} → "
-    return arrow + _shortened(turn.reply.text, _WHOLE - len(arrow))
+    arrow = f"{_shortened(question, _QUESTION)} → "
+    return arrow + _shortened(reply, _WHOLE - len(arrow))
 
 
 def _shortened(text: str, chars: int) -> str:

@@ -116,6 +116,20 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
+def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
+    """The entries with these numbers, in order."""
+    columns = tables.Message
+    query = _select().where((columns.conversation == conversation) & columns.seq.in_(list(seqs)))
+    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+
+
+def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int, float]]:
+    """(seq, turn, time in seconds since 1970) of all entries, in order."""
+    columns = tables.Message
+    query = columns.select(columns.seq, columns.turn, columns.at).order_by(columns.seq)
+    return list(query.where(columns.conversation == conversation).tuples().execute(database))
+
+
 def beginnings_from(
     database: SqliteDatabase, conversation: int, turn: int, chars: int
 ) -> list[Entry]:

@@ -53,7 +53,7 @@ def seen(conversation: Conversation) -> dict[str, Any]:
         "forecast": conversation.forecast(),
         "bill": conversation.bill,
         "newest": conversation.newest,
-        "ahead": conversation.scribe.written_ahead,
+        "besides": conversation.keepsake,
     }
 
 
@@ -67,9 +67,10 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> No
     await conversation.calibrate(conversation.view(), 4_321, lodge.limits.model)
     await lodge.says("one more")
     await lodge.settle()
+    await conversation.begin_session()
     before, summaries = seen(conversation), len(lodge.summarizer.requests)
     assert before["events"]
-    assert before["ahead"] is not None, "the summary of the next cut is written"
+    assert before["besides"].prepared is not None, "the summary of the next cut is written"
     assert before["tokens"][2].is_measured
     del conversation
     await crowd_out(lodge)
