@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from bot.attachments import Stored, dumped, loaded
 from bot.lanes import Lanes
 from channels.base import Channel
 from channels.message import Action, Address, Inbound, Outbound, Reply
@@ -35,6 +37,7 @@ class Received:
     address: Address
     text: str
     sender: str
+    files: tuple[Stored, ...] = ()
     is_begun: bool = False
 
 
@@ -52,16 +55,24 @@ class Delivery:
         """The names of the channels that run."""
         return frozenset(self._channels)
 
-    async def receive(self, inbound: Inbound) -> tuple[Received, bool]:
-        """Put a message into the inbox; says whether it is new. The same id with the same text,
-        in the same chat, is the same message. Raises StoreError."""
-        address = inbound.address
-        digest = hashlib.sha256(inbound.text.encode()).hexdigest()[:32]
-        row, is_new = await self._store.write(
-            lambda db: mailbox.receive(
-                db, _place(address), inbound.id, digest, inbound.text, inbound.sender
-            )
+    async def receive(
+        self, inbound: Inbound, files: tuple[Stored, ...] = ()
+    ) -> tuple[Received, bool]:
+        """Put a message into the inbox, with its files, which are on disk; says whether it is new.
+        The same id with the same text and files, in the same chat, is the same message. Raises
+        StoreError."""
+        message = InboxRow(
+            0,
+            _place(inbound.address),
+            inbound.id,
+            inbound.text,
+            inbound.sender,
+            time.time(),
+            attachments=dumped(files),
         )
+        said = "\0".join((inbound.text, *(file.path for file in files)))
+        digest = hashlib.sha256(said.encode()).hexdigest()[:32]
+        row, is_new = await self._store.write(lambda db: mailbox.receive(db, message, digest))
         return _received(row), is_new
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
@@ -151,8 +162,9 @@ def _place(address: Address) -> Place:
 
 
 def _received(row: InboxRow) -> Received:
-    address = address_of(row.place)
-    return Received(row.id, row.platform_id, address, row.text, row.sender, row.attempts > 0)
+    files = loaded(row.attachments)
+    address, is_begun = address_of(row.place), row.attempts > 0
+    return Received(row.id, row.platform_id, address, row.text, row.sender, files, is_begun)
 
 
 def _dump(reply: Reply) -> str:

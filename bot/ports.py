@@ -20,6 +20,7 @@ from bot.turns import Turns
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
 from memory.keys import ConversationKey
+from memory.messages import Message
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
 from memory.record.people import Known, Pending, Role
@@ -192,8 +193,8 @@ class RunningTurns:
     def stop(self, key: ConversationKey) -> bool:
         return self.turns.stop(key)
 
-    async def ask(self, key: ConversationKey, address: Address, text: str, sender: str = "") -> str:
-        return await self.turns.ask(key, address, text, sender)
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        return await self.turns.ask(key, address, said)
 
     def status(self) -> Status:
         return Status(

@@ -17,6 +17,7 @@ from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
 from bot.access import Access, name_of
 from bot.activity import Hub
+from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
 from bot.lanes import Lanes
 from bot.logs import in_turn
@@ -71,7 +72,13 @@ class _Said:
 
     @property
     def message(self) -> Message:
-        return Message("user", self.text, speaker=speaker_of(self.received))
+        received = self.received
+        return Message(
+            "user",
+            with_files(self.text, received.files),
+            speaker=speaker_of(received),
+            images=images_of(received.files),
+        )
 
 
 @dataclass(slots=True)
@@ -135,13 +142,13 @@ class Turns:
             self.stop(key, INTERRUPTED)
         self.lanes.put(key.id, lambda: self._carry_out(key, said))
 
-    async def ask(self, key: ConversationKey, address: Address, text: str, sender: str = "") -> str:
-        """Put a text into the inbox and into the line, as if it had been said at this address;
-        returns the message's id. Raises StoreError."""
-        is_command = text.lstrip().startswith("/")  # or would be, when the inbox is read again
-        said = f"/{text.lstrip()}" if is_command else text
-        inbound = Inbound(f"again-{uuid4().hex}", address, said, sender)
-        received, _ = await self._delivery.receive(inbound)
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        """Put a message into the inbox and into the line, as if it had been said at this address,
+        with pictures that are there; returns its id. Raises StoreError."""
+        is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
+        text = f"/{said.text.lstrip()}" if is_command else said.text
+        inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
+        received, _ = await self._delivery.receive(inbound, kept(said.images))
         self.put(key, received, text)
         return received.id
 
@@ -190,12 +197,13 @@ class Turns:
     async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
         """The turn for a message; one that a crash has cut short goes on, unless it did so too
         often and came no further."""
-        received = said.received
+        received, message = said.received, said.message
         conversation = await self._conversations.get(key)
         turn = await conversation.turn(
-            said.text,
-            speaker=said.message.speaker,
+            message.text,
+            speaker=message.speaker,
             inbox=received.row,
+            images=message.images,
             person=name_of(received.address),
         )
         if turn.is_resumed:

@@ -26,6 +26,12 @@ class Address:
         return self.chat == self.user != ""
 
 
+LARGEST_ATTACHMENT = 20_000_000
+"""Bytes of one file; a channel need not fetch a larger one to have it refused."""
+MOST_ATTACHMENTS = 10
+"""Files of one message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A file that came with a message: its name there, its type ("image/png"), its bytes."""

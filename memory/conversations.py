@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 from memory.conversation import Conversation
 from memory.files import Mirror
+from memory.indexer import Indexer
 from memory.keys import ConversationKey
 from memory.record import ledger, mailbox, summaries, transcript
 from memory.record.ledger import Spent
@@ -41,6 +42,7 @@ class Conversations:
         self.on_change: Callable[[Stage], None] = lambda conversation: None
         self.on_spent: OnSpent = lambda key, person, spent: None
         self.mirror = Mirror()
+        self.indexer = Indexer(room.store)
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
@@ -100,10 +102,11 @@ class Conversations:
         await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
-        """Wait until all summaries under way are in the daily memory, and the files written."""
+        """Wait until summaries are in the daily memory, and files and index are written."""
         for conversation in self._loaded():
             await conversation.scribe.idle()
         await self.mirror.settle()
+        await self.indexer.idle()
 
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
@@ -114,6 +117,7 @@ class Conversations:
         await self.mirror.close()
         for conversation in self._loaded():
             await conversation.scribe.close()
+        await self.indexer.close()
 
     def _loaded(self) -> list[Conversation]:
         return list(self._alive.values())

@@ -130,7 +130,11 @@ class OpenTurn:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
         if self.entries[-1].message.is_final:
             raise RuntimeError(f"{self.id} is over; nothing can be added to it")
-        await unbroken(self._add(messages, spent))
+        try:
+            await unbroken(self._add(messages, spent))
+        finally:
+            if self.reply is not None:
+                self.conversation.end(self.number)
 
     async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
         """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
@@ -140,10 +144,7 @@ class OpenTurn:
     async def _add(
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
-        added = await self.conversation.add(self.number, messages, spent, inbox)
-        self.entries += added
-        if added[-1].message.is_final:
-            self.conversation.end(self.number)
+        self.entries += await self.conversation.add(self.number, messages, spent, inbox)
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the

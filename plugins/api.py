@@ -30,6 +30,7 @@ from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
+from memory.messages import Message
 from memory.record.ledger import Bill
 from memory.record.people import Known, Pending, Role
 from plugins.rules import Rule
@@ -142,10 +143,10 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
-    async def ask(self, key: ConversationKey, address: Address, text: str, sender: str = "") -> str:
-        """Put a text into the conversation's line as if it had been said at this address by
-        `sender`; it is on disk when this returns. Returns the id of the message, to which the
-        answer replies."""
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        """Put a user's message into the conversation's line as if it had been said at this address,
+        with pictures that are in the chat's folder; it is on disk when this returns. Returns its
+        id, to which the answer replies."""
         ...
 
     def status(self) -> Status: ...

@@ -174,6 +174,7 @@ class Inbox(Model):
     sender = TextField()
     at = FloatField()
     is_done = BooleanField()
+    attachments = TextField()
     attempts = IntegerField()
     progress = IntegerField()
 
