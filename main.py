@@ -3,6 +3,7 @@
 python main.py                 talk in the terminal
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py pair CODE       let the stranger in who was given this code
+python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back
@@ -29,13 +30,14 @@ from bot.app import DATABASE, VERSION, App, assemble, credentials
 from bot.backup import BackupError, Database, backup, restore
 from bot.logs import set_up_logs
 from bot.ports import choice_of
-from bot.settings import Layers, SettingError, SettingsBook, load_layers
-from channels.base import Channel
-from channels.pipe import PipeClosed, standard
+from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
+from channels.base import Channel, ChannelError
+from channels.pipe import standard
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError, fault, snapshot
 from plugins.api import CommandError
 
+TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
     f"No OPENAI_API_KEY is set, so {SMALL_MODEL} answers: a small model for trying things out, "
     "often wrong. With a key in .env a better one does."
@@ -53,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except SettingError as error:
         return _complain(error, 2)
-    except (Refusal, StoreError, BackupError, PipeClosed) as error:
+    except (Refusal, StoreError, BackupError, ChannelError) as error:
         return _complain(error, 1)
 
 
@@ -64,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=Path("config.json"), metavar="FILE")
     parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR")
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
+    parser.add_argument("--telegram", action="store_true", help="serve Telegram, no terminal")
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="")
@@ -86,7 +89,8 @@ def _talk(options: argparse.Namespace) -> int:
     """Run the bot until its channel ends."""
     layers = load_layers(options.config, os.environ)
     streams = (sys.stdin, sys.stdout)  # None where they are closed
-    is_terminal = not options.jsonl and all(stream and stream.isatty() for stream in streams)
+    is_person = all(stream and stream.isatty() for stream in streams)
+    is_terminal = is_person and not (options.jsonl or options.telegram)
     with _alone(options.data):
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
@@ -108,15 +112,33 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    channel = _terminal(options.data, layers) if is_terminal else standard(options.jsonl)
-    app: App = await assemble(layers, options.data, [channel])
-    await app.run()
+    channels: list[Channel] = []
+    if is_terminal:
+        channels.append(_terminal(options.data, layers))
+    elif options.jsonl or not options.telegram:
+        channels.append(standard(options.jsonl))
+    if options.telegram or (is_terminal and TOKEN in layers.secrets):
+        channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
+    app: App = await assemble(layers, options.data, channels)
+    await app.run(until="terminal" if is_terminal else "")
 
 
 def _terminal(data: Path, layers: Layers) -> Channel:
     from channels.terminal import Terminal  # noqa: PLC0415 - slow, and nothing for a pipe
 
     return Terminal(data / "terminal_history", _greeting(layers))
+
+
+def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
+    """The channel; what can be set of it is asked for when the bot is assembled."""
+    token = layers.secrets.get(TOKEN, "")
+    if not token:
+        raise Refusal(
+            f"Telegram wants a token: ask @BotFather for one and write {TOKEN}=… into .env."
+        )
+    from channels.telegram import Telegram  # noqa: PLC0415 - slow, and nothing for the terminal
+
+    return Telegram(token, lambda: settings().telegram)
 
 
 def _greeting(layers: Layers) -> str:

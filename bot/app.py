@@ -47,7 +47,7 @@ from bot.schedule import Retention, Schedule
 from bot.settings import Layers, Settings, SettingsBook
 from bot.spending import Spending, SpendingLimits, ThriftySummarizer
 from bot.turns import TurnRules, Turns
-from channels.base import Channel, ContextChanged, Notice
+from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
@@ -188,27 +188,34 @@ class App:
     spending: Spending
     schedule: Schedule
 
-    async def run(self) -> None:
-        """Take up what was left, listen until the channels end or a signal comes, then finish."""
+    async def run(self, until: str = "") -> None:
+        """Take up what was left, listen until the channels end (or the one that `until` names) or a
+        signal comes, then finish. Raises what a channel failed with."""
         stopping = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError):  # not on every system
                 asyncio.get_running_loop().add_signal_handler(name, stopping.set)
         await self._take_up()
-        listeners = [
-            asyncio.create_task(self._listen(channel), name=f"listen {name}")
+        listeners = {
+            name: asyncio.create_task(self._listen(channel), name=f"listen {name}")
             for name, channel in self.channels.items()
-        ]
+        }
         warming = asyncio.create_task(self._warm_up())
-        await _first_of(stopping, listeners)
+        awaited = [listeners[until]] if until else [*listeners.values()]
+        await _first_of(stopping, awaited, [*listeners.values()])
         await self._finish(stopping, warming)
-        for task in listeners:
+        for task in listeners.values():
             task.result() if task.done() and not task.cancelled() else None
 
     async def _listen(self, channel: Channel) -> None:
-        """Listen to one channel; if it breaks, the others go on, and an owner hears of it."""
+        """Listen to one channel; if it breaks, the others go on, and who sits at them or owns the
+        bot hears of it."""
         try:
             await channel.listen(self.router)
+        except ChannelError as error:
+            self._announce(str(error))
+            await self.alerts.channel_down(channel.name, error)
+            raise
         except Exception as error:
             if len(self.channels) > 1:
                 log.exception("the channel %s has ended", channel.name)
@@ -262,6 +269,9 @@ class App:
         for lanes in self._work:
             await lanes.close()
         await self.delivery.excuse()
+        for channel in self.channels.values():
+            if isinstance(channel, Closing):
+                await channel.close()
         await self.conversations.close()
         await self.in_force.models.close()
         await self.store.close()
@@ -384,10 +394,12 @@ def _show(hub: Hub, conversation: Stage) -> None:
         hub.publish(conversation.key.id, ContextChanged(glance_of(conversation)))
 
 
-async def _first_of(stopping: asyncio.Event, listeners: list[asyncio.Task[None]]) -> None:
-    """Until a signal comes, or every channel has ended."""
+async def _first_of(
+    stopping: asyncio.Event, awaited: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]
+) -> None:
+    """Until a signal comes, or the channels that are awaited have ended; then all end."""
     waiting = asyncio.create_task(stopping.wait())
-    everything = asyncio.create_task(asyncio.wait(listeners))
+    everything = asyncio.create_task(asyncio.wait(awaited))
     await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)
     for task in (waiting, everything, *listeners):
         task.cancel()

@@ -168,7 +168,7 @@ def _received(row: InboxRow) -> Received:
 
 
 def _dump(reply: Reply) -> str:
-    actions = [[action.label, action.command] for action in reply.actions]
+    actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
         whole["images"] = reply.images

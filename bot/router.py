@@ -16,7 +16,7 @@ from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery, Received, sendable
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
-from channels.base import Accepted, Activity
+from channels.base import Accepted, Activity, CommandEntry
 from channels.message import Address, Inbound, Outbound, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -156,6 +156,11 @@ class Router:
         if parsed is None:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
         return await self._carry_out(address, parsed)
+
+    def offered(self) -> Sequence[CommandEntry]:
+        """All commands by name."""
+        known = self._ports.commands
+        return [CommandEntry(name, known[name].summary) for name in sorted(known)]
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation from now on."""

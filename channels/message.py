@@ -58,10 +58,12 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A control offered with a reply: pressing it is the same as typing `command`."""
+    """A control offered with a reply: pressing it is the same as typing `command`. One that
+    `asks_first` is carried out when the person has said yes."""
 
     label: str
     command: str
+    asks_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

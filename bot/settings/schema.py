@@ -28,6 +28,7 @@ from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.settings import AgentSettings, SummaryBrain
+from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
 from plugins.rules import Rule, RuleFaults, parse
 
@@ -65,7 +66,7 @@ class Context(ContextSettings):
     summary_brain: SummaryBrain = SummaryBrain()
 
 
-class Settings(AgentSettings, MemorySettings):
+class Settings(AgentSettings, MemorySettings, ChannelSettings):
     """The settings in force: every room's section, and what concerns the whole bot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
