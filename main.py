@@ -2,6 +2,7 @@
 
 python main.py                 talk in the terminal
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
+python main.py pair CODE       let the stranger in who was given this code
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
@@ -24,6 +25,7 @@ from agent.models.embedded import NAME as SMALL_MODEL
 from agent.models.embedded import is_installed
 from agent.models.selection import Models
 from bot import doctor
+from bot.access import Access, Rules
 from bot.app import DATABASE, VERSION, App, assemble, credentials
 from bot.backup import BackupError, Database, backup, restore
 from bot.logs import set_up_logs
@@ -31,7 +33,9 @@ from bot.ports import choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
 from channels.base import Channel, ChannelError
 from channels.pipe import standard
-from memory.record.store import StoreError, fault, snapshot
+from memory.record.people import Pending, Role
+from memory.record.store import Store, StoreError, fault, snapshot
+from plugins.api import CommandError
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
@@ -66,6 +70,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="")
+    pair = commands.add_parser("pair", help="let a stranger in, by the code they were given")
+    pair.add_argument("code")
+    pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
+    pair.set_defaults(run=_pair)
     examine = commands.add_parser("doctor", help="check the installation")
     examine.set_defaults(run=_examine)
     save = commands.add_parser("backup", help="save all that is kept in FILE")
@@ -138,6 +146,26 @@ def _greeting(layers: Layers) -> str:
     is_small = Models(credentials(layers)).uses_embedded(choice)
     hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D leaves."
     return f"{hello}\n{SMALL}" if is_small else hello
+
+
+def _pair(options: argparse.Namespace) -> int:
+    """Let a stranger in; the bot may be running."""
+    if not (options.data / DATABASE).exists():
+        raise Refusal(f"There is no bot in {options.data} yet; name its folder with --data DIR.")
+    stranger = asyncio.run(_let_in(options))
+    _say(f"{stranger.person} is let in and may write now.")
+    return 0
+
+
+async def _let_in(options: argparse.Namespace) -> Pending:
+    store = await Store.open(options.data / DATABASE)
+    try:
+        role: Role = "owner" if options.owner else "user"
+        return await Access(store, Rules).approve(options.code, role, "main.py")
+    except CommandError as error:
+        raise Refusal(str(error)) from None
+    finally:
+        await store.close()
 
 
 def _examine(options: argparse.Namespace) -> int:

@@ -100,7 +100,7 @@ class Desk:
     async def _submit(self, inbound: Inbound) -> None:
         is_new = self._onlookers.expect(self._bot, inbound.address, inbound.id)
         accepted = await self._bot.submit(inbound)
-        if is_new and accepted and not accepted.is_new:  # it was answered before
+        if is_new and not (accepted and accepted.is_new):  # refused, or answered before
             await self._onlookers.settle(inbound.address, inbound.id)
 
     async def _press(self, query: CallbackQuery) -> None:

@@ -20,6 +20,7 @@ from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
 from memory.messages import Image
 from memory.record import mailbox, summaries, tables, transcript
+from memory.record.recall import index
 from memory.record.summaries import Job
 from memory.turns import Entry
 
@@ -80,6 +81,7 @@ def delete(
 ) -> None:
     """Delete these turns and all that was made from them (None: all of a conversation but its row
     and its bill)."""
+    index.forget(database, conversation, turns)  # while the words are there that are to go
     if turns is None:
         for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
             table.delete().where(table.conversation == conversation).execute(database)

@@ -12,6 +12,7 @@ class Conversation(Model):
     audience = TextField()
     last_seq = IntegerField()
     last_turn = IntegerField()
+    person = TextField()
     created_at = FloatField()
     active_at = FloatField()
 
@@ -97,6 +98,7 @@ class Usage(Model):
     completion = IntegerField()
     cost = FloatField(null=True)
     is_reported = BooleanField()
+    person = TextField()
 
     class Meta:
         table_name = "usage"
@@ -132,6 +134,34 @@ class Override(Model):
         primary_key = False
 
 
+class User(Model):
+    kind = TextField()
+    id = TextField()
+    role = TextField()
+    name = TextField()
+    by = TextField()
+    at = FloatField()
+
+    class Meta:
+        table_name = "user"
+        primary_key = False
+
+
+class Pairing(Model):
+    person = TextField(primary_key=True)
+    name = TextField()
+    channel = TextField()
+    chat = TextField()
+    thread = TextField()
+    user = TextField()
+    digest = TextField()
+    at = FloatField()
+    tries = IntegerField()
+
+    class Meta:
+        table_name = "pairing"
+
+
 class Inbox(Model):
     id = AutoField()
     channel = TextField()
@@ -145,6 +175,8 @@ class Inbox(Model):
     at = FloatField()
     is_done = BooleanField()
     attachments = TextField()
+    attempts = IntegerField()
+    progress = IntegerField()
 
     class Meta:
         table_name = "inbox"

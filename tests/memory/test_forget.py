@@ -22,7 +22,9 @@ TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
 STEP = st.one_of(
     st.just(("say",)),
     st.just(("say",)),
-    st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
+    st.tuples(
+        st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle", "search"])
+    ),
     st.tuples(st.sampled_from(["pin", "drop", "squeeze"]), TURNS),
 )
 
@@ -49,6 +51,8 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
             await lodge.restart()
         case ("settle",):
             await lodge.settle()
+        case ("search",):
+            await conversation.memory.search("is said", 5)  # what was said is in the index now
         case (name,):
             await getattr(conversation, name)()
         case ("pin" | "drop" as kind, turns):
