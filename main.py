@@ -1,6 +1,7 @@
 """Parley, a chat bot that lets you see and steer what the model sees.
 
 python main.py                 talk in the terminal
+python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
@@ -60,6 +61,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=Path("config.json"), metavar="FILE")
     parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR")
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
+    parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="")
@@ -78,7 +80,8 @@ def _talk(options: argparse.Namespace) -> int:
     """Run the bot until its channel ends."""
     layers = load_layers(options.config, os.environ)
     streams = (sys.stdin, sys.stdout)  # None where they are closed
-    is_terminal = not options.jsonl and all(stream and stream.isatty() for stream in streams)
+    is_spoken = not options.jsonl and not options.web
+    is_terminal = is_spoken and all(stream and stream.isatty() for stream in streams)
     with _alone(options.data):
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
@@ -100,9 +103,28 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    channel = _terminal(options.data, layers) if is_terminal else standard(options.jsonl)
-    app: App = await assemble(layers, options.data, [channel])
+    channels: list[Channel] = []
+    if options.web or SettingsBook(layers).effective().channels.web:
+        channels.append(_web(layers, is_quiet=not options.web))
+    if not options.web:
+        channels.append(_terminal(options.data, layers) if is_terminal else standard(options.jsonl))
+    app: App = await assemble(layers, options.data, channels)
     await app.run()
+
+
+def _web(layers: Layers, is_quiet: bool) -> Channel:
+    """The web channel, bound to its port."""
+    from channels.web import Door, DoorClosed, Web  # noqa: PLC0415 - slow, and nothing for others
+
+    web = SettingsBook(layers).effective().web
+    token = layers.secrets.get("PARLEY_WEB_TOKEN", "")
+    try:
+        channel = Web(Door(web.host, web.port, token, web.upload_limit * 1_000_000, VERSION))
+    except DoorClosed as error:
+        raise Refusal(str(error)) from None
+    if not is_quiet:
+        _say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
+    return channel
 
 
 def _terminal(data: Path, layers: Layers) -> Channel:

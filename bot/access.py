@@ -7,15 +7,16 @@ from collections.abc import Sequence
 from channels.message import Address
 from plugins.api import Person
 
-LOCAL = frozenset({"terminal", "pipe"})
-"""Channels whose other end sits at this machine, under the account that started the bot."""
+LOCAL = frozenset({"terminal", "pipe", "web"})
+"""Channels whose other end sits at this machine, under the account that started the bot; the web
+channel lets in only such, and who has its token."""
 
 
 def identify(address: Address, owners: Sequence[str]) -> Person | None:
     """Who speaks, or None for a stranger.
 
-    At the terminal, and through the pipe where no `user` is named, speaks whoever started the
-    bot: the owner. Anyone else must be listed in `owners`, as "channel/user".
+    At the terminal, on the web page, and through the pipe where no `user` is named, speaks whoever
+    started the bot: the owner. Anyone else must be listed in `owners`, as "channel/user".
     """
     if address.channel in LOCAL and not address.user:
         return Person(address.channel, "owner")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from memory.context.meter import Frame
 from memory.context.view import View
 from memory.messages import Mark, Message, ToolCall
-from memory.record.ledger import Spent
+from memory.record.ledger import Bill, Spent
 from memory.turns import Turn
 
 if TYPE_CHECKING:
@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 
 
 class OpenTurn:
-    """It is over when a final message stands in it."""
+    """It is over when a final message stands in it. `bill` is what was spent on it so far, by this
+    process."""
 
     def __init__(self, conversation: Conversation, turn: Turn) -> None:
         self.conversation = conversation
         self.number = turn.number
         self.entries = list(turn.entries)
+        self.bill = Bill()
         self._overflows = 0
 
     @property
@@ -75,6 +77,8 @@ class OpenTurn:
             raise RuntimeError(f"{self.id} is over; nothing can be added to it")
         added = await self.conversation.add(self.number, messages, spent)
         self.entries += added
+        if spent is not None:
+            self.bill = self.bill.plus(spent)
         if added[-1].message.is_final:
             self.conversation.end(self.number)
 

@@ -18,7 +18,7 @@ from memory.context.compaction import Wanted
 from memory.context.plan import Plan
 from memory.context.strategies.trim import cut_of
 from memory.context.view import View
-from memory.record import daily, forget, summaries
+from memory.record import daily, forget, summaries, titles
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
@@ -156,6 +156,25 @@ class Steering(Stage):
         event = self._event(replace(plan, tokens_after=after.tokens), view, "compact", "person")
         job = Job(0, wanted.turns, wanted.after, wanted.focus, summary.id)
         return Compacted(await self._carry_out(event, job), summary)
+
+    async def free(self) -> ViewEvent | None:
+        """The emergency compaction, asked for from outside (Digitorn): the older half of the turns
+        leaves at once, and no model is waited for; what left is summarised in the background.
+        None: there is nothing that could leave."""
+        async with self._changing:
+            view = self.view()
+            leaving = view.movable[: (len(view.movable) + 1) // 2]
+            if not leaving:
+                return None
+            change = cut_of(view, leaving)
+            gone = tuple(turn.number for turn in leaving)
+            plan = Plan(change, "asked for from outside", gone, view.moved_by(change).tokens)
+            await self._cut(plan, actor="emergency")
+            return self._events[-1]
+
+    async def rename(self, title: str) -> None:
+        """Give this conversation a title; "" takes it away."""
+        await self._room.store.write(lambda db: titles.rename(db, self._row, title))
 
     # --- deletion --------------------------------------------------------------------------
 

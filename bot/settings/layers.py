@@ -25,6 +25,8 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
+CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
+"""Names in the environment that begin so and are no settings."""
 _SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
 
 
@@ -129,7 +131,8 @@ def _from_environment(
 ) -> Written:
     keys = {variable(key): key for key in SETTINGS}
     written: dict[str, Any] = {}
-    for name in sorted(name for name in environ if name.startswith(PREFIX)):
+    own = (name for name in environ if name.startswith(PREFIX) and name not in CREDENTIALS)
+    for name in sorted(own):
         if key := keys.get(name):
             written[key] = typed(SETTINGS[key].kind, environ[name])
         else:

@@ -21,6 +21,7 @@ from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.settings import AgentSettings
+from channels.settings import ChannelSettings
 from memory.settings import MemorySettings
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
@@ -49,7 +50,7 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
-class Settings(AgentSettings, MemorySettings):
+class Settings(AgentSettings, MemorySettings, ChannelSettings):
     """The settings in force: every room's section, and what concerns the whole bot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

@@ -86,7 +86,16 @@ def _answered_inbox(database: SqliteDatabase) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [_first_tables, _spending, _answered_inbox]
+def _titles(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
+
+
+MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
+    _first_tables,
+    _spending,
+    _answered_inbox,
+    _titles,
+]
 
 
 def migrate(database: SqliteDatabase) -> None:

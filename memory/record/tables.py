@@ -14,6 +14,7 @@ class Conversation(Model):
     last_turn = IntegerField()
     created_at = FloatField()
     active_at = FloatField()
+    title = TextField()
 
     class Meta:
         table_name = "conversation"

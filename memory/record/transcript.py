@@ -34,7 +34,13 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
     now = time.time()
     columns, message = tables.Conversation, tables.Message
     columns.insert(
-        key=key.id, audience=key.audience, last_seq=0, last_turn=0, created_at=now, active_at=now
+        key=key.id,
+        audience=key.audience,
+        last_seq=0,
+        last_turn=0,
+        created_at=now,
+        active_at=now,
+        title="",
     ).on_conflict_ignore().execute(database)
     newest = message.select(fn.MAX(message.inbox)).where(
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it

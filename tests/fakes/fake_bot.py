@@ -22,6 +22,8 @@ from channels.base import (
     Done,
     Glance,
     Notice,
+    Said,
+    Session,
     StepRestarted,
     ToolEnded,
     ToolStarted,
@@ -116,6 +118,15 @@ class FakeBot:
         if name == "stop":
             return self._stop()
         return COMMANDS.get(name, Reply(f"There is no command `/{name}`; `/help` lists them."))
+
+    async def sessions(self, channel: str, words: str = "") -> list[Session]:
+        return []
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+        return []
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        return False
 
     @contextmanager
     def watch(self, address: Address) -> Iterator[AsyncIterator[Activity]]:
