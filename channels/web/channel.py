@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
@@ -118,6 +119,7 @@ class Web:
                 Mount("/page", StaticFiles(directory=PAGE)),
             ],
             middleware=[Middleware(Guard, lock=self._lock)],
+            exception_handlers={HTTPException: _as_problem},
         )
 
     def _own(self, bot: Bot) -> tuple[Operation, ...]:
@@ -163,6 +165,15 @@ class Web:
                 is_open=True,
             ),
         )
+
+
+async def _as_problem(request: Request, error: Exception) -> Response:
+    """What is not there, or not done so, in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    sentence = f"{request.method} {request.url.path} is not there; /openapi.json tells what is."
+    response = Problem(error.status_code, sentence).response()
+    response.headers.update(error.headers or {})
+    return response
 
 
 class _Server(uvicorn.Server):

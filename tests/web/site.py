@@ -7,6 +7,7 @@ async with serving(tmp_path, [Say("Hello!")]) as site:
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -53,7 +54,10 @@ class Site:
             return response.status, await response.json(content_type=None)
 
     async def post(self, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
-        async with self.http.post(f"{self.url}{path}", json=body, **options) as response:
+        headers = {"Content-Type": "application/json", **options.pop("headers", {})}
+        content = io.BytesIO(json.dumps(body).encode()) if body is not None else None
+        url = f"{self.url}{path}"
+        async with self.http.post(url, data=content, headers=headers, **options) as response:
             return response.status, await response.json(content_type=None)
 
     async def says(self, text: str, session: str = "main", **fields: Any) -> Json:
