@@ -199,8 +199,8 @@ def _bound(door: Door) -> socket.socket:
     """A socket that listens; who connects before the bot is ready waits until it is."""
     try:
         found = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)
-        family, _, _, _, place = found[0]
-        bound = socket.socket(family, socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        bound = socket.socket(family, kind, protocol)  # asyncio sends at once only where it is TCP
         try:
             bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             bound.bind(place)

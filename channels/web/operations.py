@@ -65,7 +65,7 @@ SESSION = Parameter(
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One thing that can be asked for. `takes` and `gives` are the shapes of the bodies; `problems`
-    the statuses that an error may have; `streams` says that it can answer with an event stream."""
+    the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait; `streams` says that it can answer with an event stream."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -73,6 +73,7 @@ class Operation:
     run: Callable[[Request], Awaitable[Response]]
     takes: type[BaseModel] | None = None
     gives: type[BaseModel] | None = None
+    accepts: type[BaseModel] | None = None
     parameters: Sequence[Parameter] = ()
     problems: Sequence[int] = ()
     streams: bool = False
@@ -151,7 +152,7 @@ def _parsed(content: bytes, shape: type[_Shape]) -> _Shape:
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """The OpenAPI document of these operations."""
-    shapes = {shape for o in operations for shape in (o.takes, o.gives) if shape} | {Failure}
+    shapes = {shape for o in operations for shape in (o.takes, o.gives, o.accepts) if shape} | {Failure}
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, schemas = models_json_schema(
         [(shape, "validation") for shape in ordered], ref_template="#/components/schemas/{model}"
@@ -179,9 +180,8 @@ def _described(operation: Operation) -> dict[str, Any]:
     if operation.parameters:
         what["parameters"] = [parameter.document for parameter in operation.parameters]
     if operation.takes:
-        content = {"application/json": {"schema": _reference(operation.takes)}}
         what["requestBody"] = {
-            "content": content,
+            "content": _content(operation.takes),
             "required": bool(operation.takes.model_json_schema().get("required")),
         }
     if not operation.is_open:
@@ -190,18 +190,22 @@ def _described(operation: Operation) -> dict[str, Any]:
 
 
 def _responses(operation: Operation) -> dict[str, Any]:
-    content: dict[str, Any] = {}
-    if operation.gives:
-        content["application/json"] = {"schema": _reference(operation.gives)}
+    content = _content(operation.gives) if operation.gives else {}
     if operation.streams:
         content[EVENT_STREAM] = {"schema": {"type": "string"}}
-    fault = {"application/json": {"schema": _reference(Failure)}}
     own = () if operation.is_open else (401, 403)
     problems = sorted({*operation.problems, *own})
-    return {
-        "200": {"description": operation.summary, **({"content": content} if content else {})},
-        **{str(status): {"description": "Why not.", "content": fault} for status in problems},
-    }
+    good: dict[str, Any] = {"200": {"description": operation.summary}}
+    if content:
+        good["200"]["content"] = content
+    if operation.accepts:
+        good["202"] = {"description": "It is done later.", "content": _content(operation.accepts)}
+    bad = {"description": "Why it was not done.", "content": _content(Failure)}
+    return good | {str(status): bad for status in problems}
+
+
+def _content(shape: type[BaseModel]) -> dict[str, Any]:
+    return {"application/json": {"schema": _reference(shape)}}
 
 
 def _reference(shape: type[BaseModel]) -> dict[str, str]:

@@ -27,6 +27,7 @@ from channels.web.operations import (
 from channels.web.pictures import picture
 from channels.web.shapes import (
     NAME,
+    Accepted,
     Answer,
     CommandReply,
     CommandText,
@@ -46,6 +47,8 @@ MOST = 200
 """Turns of a transcript that may be asked for at once."""
 WORDS = 2_000_000
 """Bytes that a body may have besides its files."""
+ASYNC = "respond-async"
+"""What a client prefers (RFC 7240) that reads the answer from the session's events."""
 STOPPING = "The bot is being stopped; your message is kept, and answered at the next start."
 KNOWN = "This message was taken already; its answer is among the session's messages."
 
@@ -65,6 +68,12 @@ _LIMIT = Parameter(
 )
 _AFTER = Parameter("after", "query", "The last event that was seen; else it begins now.", {})
 _LAST = Parameter("Last-Event-ID", "header", "The same, as browsers say it.", {})
+_PREFER = Parameter(
+    "Prefer",
+    "header",
+    f"{ASYNC}: answered once the message is on disk; the answer is among the events.",
+    {"enum": [ASYNC]},
+)
 _AS = Parameter(
     "as", "query", "html: the answer so far as HTML, not its pieces.", {"enum": ["html"]}
 )
@@ -105,7 +114,8 @@ class Sessions:
                 self.say,
                 takes=NewMessage,
                 gives=Answer,
-                parameters=(_SESSION,),
+                accepts=Accepted,
+                parameters=(_SESSION, _PREFER),
                 problems=(400, 404, 409, 413, 503),
                 streams=True,
             ),
@@ -181,6 +191,8 @@ class Sessions:
         feed = self.feeds.of(address)
         start = feed.end
         waiting = await submitted(self.bot, feed, inbound)
+        if ASYNC in request.headers.get("prefer", ""):
+            return as_json({"id": inbound.id}, 202)
         if EVENT_STREAM not in request.headers.get("accept", ""):
             return as_json((await arrived(waiting)).data)
         return stream(_raw(told(feed, inbound.id, waiting, start)))

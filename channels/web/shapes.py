@@ -92,6 +92,12 @@ class Answer(CommandReply):
     resent: bool = False
 
 
+class Accepted(BaseModel):
+    """A message is on disk and will be answered."""
+
+    id: str
+
+
 class SessionItem(BaseModel):
     id: str
     title: str

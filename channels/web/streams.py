@@ -25,6 +25,8 @@ async def followed(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes
     if after is None:
         after = feed.end
         yield event({"draft": drawn(feed.draft)}, "snapshot", feed.place(after))
+    elif is_page and (draft := drawn(feed.draft)) is not None:
+        yield event(draft, "draft", place)
     async for batch in feed.batches(after):
         yield (_pictured(feed, batch) if is_page else raw(batch)) or STILL_HERE
         if is_page and batch:
