@@ -65,7 +65,8 @@ SESSION = Parameter(
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One thing that can be asked for. `takes` and `gives` are the shapes of the bodies; `problems`
-    the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait; `streams` says that it can answer with an event stream."""
+    the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait;
+    `streams` says that it can answer with an event stream; `is_open` that it asks for no token."""
 
     method: Literal["GET", "POST"]
     path: str
@@ -152,7 +153,9 @@ def _parsed(content: bytes, shape: type[_Shape]) -> _Shape:
 
 def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     """The OpenAPI document of these operations."""
-    shapes = {shape for o in operations for shape in (o.takes, o.gives, o.accepts) if shape} | {Failure}
+    shapes = {shape for o in operations for shape in (o.takes, o.gives, o.accepts) if shape} | {
+        Failure
+    }
     ordered = sorted(shapes, key=lambda shape: shape.__name__)
     _, schemas = models_json_schema(
         [(shape, "validation") for shape in ordered], ref_template="#/components/schemas/{model}"

@@ -38,16 +38,12 @@ class Event:
 
 @dataclass
 class Site:
-    """A bot that is served; `http` is a client of it."""
+    """A bot that is served at `url`; `http` is a client of it."""
 
-    web: Web
+    url: str
     app: App
     server: OpenAIServer
     http: aiohttp.ClientSession
-
-    @property
-    def url(self) -> str:
-        return self.web.url
 
     async def get(self, path: str, **options: Any) -> tuple[int, Any]:
         async with self.http.get(f"{self.url}{path}", **options) as response:
@@ -119,6 +115,7 @@ async def serving(
     settings: Mapping[str, Any] | None = None,
     token: str = "",
     upload: int = 1_000_000,
+    port: int = 0,
     others: tuple[Channel, ...] = (),
 ) -> AsyncIterator[Site]:
     """A bot on `folder`, which may be one that another has left, served on a free port."""
@@ -126,12 +123,12 @@ async def serving(
     config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
     async with OpenAIServer(script) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        web = Web(Door("127.0.0.1", 0, token, upload, "test"))
+        web = Web(Door("127.0.0.1", port, token, upload, "test"))
         app = await assemble(load_layers(config, environ), folder / "data", [web, *others])
         running = asyncio.create_task(app.run())
         try:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as http:
-                yield Site(web, app, endpoint, http)
+                yield Site(web.url, app, endpoint, http)
         finally:
             (listener,) = (t for t in asyncio.all_tasks() if t.get_name() == "listen web")
             listener.cancel()

@@ -85,7 +85,7 @@ export class Composer {
         onmousedown: (event) => { event.preventDefault(); this.#fill(line); } },
       h("b", {}, line), " ", h("span", {}, summary))));
     this.#options.hidden = !found.length;
-    this.#text.setAttribute("aria-expanded", String(found.length > 0));
+    byId("status").textContent = found.length ? `${found.length} commands fit; the arrow keys choose.` : "";
     this.#text.removeAttribute("aria-activedescendant");
   }
 

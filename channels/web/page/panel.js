@@ -2,6 +2,7 @@
 import { amount, asked, byId, h, shown } from "./dom.js";
 import { drawnSettings } from "./settings.js";
 
+const NEWEST = 20; // changes that are listed
 const PAUSE = 150; // milliseconds: many changes at once are drawn once
 
 export class Panel {
@@ -49,7 +50,7 @@ export class Panel {
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
         : h("p", { class: "faint" }, "Nothing has been said yet.")),
       section("What changed it", events.length
-        ? h("ol", { class: "events" }, events.toReversed().slice(0, 20).map(drawnEvent))
+        ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, "Nothing: every turn is in play.")),
       h("details", { class: "settings", id: "settings" }, h("summary", {}, "Settings"),
         drawnSettings(settings, (line) => this.#run(line))),
@@ -110,6 +111,14 @@ export class Panel {
         turn !== overview.running_turn && button("Drop", `/context drop ${turn}`)));
   }
 
+  /** The newest changes; the last one that holds can be undone where it stands. */
+  #events(events) {
+    const last = events.findLast((event) => !event.undone && !["undo", "redo"].includes(event.kind));
+    return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
+      drawnEvent(event),
+      event === last && h("button", { type: "button", "aria-label": `Undo the ${event.kind}`, onclick: () => this.#run("/context undo") }, "Undo")));
+  }
+
   async #run(line, isAsked = false) {
     if (isAsked && await asked({ question: "Take all turns out of the context? Undo brings them back.", action: "Clear" }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
@@ -134,10 +143,11 @@ const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...c
 function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
   const by = actor === "strategy" ? strategy : actor;
   const name = turns.length > 2 ? `${turns[0]} to ${turns.at(-1)}` : turns.join(", ");
-  return h("li", { class: undone ? "undone" : "", title: reason },
-    h("b", {}, kind), undone ? " (undone)" : "", name ? ` ${name}` : "",
-    before === after ? "" : h("span", { class: "sizes" }, ` ${amount(before)} → ${amount(after)}`),
-    h("span", { class: "faint" }, ` · ${by} · ${new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`));
+  return [
+    h("span", {}, h("b", {}, kind), undone ? " (undone)" : "", name && ` ${name}`),
+    h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString()} → ${after.toLocaleString()}`),
+    h("span", { class: "faint" }, `${by} · ${new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`),
+  ];
 }
 
 function nextCut({ due, next_cut: next, held_off_until: held }) {

@@ -44,7 +44,7 @@ export class Sessions {
     return h("li", { "data-session": id },
       h("button", { type: "button", class: "session", onclick: () => this.#bot.open(id) }, title || "…"),
       h("button", { type: "button", class: "icon", title: "Rename", "aria-label": `Rename ${title}`, onclick: () => this.#rename(id, title) }, "✎"),
-      h("button", { type: "button", class: "icon", title: "Delete", "aria-label": `Delete ${title}`, onclick: () => this.#delete(id, title) }, "🗑"));
+      h("button", { type: "button", class: "icon", title: "Delete", "aria-label": `Delete ${title}`, onclick: () => this.#delete(id, title) }, "✕"));
   }
 
   async #rename(id, title) {
