@@ -47,6 +47,7 @@ shown. `{{secret.NAME}}` anywhere in the configuration is filled from there.
 |---|---|
 | `OPENAI_API_KEY` | the key for the model's endpoint |
 | `OPENAI_BASE_URL` | the endpoint, where it is not OpenAI's own: `http://127.0.0.1:8080/v1` |
+| `PARLEY_WEB_TOKEN` | what opens the [web page](web.md) and the HTTP API; a long random text |
 
 Where neither is set, a small model answers that comes with Parley.
 """
