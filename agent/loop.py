@@ -21,10 +21,13 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
+from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.context.meter import Frame
+from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
+from memory.errand import Errand
 from memory.messages import Mark, Message, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
@@ -49,16 +52,18 @@ class Output(Protocol):
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What a turn is answered with. `max_steps` is asked at every step, so that `/config` holds
-    from the next one on."""
+    from the next one on; `hides_terse` says whether the model was asked for `<terse>` tags."""
 
     model: Model
     frame: Frame
     toolbox: Toolbox
     surroundings: ToolContext
     max_steps: Callable[[], int]
+    hides_terse: bool = False
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
+        await turn.begin()
         while (reply := turn.reply) is None:
             if calls := turn.unanswered:
                 await self._act(turn, calls, output)
@@ -70,8 +75,7 @@ class Agent:
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
         view, reply = await self._asked(turn, "auto", output)
-        text = f"{reply.text}\n\n{CUT_OFF}" if _is_cut_off(reply) else reply.text
-        await self._record(turn, view, replace(reply, text=text))
+        await self._record(turn, view, reply, CUT_OFF if _is_cut_off(reply) else "")
 
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
@@ -84,8 +88,7 @@ class Agent:
         except ModelAnswerBroken:
             await turn.record(Message("assistant", note, mark="steps"))
             return
-        text = f"{reply.text}\n\n{note}".strip()
-        await self._record(turn, view, replace(reply, text=text, tool_calls=()), "steps")
+        await self._record(turn, view, replace(reply, tool_calls=()), note, "steps")
 
     async def _asked(
         self, turn: OpenTurn, tool_choice: ToolChoice, output: Output
@@ -106,18 +109,32 @@ class Agent:
         tools = self.frame.tools
         request = ModelRequest(view.to_wire(self.frame), tools, tool_choice if tools else "auto")
         try:
-            return await self.model.reply(request, output.delta)
+            return await self._streamed(request, output)
         except ModelAnswerBroken:
             output.step_restarted()
-            return await self.model.reply(request, output.delta)
+            return await self._streamed(request, output)
 
-    async def _record(self, turn: OpenTurn, view: View, reply: ModelReply, mark: Mark = "") -> None:
+    async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
+        """Let the reply stream, but for its line for the activity log."""
+        if not self.hides_terse:
+            return await self.model.reply(request, output.delta)
+        parser = TerseFilter()
+        reply = await self.model.reply(request, lambda piece: output.delta(parser.feed(piece)))
+        output.delta(parser.finish())
+        return reply
+
+    async def _record(
+        self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
+    ) -> None:
+        """Put the reply into the turn, with a note of the house's own below it."""
+        text, line = extracted(reply.text) if self.hides_terse else (reply.text, "")
         message = Message(
             "assistant",
-            reply.text,
+            f"{text}\n\n{note}".strip() if note else text,
             _with_own_ids(reply.tool_calls, turn),
             reasoning=reply.reasoning,
             mark=mark,
+            terse=line,
         )
         spent = await self._spent(turn, view, reply)
         await turn.record(message, spent=spent)
@@ -130,26 +147,44 @@ class Agent:
             written = await turn.conversation.tokens_of(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
-            await turn.conversation.calibrate(view, usage.prompt, self.model.name)
+            await turn.calibrate(view, usage.prompt, self.model.name)
         return spent_on("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
         """Run the calls, side by side where the tools allow it; each result is recorded when it
-        is there."""
+        is there, and what listeners want the model to read after all of them."""
+        notes: list[str] = []
         for batch in self.toolbox.batches(calls):
             async with asyncio.TaskGroup() as group:
-                for call in batch:
-                    group.create_task(self._run(turn, call, output))
+                tasks = [group.create_task(self._run(turn, call, output)) for call in batch]
+            notes += [note for task in tasks for note in task.result()]
+        await turn.note(notes)
 
-    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> None:
+    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> tuple[str, ...]:
+        """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
-        if (known := turn.known_result(call)) is not None:
-            text, is_error = known.text, known.is_error
-        else:
-            text, is_error = await self.toolbox.run(call, self.surroundings)
+        before = await turn.tell("tool_start", call=call)
+        helpers = SubAgents(self, turn, output)
+        text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
-        await turn.record(result)
+        await turn.record(replace(result, terse=helpers.line))
         output.tool_ended(call, is_error)
+        after = await turn.tell("tool_end", text, call, is_error=is_error)
+        return before.inject + after.inject
+
+    async def _result(
+        self, turn: OpenTurn, call: ToolCall, veto: str, helpers: SubAgents
+    ) -> tuple[str, bool]:
+        """What comes of a call, and whether it is an error."""
+        if veto:
+            return f"{call.name} was not run: {veto}", True
+        if (known := turn.known_result(call)) is not None:
+            return known.text, known.is_error
+        return await self.toolbox.run(call, self._surroundings(turn, helpers))
+
+    def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
+        delegate = None if isinstance(turn, Errand) else helpers.work
+        return replace(self.surroundings, conversation=turn.conversation, delegate=delegate)
 
 
 def _is_cut_off(reply: ModelReply) -> bool:

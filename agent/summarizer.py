@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
-from agent.models.base import Model, ModelError, ModelRequest, Usage
+from agent.models.base import (
+    Model,
+    ModelAnswerBroken,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    Usage,
+)
 from agent.models.catalogue import spent_on
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.keys import ConversationKey
@@ -20,10 +29,14 @@ CHARACTERS = 3
 
 @dataclass(frozen=True, slots=True)
 class ModelSummarizer:
-    """Asks the model that is in force for the conversation; `window_of` is in tokens."""
+    """Asks the model that is in force for the conversation; `window_of` is in tokens.
+
+    `unstructured` are the names of models that refused a JSON Schema: they are asked in words.
+    """
 
     model_of: Callable[[ConversationKey], Model]
     window_of: Callable[[ConversationKey], int]
+    unstructured: set[str] = field(default_factory=set)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, piece by piece where the text is longer than the window: each piece's
@@ -35,13 +48,39 @@ class ModelSummarizer:
         spent: list[Spent] = []
         for piece in pieces(request.text, size):
             try:
-                reply = await model.reply(_request(request, so_far, piece), lambda _: None)
+                reply = await self._asked(model, request, so_far, piece)
             except ModelError as error:
                 log.warning("a summary failed: %s", error)
                 return SummaryResult("", model.name, tuple(spent))
             so_far = reply.text.strip()
             spent.append(spent_on("summary", model, reply, reply.usage or Usage(0, 0)))
         return SummaryResult(so_far, spent[-1].model if spent else model.name, tuple(spent))
+
+    async def _asked(
+        self, model: Model, request: SummaryRequest, so_far: str, piece: str
+    ) -> ModelReply:
+        """One piece's summary; a model that can't keep to a schema is told of it in words."""
+        if request.schema is not None and model.name not in self.unstructured:
+            try:
+                return await model.reply(_request(request, so_far, piece), _unseen)
+            except (ModelRefused, ModelAnswerBroken) as error:
+                log.info("%s is asked without a schema: %s", model.name, error)
+        reply = await model.reply(_request(_in_words(request), so_far, piece), _unseen)
+        if request.schema is not None:
+            self.unstructured.add(model.name)
+        return reply
+
+
+def _unseen(piece: str) -> None:
+    """Nobody watches a summary being written."""
+
+
+def _in_words(request: SummaryRequest) -> SummaryRequest:
+    """The same request, with the schema in the task."""
+    if request.schema is None:
+        return request
+    wish = f"Answer with one JSON object that fits this JSON Schema: {json.dumps(request.schema)}"
+    return replace(request, task=f"{request.task}\n\n{wish}", schema=None)
 
 
 def pieces(text: str, size: int) -> list[str]:
@@ -62,4 +101,5 @@ def _request(request: SummaryRequest, so_far: str, piece: str) -> ModelRequest:
             {"role": "user", "content": f"{before}{piece}"},
         ],
         max_tokens=request.max_tokens,
+        schema=request.schema,
     )

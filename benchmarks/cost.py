@@ -2,11 +2,11 @@
 
 python -m benchmarks.cost [--turns 100 1000] [--cached-price 0.1]
 
-Parley's own memory room plans and compacts, with a real database and the real meter; the provider
-is a rule: a request is cached as far as it is byte for byte the beginning of an earlier one, from
-1,024 tokens on, in steps of 128. Beside it, in the same run and by the same rule: the behaviour as
-CowAgent documents it (the summary comes after the cut, and is injected from the next turn on), a
-window that slides by one turn a turn, and the full history.
+Parley's own memory room plans and compacts under each of its strategies, with a real database and
+the real meter; the provider is a rule: a request is cached as far as it is byte for byte the
+beginning of an earlier one, from 1,024 tokens on, in steps of 128. Beside it, in the same run and
+by the same rule: the behaviour as CowAgent documents it (the summary comes after the cut, and is
+injected from the next turn on), a window that slides by one turn a turn, and the full history.
 
 Billed tokens are prompt tokens, cached ones counting `--cached-price` of one, plus what the
 summaries cost by the same prices.
@@ -17,7 +17,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ TAU = 600
 """Tokens of a turn: 200 of the person, 400 of the model."""
 SYSTEM = 2_000
 SUMMARY = 300
+LINE = 20
+"""Tokens of what a model writes into its tag under `slim`."""
 KEY = ConversationKey("benchmark", "benchmark")
 FLOOR, STEP = 1_024, 128
 
@@ -111,14 +113,25 @@ def _prompt(messages: list[dict[str, Any]]) -> str:
     return "".join(f"<{message['role']}>{message['content']}" for message in messages)
 
 
-async def ours(turns: int, price: float, soft_mark: int) -> Result:
+WIDE = Limits(max_turns=20, max_tokens=10**6, window=2 * 10**6)
+NARROW = Limits(window=20_000, keep_recent=20)
+"""Cuts about every tenth turn, as `WIDE` does under `trim`."""
+STRATEGIES = {
+    "trim, summary prepared ahead": WIDE,
+    "slim, folding 7 turns at a time": replace(WIDE, strategy="slim", fold_turns=7),
+    "slim, folding every turn": replace(WIDE, strategy="slim", fold_turns=1),
+    "truncate": replace(NARROW, strategy="truncate"),
+    "summarize": replace(NARROW, strategy="summarize"),
+    "structured": replace(NARROW, strategy="structured"),
+}
+
+
+async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: int = 2) -> Result:
     """Parley's memory room. Between two turns the person takes the time that a summary takes; a
     soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents."""
     provider = Provider(price)
     frame = Frame(_words("system", SYSTEM))
-    name = "trim, summary prepared ahead" if soft_mark else "trim, summary after the cut"
     result = Result(name, provider)
-    limits = Limits(max_turns=20, max_tokens=10**6, window=2 * 10**6)
     memory.stage.SOFT_MARK = soft_mark
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
@@ -145,13 +158,17 @@ async def ours(turns: int, price: float, soft_mark: int) -> Result:
 
 async def _turn(conversation: Conversation, frame: Frame, number: int, result: Result) -> None:
     turn = await conversation.turn(_words(f"question{number}", TAU // 3))
+    if conversation.due(frame, by_rule=True):
+        await conversation.compact_by_rule()
     view = await turn.fit(frame)
     result.provider.ask(_prompt(view.to_wire(frame)))
     cuts = [event for event in conversation.events if event.kind == "compact"]
-    result.cuts = len(cuts)
+    result.cuts = sum(event.kind in ("compact", "fold") for event in conversation.events)
     if cuts and (view.preface is None or _is_of_an_older_cut(conversation, view, cuts[-1].id)):
         result.bare += 1
-    await turn.record(Message("assistant", _words(f"reply{number}", TAU * 2 // 3)))
+    reply, line = _words(f"reply{number}", TAU * 2 // 3), _words(f"did{number}", LINE)
+    terse = line if conversation.limits.strategy == "slim" else ""
+    await turn.record(Message("assistant", reply, terse=terse))
 
 
 def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
@@ -214,9 +231,10 @@ def main() -> None:
     options = parser.parse_args()
     for turns in options.turns:
         price = options.cached_price
+        after = "trim, summary after the cut"
         results = [
-            asyncio.run(ours(turns, price, soft_mark=2)),
-            asyncio.run(ours(turns, price, soft_mark=0)),
+            *(asyncio.run(ours(turns, price, name, way)) for name, way in STRATEGIES.items()),
+            asyncio.run(ours(turns, price, after, WIDE, soft_mark=0)),
             sliding(turns, price),
             full(turns, price),
         ]

@@ -15,6 +15,7 @@ from pathlib import Path
 from agent.loop import Agent
 from agent.models import catalogue
 from agent.models.base import Model, ModelError
+from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
 from agent.summarizer import ModelSummarizer
@@ -27,10 +28,13 @@ from bot.lanes import Lanes
 from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
+    ConfiguredAgents,
     RunningTurns,
     StoredLedger,
     StoredSettings,
     choice_of,
+    summary_choice_of,
+    summary_window,
     window_in_force,
 )
 from bot.router import Router
@@ -47,15 +51,22 @@ from memory.keys import ConversationKey
 from memory.record import overrides
 from memory.record.store import Store
 from memory.room import Room
+from memory.settings import ContextSettings
 from memory.stage import Stage
-from plugins.api import Ports
+from plugins.api import House, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
+from plugins.rules import compacts
 
 log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
 DATABASE = "parley.db"
+SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
+    "max_tokens",  # there it is a limit of trim, here the window
+    "fold_turns",
+    "auto_compact",
+}
 PATIENCE = 5.0
 """Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
 Docker kills; what is left over goes on at the next start."""
@@ -77,21 +88,21 @@ class InForce:
     def model(self, key: ConversationKey) -> Model:
         return self.models.of(choice_of(self.settings(key)))
 
+    def summary_model(self, key: ConversationKey) -> Model:
+        return self.models.of(summary_choice_of(self.settings(key)))
+
+    def summary_window(self, key: ConversationKey) -> int:
+        return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
+
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
-        return Limits(
-            strategy=settings.context.strategy,
-            max_turns=settings.agent_max_context_turns,
-            max_tokens=settings.agent_max_context_tokens,
-            window=window_in_force(settings, model) or DEFAULT_WINDOW,
-            output_reserved=settings.context.output_reserved,
-            tool_result_limit=settings.context.tool_result_limit,
-            summary_max_tokens=settings.context.summary_max_tokens,
-            model=model.name,
-        )
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        return limits_of(settings, window, model.name)
 
     def frame(self, key: ConversationKey) -> Frame:
-        return self.prompt.frame(self.settings(key).system_prompt, self.model(key).takes_tools)
+        settings = self.settings(key)
+        asks_terse = settings.context.strategy == "slim"
+        return self.prompt.frame(settings.system_prompt, self.model(key).takes_tools, asks_terse)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
@@ -101,6 +112,7 @@ class InForce:
             toolbox=self.toolbox,
             surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
             max_steps=lambda: self.settings(key).agent_max_steps,
+            hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def workspace(self, key: ConversationKey) -> Path:
@@ -209,27 +221,34 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
-    plugins = load(Path(folder) if folder else data / "plugins")
+    hub = Hub()
+    house = House(
+        lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
+    )
+    plugins = load(Path(folder) if folder else data / "plugins", house)
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
     in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
 
-    hub = Hub()
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )
-    summarizer = ModelSummarizer(in_force.model, lambda key: in_force.limits(key).window)
+    summarizer = ModelSummarizer(in_force.summary_model, in_force.summary_window)
     conversations = Conversations(
         Room(
             store,
             Meter(),
-            ThriftySummarizer(summarizer, spending.is_enough),
+            ThriftySummarizer(
+                summarizer,
+                lambda key: spending.is_enough(key) and not in_force.summary_model(key).is_free,
+            ),
             in_force.limits,
             in_force.frame,
             data,
             zone=in_force.zone,
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
+            keeps_files=lambda key: in_force.settings(key).context.context_files,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
@@ -247,6 +266,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
         ),
         models=ChosenModels(book, models),
+        agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
@@ -272,10 +292,29 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
 
 
+def limits_of(settings: Settings, window: int, model: str) -> Limits:
+    """The limits that these settings mean for a model with such a window."""
+    context = settings.context
+    named = {name: getattr(context, name) for name in SAME_NAME}
+    return Limits(
+        max_turns=settings.agent_max_context_turns,
+        max_tokens=settings.agent_max_context_tokens,
+        window=window,
+        fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
+        auto_compact=context.auto_compact and not compacts(settings.hooks),
+        model=model,
+        **named,
+    )
+
+
 def credentials(layers: Layers) -> Credentials:
     """Where models are served, and the key to it."""
     secrets = layers.secrets
-    return Credentials(secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""))
+    return Credentials(
+        secrets.get("OPENAI_API_KEY", ""),
+        secrets.get("OPENAI_BASE_URL", ""),
+        {provider.key_name: secrets.get(provider.key_name, "") for provider in PROVIDERS.values()},
+    )
 
 
 def _show(hub: Hub, conversation: Stage) -> None:

@@ -10,14 +10,17 @@ from pathlib import Path
 from agent.models.base import Model
 from agent.models.catalogue import window_of
 from agent.models.selection import Choice, Models
+from agent.settings import Brain
 from bot.settings import SettingError, Settings, SettingsBook
+from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
 from channels.message import Address
+from memory.context.limits import DEFAULT_WINDOW
 from memory.keys import ConversationKey
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
 from memory.record.store import Store
-from plugins.api import CommandError, ModelInfo, SettingInfo, Status
+from plugins.api import AgentInfo, CommandError, ModelInfo, SettingInfo, Status
 
 
 class StoredSettings:
@@ -54,13 +57,38 @@ class StoredSettings:
 
 
 def choice_of(settings: Settings) -> Choice:
-    """What the settings say about models."""
-    return Choice(settings.model, settings.fallback_models, settings.request_timeout)
+    """What the settings say about the model that answers."""
+    fallbacks, timeout = settings.fallback_models, settings.request_timeout
+    return Choice(settings.model, fallbacks, timeout, settings.brain)
+
+
+def summary_choice_of(settings: Settings) -> Choice:
+    """What the settings say about the model that writes summaries: a brain of its own, which is
+    served where the other is unless it says where, or the model that answers."""
+    own = settings.context.summary_brain
+    if not own.model:
+        return choice_of(settings)
+    place = own if own.is_elsewhere else settings.brain
+    brain = Brain(
+        config=place.config,
+        provider=place.provider,
+        temperature=own.temperature,
+        max_tokens=own.max_tokens,
+    )
+    return Choice(own.model, (), settings.request_timeout, brain)
 
 
 def window_in_force(settings: Settings, model: Model) -> int:
     """The context window in tokens: as set, as the model says, as is known of it, or 0."""
     return settings.context.max_tokens or model.window or window_of(model.name)
+
+
+def summary_window(settings: Settings, model: Model) -> int:
+    """The same for the model that writes summaries."""
+    own = settings.context.summary_brain
+    if not own.model:
+        return window_in_force(settings, model)
+    return own.context.max_tokens or model.window or window_of(model.name)
 
 
 class ChosenModels:
@@ -76,6 +104,23 @@ class ChosenModels:
         window = window_in_force(settings, model)
         where = self._models.where(choice)
         return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where)
+
+
+class ConfiguredAgents:
+    """The agents of the configuration."""
+
+    def __init__(self, book: SettingsBook, models: Models) -> None:
+        self._book, self._models = book, models
+
+    def all(self) -> list[AgentInfo]:
+        default = self._info(NO_AGENT, "what is set for everybody")
+        return [default, *(self._info(a.id, a.description) for a in self._book.agents.values())]
+
+    def _info(self, name: str, description: str) -> AgentInfo:
+        settings = self._book.with_agent(name)
+        model = self._models.of(choice_of(settings))
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        return AgentInfo(name, description, model.name, window, settings.context.strategy)
 
 
 class StoredLedger:

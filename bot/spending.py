@@ -122,7 +122,7 @@ class Spending:
 
     def is_enough(self, key: ConversationKey) -> bool:
         """Whether no more may be spent on this conversation."""
-        return bool(self.refusal(key))
+        return any(account.is_used_up for account in self.accounts(key))
 
     def refusal(self, key: ConversationKey) -> str:
         """Why a message of this conversation may not be sent to the model; "": it may."""

@@ -142,6 +142,7 @@ class Turns:
         await self._delivery.answer(received, Reply(said), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._hub.publish(key.id, Done(received.id, turn.id, usage))
+        await turn.tell("turn_end", reply.text)  # nobody waits for his answer meanwhile
 
     async def _run(self, key: ConversationKey, turn: OpenTurn) -> None:
         """Let the agent answer; whatever happens, the turn is over afterwards."""
@@ -160,6 +161,8 @@ class Turns:
             task.cancel()
         if ending := _ending(running, seconds, is_late=not done):
             await turn.break_off(ending.mark, output.draft, ending.sentence)
+            if ending.mark == "failed":
+                await turn.tell("error", ending.sentence)
         log.info("answered in %.2f s", time.monotonic() - started)
 
 

@@ -14,13 +14,18 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.context import compaction, emergency
+from memory.context.change import Boundaries
 from memory.context.limits import Limits
+from memory.context.log import log_lines
 from memory.context.meter import Frame, calibrated
-from memory.context.view import View
+from memory.context.plan import Plan
+from memory.context.view import Scale, View, shown
+from memory.errand import Errand
+from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import TRUNCATED, Message
 from memory.open_turn import OpenTurn
 from memory.record import ledger, transcript
-from memory.record.ledger import Spent
+from memory.record.ledger import Bill, Spent
 from memory.stage import Anchor
 from memory.steering import Steering
 from memory.turns import Entry, Turn
@@ -32,6 +37,33 @@ _BELIEVED = 3.0  # how far the meter may be off by what an overflow says
 
 class Conversation(Steering):
     """One conversation: its turns, and the requests that fit."""
+
+    _is_in_session = False
+
+    async def tell(self, event: Event) -> Verdict:
+        """Tell who listens that something happens in this conversation."""
+        return await self._room.events.emit(event)
+
+    def is_heard(self, name: EventName) -> bool:
+        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        return self._room.events.minds(name)
+
+    async def bill_for(self, purpose: str) -> Bill:
+        """What calls for a purpose have cost in this conversation: "answer", "summary"."""
+        return await self._room.store.read(lambda db: ledger.bill(db, self._row, purpose=purpose))
+
+    async def begin_session(self) -> Verdict:
+        """Tell who listens that this is the first turn since the conversation was loaded."""
+        if self._is_in_session:
+            return NOTHING
+        self._is_in_session = True
+        return await self.tell(Event("session_start", self, self._current))
+
+    async def end_session(self) -> None:
+        """Tell who listens that the session that was begun is over."""
+        if self._is_in_session:
+            self._is_in_session = False
+            await self.tell(Event("session_end", self))
 
     async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
@@ -70,6 +102,7 @@ class Conversation(Steering):
             await asyncio.sleep(0)  # counting many is work, and others live in this loop
         await self._room.store.write(lambda db: transcript.insert(db, self._row, entries))
         self._append(entries)
+        self._mirror()
         return self._whole[-len(turns) :]
 
     async def _known_turn(self, inbox: int) -> OpenTurn | None:
@@ -105,15 +138,21 @@ class Conversation(Steering):
             self._idle.set()
         self._prepare()
         self._house.on_change(self)
+        self._mirror()
 
     async def _entry(self, message: Message, turn: int) -> Entry:
+        message, tokens = await self.weighed(message)
+        self._last_seq += 1
+        return Entry(self._last_seq, turn, message, tokens, datetime.now(UTC))
+
+    async def weighed(self, message: Message) -> tuple[Message, int]:
+        """A message as it arrives, cut where it is a result that is too long; and its tokens."""
         tokens = await self._room.meter.message(message)
         limit = self.limits.longest_result
         if message.role == "tool" and tokens > limit:
             message = self._cut_on_arrival(message, limit)
             tokens = await self._room.meter.message(message)
-        self._last_seq += 1
-        return Entry(self._last_seq, turn, message, tokens, datetime.now(UTC))
+        return message, tokens
 
     def _cut_on_arrival(self, message: Message, limit: int) -> Message:
         """AgentScope's limit: the model is shown the beginning, with the marker after it."""
@@ -124,6 +163,10 @@ class Conversation(Steering):
     def _append(self, entries: Sequence[Entry]) -> None:
         self._whole = _with(self._whole, entries)
         self._shown = _with(self._shown, entries)
+        if self.strategy.preface == "exchange":
+            fresh = {entry.turn for entry in entries}
+            turns = (turn for turn in self._whole if turn.number in fresh)
+            self._lines += log_lines(turns, self._room.meter)
         self._last_turn = entries[-1].turn
         self._house.on_change(self)
 
@@ -148,11 +191,12 @@ class Conversation(Steering):
     async def fit(self, frame: Frame) -> View:
         """Do what the strategy in force wants done now, see to it that the request is below the
         ceiling, and return what the model sees then. Raises NoRoom."""
+        is_free = await self._is_free_to_cut(frame)
         async with self._changing:
             limits = self.limits
             view = await self._climb(self.view(frame, limits), frame, limits, 0)
             plan = compaction.due(view, limits, self._events)
-            if plan is not None:
+            if plan is not None and is_free:
                 await self._cut(plan)
                 view = self.view(frame, limits)
             for step in emergency.STEPS[1:]:
@@ -162,6 +206,18 @@ class Conversation(Steering):
             if view.tokens > limits.ceiling:
                 raise emergency.no_room(view, limits)
             return view
+
+    async def _is_free_to_cut(self, frame: Frame) -> bool:
+        """Whether no listener has a veto against the cut that is due. Where the strategy waits for
+        its summary, that is there afterwards."""
+        plan = self.due(frame)
+        if plan is None:
+            return True
+        if await self._is_vetoed(plan):
+            return False
+        if self.strategy.waits and plan.leaving:
+            await self.scribe.ahead(self._wanted_for(plan))
+        return True
 
     async def _climb(self, view: View, frame: Frame, limits: Limits, step: int) -> View:
         """Take one step of the ladder, if the request is over the ceiling or was refused."""
@@ -176,7 +232,7 @@ class Conversation(Steering):
         step. The first attempt corrects the meter, and only goes as far as that calls for."""
         async with self._changing:
             limits = self.limits
-            self._believe(view, limits, window)
+            self.believe(view, limits, window)
             limits = self.limits
             for step in emergency.STEPS[min(attempt, 3) - 1 :]:
                 before = self._boundaries
@@ -185,7 +241,7 @@ class Conversation(Steering):
                     return True
             return False
 
-    def _believe(self, view: View, limits: Limits, window: int) -> None:
+    def believe(self, view: View, limits: Limits, window: int) -> None:
         """The request was longer than the meter said: scale it up to what the window says, unless
         that is so far off that the provider means something else."""
         if 0 < window < limits.window:
@@ -195,6 +251,34 @@ class Conversation(Steering):
             ratio = self._house.ratios.get(limits.model, 1.0)
             self._house.ratios[limits.model] = ratio * factor
             self._anchor = None
+
+    async def errand(self, turn: int, task: str) -> Errand:
+        """What a sub-agent works on in this turn: its task alone."""
+        message, tokens = await self.weighed(Message("user", task))
+        return Errand(self, Entry(1, turn, message, tokens, datetime.now(UTC)))
+
+    def alone(self, turn: Turn, boundaries: Boundaries, frame: Frame) -> View:
+        """The view of a turn that stands by itself, as a sub-agent's does."""
+        limits = self.limits
+        return View(
+            (turn,),
+            shown((turn,), boundaries),
+            self._room.meter.frame(frame),
+            boundaries,
+            Scale(self._house.ratios.get(limits.model, 1.0)),
+            current=turn.number,
+            newest=turn.number,
+        )
+
+    async def clipped(self, view: View, plan: Plan) -> Boundaries:
+        """The boundaries of `view` after the clips of a plan, counted."""
+        change = await compaction.measured(plan.change, view, self._room.meter)
+        return view.boundaries.moved_by(change)
+
+    async def book(self, turn: int, spent: Spent) -> None:
+        """Put a call to a model on this conversation's bill."""
+        await self._room.store.write(lambda db: ledger.insert(db, self._row, turn, spent))
+        self._spent(spent)
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Correct the meter by what the provider counted for the request made from `view`."""

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from memory.conversation import Conversation
+from memory.files import Mirror
 from memory.keys import ConversationKey
 from memory.record import ledger, mailbox, summaries, titles, transcript
 from memory.record.ledger import Spent
 from memory.record.titles import Listed
 from memory.room import Room
 from memory.stage import Stage
+
+FAREWELL = 3.0
+"""Seconds that those who listen to the end of a session have, all together."""
 
 
 class Conversations:
@@ -23,6 +28,7 @@ class Conversations:
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
         self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
+        self.mirror = Mirror()
         self._open: dict[str, asyncio.Task[Conversation]] = {}
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
@@ -63,12 +69,18 @@ class Conversations:
         await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
-        """Wait until all summaries under way are in the daily memory."""
+        """Wait until all summaries under way are in the daily memory, and the files written."""
         for conversation in self._loaded():
             await conversation.scribe.idle()
+        await self.mirror.settle()
 
     async def close(self) -> None:
-        """Stop what runs in the background; it goes on at the next start."""
+        """End the sessions, and stop what runs in the background; it goes on at the next start."""
+        endings = [conversation.end_session() for conversation in self._loaded()]
+        with suppress(TimeoutError):
+            async with asyncio.timeout(FAREWELL):
+                await asyncio.gather(*endings)
+        await self.mirror.close()
         for conversation in self._loaded():
             await conversation.scribe.close()
 

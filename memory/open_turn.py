@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from memory.context.meter import Frame
 from memory.context.view import View
+from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import Mark, Message, ToolCall
 from memory.record.ledger import Bill, Spent
 from memory.turns import Turn
@@ -61,6 +63,35 @@ class OpenTurn:
         }
         return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
 
+    async def begin(self) -> None:
+        """Tell who listens that the turn begins, before its first step; a turn that is taken up
+        again after a crash has begun already."""
+        if len(self.entries) == 1:
+            session = await self.conversation.begin_session()
+            turn = await self.tell("turn_start", self.entries[0].message.text)
+            await self.note(session.plus(turn).inject)
+
+    async def tell(
+        self,
+        name: EventName,
+        text: str = "",
+        call: ToolCall | None = None,
+        *,
+        is_error: bool = False,
+    ) -> Verdict:
+        """Tell who listens that something happens in this turn; costs nothing where no one does."""
+        if not self.conversation.is_heard(name):
+            return NOTHING
+        tool, arguments = (call.name, call.arguments) if call else ("", "")
+        about = Event(name, self.conversation, self.number, text, tool, arguments, is_error)
+        return await self.conversation.tell(about)
+
+    async def note(self, texts: Iterable[str]) -> None:
+        """Record what the house says to the model. Never between a call and its results: some
+        providers refuse that."""
+        if notes := [Message("note", text) for text in texts]:
+            await self.record(*notes)
+
     async def fit(self, frame: Frame) -> View:
         """What the model sees at this step, within the limits in force now. Raises NoRoom."""
         return await self.conversation.fit(frame)
@@ -70,6 +101,10 @@ class OpenTurn:
         (0: it did not): take the next step of the emergency ladder. False: there is none left."""
         self._overflows += 1
         return await self.conversation.make_room(view, frame, window, self._overflows)
+
+    async def calibrate(self, view: View, reported: int, model: str) -> None:
+        """Correct the meter by what the provider counted for the request made from `view`."""
+        await self.conversation.calibrate(view, reported, model)
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""

@@ -22,7 +22,7 @@ FrameFor = Callable[[ConversationKey], Frame]
 class Room:
     """`limits_for` and `frame_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
-    hears what happens."""
+    hears what happens; `keeps_files` says whether a conversation's files are kept up to date."""
 
     store: Store
     meter: Meter
@@ -33,6 +33,7 @@ class Room:
     zone: Callable[[], tzinfo]
     restores_exactly: Callable[[], bool]
     events: Events = field(default_factory=Events)
+    keeps_files: Callable[[ConversationKey], bool] = lambda key: False
 
     def audience_folder(self, audience: str) -> Path:
         """Where all files of an audience are."""

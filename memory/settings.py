@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+import json
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
+
+TURN: JsonDict = {"here": True, "holds": "from the next turn on"}
+
+
+def _schema_text(value: Any) -> Any:
+    """A JSON Schema of an object, given as an object or as its text, as text."""
+    if not value or not isinstance(value, str | dict):
+        return value
+    try:
+        schema = json.loads(value) if isinstance(value, str) else value
+    except (ValueError, RecursionError):
+        raise ValueError("no JSON") from None
+    if not (isinstance(schema, dict) and schema.get("type") == "object"):
+        raise ValueError("no schema of an object")
+    if not (isinstance(schema.get("properties"), dict) and schema["properties"]):
+        raise ValueError("no properties")
+    return json.dumps(schema, ensure_ascii=False)
 
 
 class ContextSettings(BaseModel):
     """The section `context`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
     max_tokens: int = Field(
         default=0,
@@ -28,11 +47,14 @@ class ContextSettings(BaseModel):
         "at most a quarter of the window.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
-    strategy: Literal["trim", "full"] = Field(
+    strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured"] = Field(
         default="trim",
         description="What happens to older turns: trim lets the oldest half leave once a limit is "
-        "passed, full sends everything.",
-        json_schema_extra={"here": True, "holds": "from the next turn on"},
+        "passed; slim sends a log of one line a turn and the last full_turns; full sends "
+        "everything; truncate lets all but the last keep_recent messages leave once the pressure "
+        "reaches compression_trigger, summarize puts a summary in their place; structured "
+        "summarises in fields at trigger_ratio and keeps reserve_ratio.",
+        json_schema_extra=TURN,
     )
     tool_result_limit: int = Field(
         default=0,
@@ -49,6 +71,115 @@ class ContextSettings(BaseModel):
         le=100_000,
         description="The longest that a summary may be, at most an eighth of the budget.",
         json_schema_extra={"unit": "tokens", "here": True},
+    )
+    full_turns: int = Field(
+        default=3,
+        ge=1,
+        le=10,
+        description="How many of the last complete turns slim sends in full, besides the running "
+        "one.",
+        json_schema_extra={"unit": "turns", "here": True},
+    )
+    max_terse_entries: int = Field(
+        default=50,
+        ge=1,
+        le=500,
+        description="How many of the newest lines the activity log of slim holds.",
+        json_schema_extra={"unit": "lines", "here": True},
+    )
+    fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
+        default="auto",
+        description="How many turns at a time slim folds into its log, so that the beginning of a "
+        "request stays the same in between; auto is 1, or 7 once the provider reports cached "
+        "tokens.",
+        json_schema_extra={
+            "wants": "a whole number from 1 to 100, or auto",
+            "unit": "turns",
+            "here": True,
+        },
+    )
+    keep_recent: int = Field(
+        default=10,
+        ge=1,
+        le=1_000,
+        description="How many of the most recent messages truncate and summarize keep verbatim.",
+        json_schema_extra={"unit": "messages", "here": True},
+    )
+    compression_trigger: float = Field(
+        default=0.75,
+        ge=0.05,
+        le=1.0,
+        description="The pressure, which is tokens in use / (max_tokens - output_reserved), at "
+        "which truncate and summarize act.",
+        json_schema_extra={"here": True},
+    )
+    auto_compact: bool = Field(
+        default=True,
+        description="Whether truncate and summarize act by themselves; without it, your own hook "
+        "rules or /context compact do, and the emergency when the window is full.",
+        json_schema_extra={"here": True},
+    )
+    trigger_ratio: float = Field(
+        default=0.8,
+        gt=0,
+        le=0.9,
+        description="The share of the window above which structured compresses.",
+        json_schema_extra={"here": True},
+    )
+    reserve_ratio: float = Field(
+        default=0.1,
+        ge=0.01,
+        le=0.5,
+        description="The share of the window that structured keeps as recent messages.",
+        json_schema_extra={"here": True},
+    )
+    compression_prompt: str = Field(
+        default="",
+        max_length=20_000,
+        description="What structured asks the model for when it compresses; empty for Parley's own "
+        "words.",
+        json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
+    )
+    summary_template: str = Field(
+        default="",
+        max_length=20_000,
+        description="How structured writes a summary into the context, with the schema's fields "
+        "in braces: {task_overview}; empty for Parley's own form.",
+        json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
+    )
+    summary_schema: Annotated[str, BeforeValidator(_schema_text)] = Field(
+        default="",
+        max_length=20_000,
+        description="The fields that a summary of structured has; empty for task_overview, "
+        "current_state, important_discoveries, next_steps and context_to_preserve.",
+        json_schema_extra={
+            "wants": "a JSON Schema of an object with properties, of at most 20000 characters",
+            "here": True,
+        },
+    )
+    truncate_oversized: bool = Field(
+        default=True,
+        description="Whether one huge message is clipped, with a marker, when nothing else makes "
+        "the request fit; without it the person is told that it does not fit.",
+        json_schema_extra={"here": True},
+    )
+    snip_oversized: bool = Field(
+        default=True,
+        description="Whether such a clip takes out the middle and leaves beginning and end; "
+        "without it the beginning alone is left.",
+        json_schema_extra={"here": True},
+    )
+    context_files: bool = Field(
+        default=False,
+        description="Whether context.json (all that was said) and context.terse.json (a line for "
+        "each turn) are kept up to date in the conversation's folder after each turn.",
+        json_schema_extra=TURN,
+    )
+    merge_system: bool = Field(
+        default=False,
+        description="Whether a summary that is a system message is put into the first one, for "
+        "models that allow only one.",
+        json_schema_extra={"here": True},
     )
 
     @model_validator(mode="after")

@@ -7,18 +7,21 @@ The base of `Conversation` (`memory/conversation.py`), which adds what a person 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from memory import files
 from memory.context import compaction, emergency
 from memory.context.change import (
     Actor,
     Boundaries,
     Change,
-    Kind,
     ViewEvent,
+    cleared_at,
     standing,
     summed,
     undoable,
@@ -26,25 +29,37 @@ from memory.context.change import (
 from memory.context.compaction import Wanted
 from memory.context.forecast import FARTHEST, Forecast, forecast
 from memory.context.limits import Limits
+from memory.context.log import log_lines
 from memory.context.meter import Frame
 from memory.context.plan import Plan
 from memory.context.preview import Preview, climbed, with_question
 from memory.context.scribe import Scribe
-from memory.context.view import Preface, Scale, View, in_play, marked, shown
+from memory.context.snapshot import Snapshot, note, taken
+from memory.context.strategies import STRATEGIES, Strategy
+from memory.context.summary import Style
+from memory.context.view import LogLine, Preface, Scale, View, in_play, marked, shown
+from memory.events import Event
+from memory.files import Written
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.recollection import Recollection
-from memory.record import ledger, search, summaries, transcript
+from memory.record import ledger, passages, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found
-from memory.record.summaries import Job
-from memory.turns import Turn
+from memory.record.summaries import Job, Summary
+from memory.turns import Entry, Turn
 
 if TYPE_CHECKING:
     from memory.conversations import Conversations
 
+log = logging.getLogger(__name__)
+
 SOFT_MARK = 2
 """A summary is prepared as soon as the next cut is at most so many turns away."""
+FOLDED_TURNS = 7
+"""Turns that `slim` folds at a time where the provider caches (docs/performance.md)."""
+_READ_AT_ONCE = 1_000  # turns
+_BEGINNING = 400  # characters of a message that a line of the activity log may be made from
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +86,13 @@ class Stage:
         self._boundaries = Boundaries()
         self._strategy = ""
         self._preface: Preface | None = None
+        self._lines: tuple[LogLine, ...] = ()
         self._current = 0
         self._idle = asyncio.Event()
         self._idle.set()
         self._anchor: Anchor | None = None
         self._changing = asyncio.Lock()
+        self._filing = asyncio.Lock()
 
     async def restore(self, is_restart: bool) -> None:
         """Read what is on disk, as a restart restores it, and take up what was left undone."""
@@ -105,11 +122,21 @@ class Stage:
 
     @property
     def limits(self) -> Limits:
-        """The limits in force now: a window that the provider has named is believed, and a changed
-        strategy holds from the next turn on."""
+        """The limits in force now: a window that the provider has named is believed, a changed
+        strategy holds from the next turn on, and turns fold one by one until the provider reports
+        that it caches."""
         limits = self._room.limits_for(self.key)
-        window = min(limits.window, self._house.windows.get(limits.model, limits.window))
-        return replace(limits, window=window, strategy=self._strategy or limits.strategy)
+        return replace(
+            limits,
+            window=min(limits.window, self._house.windows.get(limits.model, limits.window)),
+            strategy=self._strategy or limits.strategy,
+            fold_turns=limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1),
+        )
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy in force now."""
+        return STRATEGIES[self._strategy]
 
     @property
     def frame(self) -> Frame:
@@ -150,22 +177,25 @@ class Stage:
 
     def view(self, frame: Frame | None = None, limits: Limits | None = None) -> View:
         """What the model would see now."""
-        sizes = self._room.meter.frame(frame or self.frame)
+        limits = limits or self.limits
         view = View(
             self._whole,
             self._shown,
-            sizes,
+            self._room.meter.frame(frame or self.frame),
             self._boundaries,
             preface=self._preface,
+            lines=self._lines,
+            rendering=self.strategy.preface,
+            merges_system=limits.merge_system,
             current=self._current,
             newest=self._last_turn,
         )
-        return replace(view, scale=self._scale(view, limits or self.limits))
+        return replace(view, scale=self._scale(view, limits))
 
-    def due(self) -> Plan | None:
-        """What the strategy in force would do before the next step."""
+    def due(self, frame: Frame | None = None, by_rule: bool = False) -> Plan | None:
+        """What the strategy in force would do before the next step, or as a turn begins."""
         limits = self.limits
-        return compaction.due(self.view(limits=limits), limits, self._events)
+        return compaction.due(self.view(frame, limits), limits, self._events, by_rule)
 
     def forecast(self, within: int = FARTHEST) -> Forecast | None:
         """When the next cut comes, if it is due within so many turns and no undo holds it off."""
@@ -182,10 +212,11 @@ class Stage:
             preface = await self._read_preface(late[1]) if late else now.preface
             now = with_question(now, preface)
         preview = climbed(Preview(now, now), limits, emergency.STEPS[:1])
-        plan = compaction.due(preview.then, limits, self._events)
+        by_rule = self.strategy.by_rule and not self._current
+        plan = compaction.due(preview.then, limits, self._events, by_rule)
         if plan is not None:
-            summary = self.scribe.prepared(self._wanted(plan.leaving))
-            preface = await self._read_preface(summary.id) if summary else None
+            summary = self.scribe.prepared(self._wanted_for(plan))
+            preface = self._as_preface(summary, self._snapshot(now)) if summary else None
             preview = preview.after(plan, preface)
         return climbed(preview, limits, emergency.STEPS[1:])
 
@@ -209,9 +240,34 @@ class Stage:
             )
         )
 
+    @property
+    def folder(self) -> Path:
+        """Where what is written out of this conversation is."""
+        return self._room.session_folder(self.key)
+
+    async def write_files(self) -> Written:
+        """Write all that was said, and a line for each turn, into this conversation's folder.
+        Raises OSError."""
+        async with self._filing:
+            turns: list[Turn] = []
+            for first in range(1, self._last_turn + 1, _READ_AT_ONCE):
+                turns += await self.turns(range(first, first + _READ_AT_ONCE))
+            return await asyncio.to_thread(files.write, self.folder, turns, self.key.id)
+
+    def _mirror(self) -> None:
+        """Something was said, or forgotten: have the files written, where that is wanted."""
+        if self._room.keeps_files(self.key):
+            self._house.mirror.touch(self)
+
     async def search(self, words: Sequence[str], most: int) -> Found:
         """The messages of the transcript that hold the most of these words, in play or not."""
         return await self._room.store.read(lambda db: search.search(db, self._row, words, most))
+
+    async def passages(self, wanted: passages.Wanted) -> passages.Passages:
+        """Parts of what was said before the running turn, for the model: what a person has cleared
+        is left out."""
+        scope = passages.Scope(self._current, cleared_at(self._events))
+        return await self._room.store.read(lambda db: passages.find(db, self._row, scope, wanted))
 
     def _scale(self, view: View, limits: Limits) -> Scale:
         ratio = self._house.ratios.get(limits.model, 1.0)
@@ -231,14 +287,19 @@ class Stage:
     async def _reload(self, events: Sequence[ViewEvent]) -> None:
         """Build the turns in play anew from the transcript and those of these events that hold."""
         boundaries = summed(events, self._strategy)
-        entries = await self._room.store.read(
-            lambda db: (
-                transcript.entries_of_turns(db, self._row, boundaries.keep)
-                + transcript.entries_from(db, self._row, boundaries.cut)
-            )
-        )
+        has_log = self.strategy.preface == "exchange"
+
+        def read(db: Any) -> tuple[list[Entry], list[Entry]]:
+            kept = transcript.entries_of_turns(db, self._row, boundaries.keep)
+            kept += transcript.entries_from(db, self._row, boundaries.cut)
+            first = boundaries.rolled
+            logged = transcript.beginnings_from(db, self._row, first, _BEGINNING) if has_log else []
+            return kept, logged
+
+        entries, logged = await self._room.store.read(read)
         unique = {entry.seq: entry for entry in entries}
         whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
+        self._lines = log_lines(transcript.as_turns(logged), self._room.meter)
         await self._show(whole, boundaries)
 
     async def _show(self, whole: tuple[Turn, ...], boundaries: Boundaries) -> None:
@@ -247,12 +308,31 @@ class Stage:
         self._boundaries = boundaries
         self._whole = in_play(whole, boundaries)
         self._shown = shown(self._whole, boundaries)
+        self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)
 
     async def _read_preface(self, summary_id: int) -> Preface | None:
         summary = await self.scribe.read(summary_id) if summary_id else None
-        if summary is None:
-            return None
-        return Preface(summary.text, self._room.meter.count(marked(summary.text)))
+        return self._as_preface(summary, self._snapshot_of(summary_id)) if summary else None
+
+    def _as_preface(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
+        """A summary as it stands in front: as a system message, with what was at hand then."""
+        is_system = at_hand is not None and self.strategy.preface == "system"
+        told = note(at_hand) if is_system and at_hand is not None else ""
+        text = "\n\n".join(filter(None, (summary.text, told)))
+        return Preface(text, self._room.meter.count(marked(text)))
+
+    def _snapshot_of(self, summary_id: int) -> Snapshot | None:
+        """What was at hand when those turns left whose summary this is."""
+        known = (event for event in reversed(self._events) if event.snapshot)
+        mine = (
+            event.snapshot
+            for event in known
+            if summary_id in (event.change.preface, self.scribe.summary_of(event.id))
+        )
+        return next(mine, None)
+
+    def _snapshot(self, view: View) -> Snapshot:
+        return taken(self.frame.tools, view.turns, view.boundaries.preface)
 
     async def _carry_out(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
         """Store an event, and with it the job for what leaves; then move the boundaries by it."""
@@ -277,31 +357,44 @@ class Stage:
         self._events.append(stored)
         return stored, kept
 
-    async def _cut(self, plan: Plan, kind: Kind = "compact", actor: Actor = "strategy") -> None:
+    async def _cut(
+        self, plan: Plan, actor: Actor = "strategy", wanted: Wanted | None = None
+    ) -> ViewEvent:
         """Carry a plan out. What leaves by it is on its way to the daily memory; a summary that
         was prepared for exactly this stands in the very next request."""
-        limits = self.limits
-        view = self.view(limits=limits)
+        view = self.view()
         change = await compaction.measured(plan.change, view, self._room.meter)
         if not plan.leaving:
-            await self._carry_out(self._event(replace(plan, change=change), view, kind, actor))
-            return
-        wanted = self._wanted(plan.leaving)
+            return await self._carry_out(self._event(replace(plan, change=change), view, actor))
+        wanted = wanted or self._wanted_for(plan, actor)
         ready = self.scribe.prepared(wanted)
-        if ready is not None:
+        if ready is not None and wanted.style != "lines":
             change = replace(change, preface=ready.id)
-        job = Job(0, wanted.turns, wanted.after, wanted.focus, ready.id if ready else 0)
-        await self._carry_out(self._event(replace(plan, change=change), view, kind, actor), job)
+        summary = ready.id if ready else 0
+        job = Job(0, wanted.turns, wanted.after, wanted.focus, wanted.style, summary)
+        event = self._event(replace(plan, change=change), view, actor)
+        return await self._carry_out(replace(event, snapshot=self._snapshot(view)), job)
 
-    def _event(self, plan: Plan, view: View, kind: Kind, actor: Actor) -> ViewEvent:
-        return compaction.event_of(plan, view, self.limits, kind, actor)
+    def _event(self, plan: Plan, view: View, actor: Actor) -> ViewEvent:
+        return compaction.event_of(plan, view, self.limits, actor)
 
-    def _wanted(self, turns: tuple[int, ...], focus: str = "") -> Wanted:
+    def _wanted_for(self, plan: Plan, actor: Actor = "strategy") -> Wanted:
+        return self._wanted(plan.leaving, compaction.style_of(plan, self.limits, actor))
+
+    def _wanted(self, turns: tuple[int, ...], style: Style, focus: str = "") -> Wanted:
         before = compaction.last_cut(self._events, self.limits.strategy)
-        return Wanted(turns, before.id if before else 0, focus, self._boundaries.pinned)
+        return Wanted(turns, before.id if before else 0, focus, self._boundaries.pinned, style)
 
     def _wanted_by(self, job: Job) -> Wanted:
-        return Wanted(job.turns, job.prior, job.focus, self._boundaries.pinned)
+        return Wanted(job.turns, job.prior, job.focus, self._boundaries.pinned, job.style)
+
+    async def _is_vetoed(self, plan: Plan) -> bool:
+        """Whether a listener holds this compaction off."""
+        event = Event("pre_compact", self, self._current, plan.why)
+        verdict = await self._room.events.emit(event)
+        if verdict.veto:
+            log.info("%s: not compacted: %s", self.key.id, verdict.veto)
+        return bool(verdict.veto)
 
     async def _restart(self) -> None:
         limits = self.limits
@@ -309,7 +402,7 @@ class Stage:
             return
         plan = compaction.restart(self.view(limits=limits), limits)
         if plan is not None:
-            await self._cut(plan, "restart", "restart")
+            await self._cut(plan, "restart")
 
     async def _switch(self, strategy: str) -> None:
         """Plan by another strategy from now on, over all that the others leave in play."""
@@ -319,8 +412,9 @@ class Stage:
         why = f"the strategy was changed from {self._strategy} to {strategy}"
         self._strategy = strategy
         await self._reload(self._events)
-        plan = Plan(Change(), why, tokens_after=self.view().tokens)
-        await self._store_event(self._event(plan, before, "rebase", "person"))
+        self._preface = await self._read_preface(self._boundaries.preface)
+        plan = Plan(Change(), why, tokens_after=self.view().tokens, kind="rebase")
+        await self._store_event(self._event(plan, before, "person"))
 
     def _late(self) -> tuple[ViewEvent, int] | None:
         """The last cut and its summary, if that came after the cut and is not in front yet."""
@@ -354,5 +448,5 @@ class Stage:
     def _prepare(self) -> None:
         """Have the summary of the next cut written when that is near."""
         near = self.forecast(SOFT_MARK)
-        if near and near.plan.leaving:
-            self.scribe.prepare(self._wanted(near.plan.leaving))
+        if near and near.plan.leaving and near.plan.kind != "fold":
+            self.scribe.prepare(self._wanted_for(near.plan))

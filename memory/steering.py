@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import (
-    Change,
-    Kind,
-    ViewEvent,
-    redoable,
-    undoable,
-)
+from memory.context import compaction, emergency
+from memory.context.change import Change, Kind, ViewEvent, redoable, undoable
 from memory.context.compaction import Wanted
-from memory.context.plan import Plan
-from memory.context.strategies.trim import cut_of
+from memory.context.plan import Plan, cut_of
+from memory.context.strategies.split import split
+from memory.context.strategies.structured import plan as structured
+from memory.context.summary import Style
 from memory.context.view import View
 from memory.record import daily, forget, summaries, titles
 from memory.record.forget import Held
@@ -55,25 +52,26 @@ class Steering(Stage):
             view = self.view()
             gone = view.complete
             cleared = Cleared(
-                tuple(turn.number for turn in gone),
+                tuple(sorted({*view.logged, *(turn.number for turn in gone)})),
                 sum(len(turn.entries) for turn in gone),
                 view.scale.part(sum(turn.tokens for turn in gone)),
             )
             if kind == "clear":
                 await self.scribe.cancel()
-            if gone or view.preface is not None:
+            if cleared.turns or view.preface is not None:
                 await self._put_away(cleared, view, kind)
             return cleared
 
     async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
         seqs = [e.seq for t in view.whole if t.is_complete for e in t.entries]
-        change = Change(cut=max(seqs, default=0) + 1, preface=-1)
-        plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens)
-        wanted = self._wanted(cleared.turns)
+        roll = max(cleared.turns, default=0) + 1
+        change = Change(cut=max(seqs, default=0) + 1, roll=roll, preface=-1)
+        plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens, kind=kind)
+        wanted = self._wanted_for(plan, "person")
         job = None
         if kind == "new" and cleared.turns:
-            job = Job(0, wanted.turns, wanted.after, wanted.focus)
-        await self._carry_out(self._event(plan, view, kind, "person"), job)
+            job = Job(0, wanted.turns, wanted.after, wanted.focus, wanted.style)
+        await self._carry_out(self._event(plan, view, "person"), job)
 
     async def undo(self) -> ViewEvent | None:
         """Take the newest standing event back; returns it, or None when there is none."""
@@ -119,17 +117,19 @@ class Steering(Stage):
             )
             view = self.view()
             after = view.moved_by(change).tokens
-            plan = Plan(change, why, tokens_after=after)
-            return await self._carry_out(self._event(plan, view, kind, "person"))
+            plan = Plan(change, why, tokens_after=after, kind=kind)
+            return await self._carry_out(self._event(plan, view, "person"))
 
     async def compact(self, focus: str = "") -> Compacted | None:
-        """Summarise all complete turns but the newest, now; nothing is written if it would not
-        shrink the context. None: there is nothing to compact."""
-        movable = self.view().movable
-        leaving = movable[:-1] or movable
+        """Summarise all complete turns but the newest, now, and what stands in the activity log;
+        nothing is written if it would not shrink the context. None: there is nothing to compact."""
+        view = self.view()
+        leaving = view.movable[:-1] or view.movable
         if not leaving:
             return None
-        wanted = self._wanted(tuple(turn.number for turn in leaving), focus)
+        numbers = tuple(sorted({*view.logged, *(turn.number for turn in leaving)}))
+        style = compaction.style_of(Plan(Change(), ASKED), self.limits, "person")
+        wanted = self._wanted(numbers, style, focus)
         scribe = self.scribe
         summary = await scribe.write(wanted)
         async with self._changing:
@@ -141,40 +141,78 @@ class Steering(Stage):
         self, summary: Summary, wanted: Wanted, leaving: tuple[Turn, ...]
     ) -> Compacted:
         view = self.view()
-        in_view = {turn.number for turn in view.turns}
-        if wanted != self._wanted(wanted.turns, wanted.focus) or not in_view.issuperset(
-            wanted.turns
-        ):
+        there = {*view.logged, *(turn.number for turn in view.turns)}
+        is_same = wanted == self._wanted(wanted.turns, wanted.style, wanted.focus)
+        if not is_same or not there.issuperset(wanted.turns):
             return Compacted(None, summary)  # something else cut meanwhile
-        change = replace(cut_of(view, leaving), preface=summary.id)
-        preface = await self._read_preface(summary.id)
-        after = replace(view.moved_by(change), preface=preface)
+        roll = leaving[-1].number + 1
+        change = replace(cut_of(view, leaving), roll=roll, preface=summary.id)
+        after = replace(
+            view.moved_by(change), preface=self._as_preface(summary, self._snapshot(view))
+        )
         if after.raw_tokens >= view.raw_tokens:
             return Compacted(None, summary)
         why = f"{ASKED}: {wanted.focus}" if wanted.focus else ASKED
-        plan = Plan(change, why, wanted.turns)
-        event = self._event(replace(plan, tokens_after=after.tokens), view, "compact", "person")
-        job = Job(0, wanted.turns, wanted.after, wanted.focus, summary.id)
+        plan = Plan(change, why, wanted.turns, after.tokens)
+        event = replace(self._event(plan, view, "person"), snapshot=self._snapshot(view))
+        job = Job(0, wanted.turns, wanted.after, wanted.focus, wanted.style, summary.id)
         return Compacted(await self._carry_out(event, job), summary)
 
     async def free(self) -> ViewEvent | None:
-        """The emergency compaction, asked for from outside (Digitorn): the older half of the turns
-        leaves at once, and no model is waited for; what left is summarised in the background.
-        None: there is nothing that could leave."""
+        """The emergency compaction, asked for from outside (Digitorn): it cuts at once, and no
+        model is waited for; what leaves is summarised in the background. None: nothing would."""
         async with self._changing:
-            view = self.view()
-            leaving = view.movable[: (len(view.movable) + 1) // 2]
-            if not leaving:
-                return None
-            change = cut_of(view, leaving)
-            gone = tuple(turn.number for turn in leaving)
-            plan = Plan(change, "asked for from outside", gone, view.moved_by(change).tokens)
-            await self._cut(plan, actor="emergency")
-            return self._events[-1]
+            plan = emergency.halved(self.view(), self.limits, "asked for from outside")
+            return await self._cut(plan, actor="emergency") if plan else None
 
     async def rename(self, title: str) -> None:
         """Give this conversation a title; "" takes it away."""
         await self._room.store.write(lambda db: titles.rename(db, self._row, title))
+
+    async def compact_by_rule(
+        self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
+    ) -> ViewEvent | None:
+        """Digitorn's action compact_context: a safe split, with `truncate` or `summarize` ("" and
+        0: as the settings say). None: nothing was to leave, an undo holds cuts off, or a listener
+        had a veto."""
+        limits = self.limits
+        keep = keep_recent or limits.keep_recent
+        chosen = strategy or limits.strategy
+        style: Style = "reminder" if chosen == "truncate" else "recap"
+
+        def planned(view: View) -> Plan | None:
+            if compaction.is_held(view, limits, self._events):
+                return None
+            return split(view, keep, why or "a rule asked for it")
+
+        return await self._compact_as(planned, style, summary_max_tokens)
+
+    async def compress_context(self, **config: float) -> ViewEvent | None:
+        """AgentScope's compress_context(): nothing below the threshold. `config` overrides for this
+        call: trigger_ratio, reserve_ratio, summary_max_tokens."""
+        limits = replace(self.limits, **config)  # type: ignore[arg-type]
+        style: Style = "structured"
+        return await self._compact_as(
+            lambda view: structured(view, limits), style, int(config.get("summary_max_tokens", 0))
+        )
+
+    async def _compact_as(
+        self, planned: Callable[[View], Plan | None], style: Style, max_tokens: int
+    ) -> ViewEvent | None:
+        """Carry out what is planned once its summary is there; the plan is made anew then."""
+        plan = planned(self.view())
+        if plan is None or await self._is_vetoed(plan):
+            return None
+        scribe = self.scribe
+        await scribe.ahead(self._ordered(plan, style, max_tokens))
+        async with self._changing:
+            plan = planned(self.view())
+            if plan is None or scribe is not self.scribe:
+                return None
+            return await self._cut(plan, wanted=self._ordered(plan, style, max_tokens))
+
+    def _ordered(self, plan: Plan, style: Style, max_tokens: int) -> Wanted:
+        return replace(self._wanted(plan.leaving, style), max_tokens=max_tokens)
 
     # --- deletion --------------------------------------------------------------------------
 
@@ -203,6 +241,7 @@ class Steering(Stage):
             finally:
                 await self._read_all()
         self._house.on_change(self)
+        self._mirror()
         return gone
 
     async def retire(self) -> bool:
@@ -220,5 +259,6 @@ class Steering(Stage):
         return True
 
     async def _delete(self, turns: Collection[int] | None) -> None:
-        await asyncio.to_thread(forget.delete_folder, self._room.session_folder(self.key))
-        await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
+        async with self._filing:
+            await asyncio.to_thread(forget.delete_folder, self.folder)
+            await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))

@@ -31,15 +31,18 @@ from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.record.ledger import Bill
+from plugins.rules import Rule
 
 __all__ = [
     "Account",
     "Action",
     "Address",
+    "AgentInfo",
     "Ask",
     "Command",
     "CommandError",
     "Event",
+    "House",
     "Listener",
     "Person",
     "Ports",
@@ -56,6 +59,15 @@ __all__ = [
 ]
 
 hookimpl = pluggy.HookimplMarker("parley")
+
+
+@dataclass(frozen=True, slots=True)
+class House:
+    """What listeners may ask of the bot: the hook rules in force, and a line to whoever watches a
+    conversation, which is part of no answer."""
+
+    rules: Callable[[], Sequence[Rule]] = tuple
+    notify: Callable[[ConversationKey, str], None] = lambda key, text: None
 
 
 class CommandError(Exception):
@@ -145,6 +157,23 @@ class ModelInfo:
 
 class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
+
+    id: str
+    description: str
+    model: str
+    window: int
+    strategy: str
+
+
+class AgentsPort(Protocol):
+    def all(self) -> list[AgentInfo]:
+        """The agents as a new conversation would find them; the first is the default."""
+        ...
 
 
 class LedgerPort(Protocol):
@@ -243,6 +272,7 @@ class Ports:
     settings: SettingsPort
     turns: TurnsPort
     models: ModelsPort
+    agents: AgentsPort
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pluggy
 
 from memory.events import Listener
-from plugins.api import Command, Tool
+from plugins.api import Command, House, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -23,6 +23,7 @@ def parley_tools() -> list[Tool]:
 
 
 @hookspec
-def parley_listeners() -> list[Listener]:
-    """Who hears what happens in conversations (`memory/events.py`)."""
+def parley_listeners(house: House) -> list[Listener]:
+    """Who hears what happens in conversations (`memory/events.py`); what needs nothing of the
+    house may leave the argument out."""
     raise NotImplementedError

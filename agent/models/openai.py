@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from contextlib import aclosing
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.models import failures
@@ -53,7 +54,7 @@ class OpenAIModel(Model):
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming. A parameter that the endpoint refuses by name is left out for good."""
-        whole = wire_body(self.name, request)
+        whole = wire_body(self.name, tuned(request, self._endpoint))
         while True:
             body = without(whole, self._unwanted)
             try:
@@ -104,6 +105,13 @@ def _open_client(endpoint: Endpoint) -> Client:
     from agent.models.openai_client import Client  # noqa: PLC0415 - half a second, not at start
 
     return Client(endpoint)
+
+
+def tuned(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
+    """The request as the endpoint wants its requests."""
+    lengths = [length for length in (request.max_tokens, endpoint.max_tokens) if length]
+    temperature = endpoint.temperature if request.temperature is None else request.temperature
+    return replace(request, max_tokens=min(lengths, default=0), temperature=temperature)
 
 
 def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:

@@ -8,22 +8,29 @@ from pathlib import Path
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+from memory.conversation import Conversation
 from memory.keys import ConversationKey
 
 Touch = Literal["reads", "writes", "network", "shell"]
 """What a tool touches outside the conversation."""
+
+Delegate = Callable[[str], Awaitable[str]]
+"""Has a sub-agent work on a task, and returns its result. Raises ToolError."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
-    Only `files/` in it may be written.
+    Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
+    None where no sub-agent may be sent, as in a sub-agent itself.
     """
 
     key: ConversationKey
     workspace: Path
     timezone: ZoneInfo
+    conversation: Conversation | None = None
+    delegate: Delegate | None = None
 
 
 @dataclass(frozen=True, slots=True)

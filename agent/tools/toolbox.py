@@ -29,6 +29,10 @@ class Toolbox:
         self._tools = {tool.name: tool for tool in ordered}
         self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
 
+    def without(self, name: str) -> Toolbox:
+        """All of these tools but one."""
+        return Toolbox(tool for tool in self._tools.values() if tool.name != name)
+
     async def run(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
         """What came of a call, as text for the model, and whether it is an error.
 

@@ -15,17 +15,27 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from zoneinfo import ZoneInfo, available_timezones
 
 import tzlocal
-from annotated_types import Ge, Le
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from annotated_types import Ge, Gt, Le
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
-from agent.settings import AgentSettings
+from agent.settings import AgentSettings, SummaryBrain
 from channels.settings import ChannelSettings
-from memory.settings import MemorySettings
+from memory.settings import ContextSettings, MemorySettings
+from plugins.rules import Rule, RuleFaults, parse
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
+NO_AGENT = "default"
+AGENT_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _DOLLARS = "a number from 0 (no limit) to 100000"
 
 
@@ -50,10 +60,27 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
+class Context(ContextSettings):
+    """The section `context`, with what another room knows of."""
+
+    summary_brain: SummaryBrain = SummaryBrain()
+
+
 class Settings(AgentSettings, MemorySettings, ChannelSettings):
     """The settings in force: every room's section, and what concerns the whole bot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    context: Context = Context()
+    agent: Annotated[str, StringConstraints(pattern=AGENT_ID)] = Field(
+        default=NO_AGENT,
+        description="Which of the configuration's agents answers; default is none of them.",
+        json_schema_extra={
+            "wants": "the id of an agent in the configuration, or default",
+            "here": True,
+            "holds": "from the next turn on",
+        },
+    )
 
     timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
         default="auto",
@@ -95,6 +122,15 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         description="What all chats together may cost in a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
+    hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
+        default=(),
+        description="Rules for what happens on an event (see hooks.md); the configuration may also "
+        "have them under runtime.",
+        json_schema_extra={
+            "wants": "a list of rules, each with an id, on and action",
+            "holds": "from the next event on",
+        },
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
         description="How much is written to data/logs.",
@@ -107,15 +143,16 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         return _zone(self.timezone)
 
 
-Kind = Literal["text", "list", "scalar"]
+Kind = Literal["text", "list", "flag", "scalar"]
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What is known of one setting, apart from its value.
 
-    `wants` completes "it wants …"; `kind` says how text that is typed becomes a value;
-    `is_per_conversation` whether `--here` may set it, and `holds` from when on a change does.
+    `wants` completes "it wants …"; `kind` says how text that is typed becomes a value, and `near`
+    what a mistyped one may have meant; `is_per_conversation` whether `--here` may set it,
+    `is_fixed` whether no chat may, and `holds` from when on a change does.
     """
 
     key: str
@@ -125,25 +162,47 @@ class Setting:
     wants: str
     unit: str
     choices: tuple[str, ...]
+    near: tuple[str, ...]
     is_per_conversation: bool
+    is_fixed: bool
     holds: str
 
 
 def _described(key: str, field: FieldInfo) -> Setting:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    is_list = get_origin(field.annotation) is tuple
-    choices = get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+    kind, choices = _kind(field), _choices(field)
     return Setting(
         key=key,
-        kind="list" if is_list else "text" if choices or field.annotation is str else "scalar",
-        default=list(field.default) if is_list else field.default,
+        kind=kind,
+        default=list(field.default) if kind == "list" else field.default,
         meaning=field.description or "",
         wants=str(extra.get("wants", "")) or _listed(choices) or _range(field),
         unit=str(extra.get("unit", "")),
         choices=choices,
+        near=_near(extra.get("near")) or choices,
         is_per_conversation=extra.get("here") is True,
+        is_fixed=extra.get("fixed") is True,
         holds=str(extra.get("holds", "from the next step on")),
     )
+
+
+def _kind(field: FieldInfo) -> Kind:
+    if get_origin(field.annotation) is tuple:
+        return "list"
+    if field.annotation is bool:
+        return "flag"
+    is_text = field.annotation is str or get_origin(field.annotation) is Literal
+    return "text" if is_text else "scalar"
+
+
+def _choices(field: FieldInfo) -> tuple[str, ...]:
+    if field.annotation is bool:
+        return ("true", "false")
+    return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+
+
+def _near(words: object) -> tuple[str, ...]:
+    return tuple(map(str, words)) if isinstance(words, list) else ()
 
 
 def _listed(choices: tuple[str, ...]) -> str:
@@ -151,9 +210,13 @@ def _listed(choices: tuple[str, ...]) -> str:
 
 
 def _range(field: FieldInfo) -> str:
-    lowest = next(bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    number = "a number" if field.annotation is float else "a whole number"
     highest = next(bound.le for bound in field.metadata if isinstance(bound, Le))
-    return f"a whole number from {lowest} to {highest}"
+    for bound in field.metadata:
+        if isinstance(bound, Gt):
+            return f"{number} above {bound.gt} and at most {highest}"
+    lowest = next(bound.ge for bound in field.metadata if isinstance(bound, Ge))
+    return f"{number} from {lowest} to {highest}"
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:
@@ -170,7 +233,10 @@ def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
             yield from _catalogue(section, f"{prefix}{name}.")
 
 
-SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
+_ALL: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
+BRAIN = frozenset(key for key in _ALL if key.startswith("brain."))
+"""What an agent alone has: where its model is served."""
+SETTINGS: Mapping[str, Setting] = {key: _ALL[key] for key in _ALL if key not in BRAIN}
 SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
 
 
@@ -182,7 +248,7 @@ def validated(
     """The settings with these values, by key; what is not among them has its default.
 
     A SettingError quotes from `written` (the values as a person wrote them, where that differs)
-    and calls a key what `named` makes of it.
+    and calls a key, or a place in a list ("hooks[2].condition"), what `named` makes of it.
     """
     try:
         return Settings.model_validate(_nested(values))
@@ -204,15 +270,26 @@ def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) -> str:
-    key = ".".join(part for part in fault["loc"] if isinstance(part, str))  # numbers: list items
-    if key not in SETTINGS:  # a section's own check of several settings together
+    key = _key_of(fault["loc"])
+    if not key:  # a section's own check of several settings together
         return str(fault["ctx"]["error"])
-    setting, value = SETTINGS[key], written[key]
+    error = fault.get("ctx", {}).get("error")
+    if isinstance(error, RuleFaults):
+        return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
+    setting, value = _ALL[key], written[key]
     return f"{named(key)} is {quoted(value)}; it wants {setting.wants}{_hint(setting, value)}"
 
 
+def _key_of(place: tuple[str | int, ...]) -> str:
+    """The setting that a fault is in; what follows its name are items of lists, or the types of
+    which the value may be one."""
+    parts = [part for part in place if isinstance(part, str)]
+    keys = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
+    return next((key for key in keys if key in _ALL), "")
+
+
 def _hint(setting: Setting, value: Any) -> str:
-    words = sorted(available_timezones()) if setting.key == "timezone" else setting.choices
+    words = sorted(available_timezones()) if setting.key == "timezone" else setting.near
     near = nearest(value, words) if isinstance(value, str) else ""
     return f"; did you mean {near!r}?" if near else "."
 
@@ -232,12 +309,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"
 
 
-def unknown(key: str, where: str = "") -> str:
-    """The sentence about a key that is none; `where` is the name of a file, "" for the chat."""
-    if key in SECTIONS:
-        inside = ", ".join(known for known in SETTINGS if known.startswith(key + "."))
+def unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
+    """The sentence about a key that is none; `where` is the name of a file, "" for the chat, and
+    `known` are the names that are taken there, where they are others."""
+    if key in SECTIONS and not where:
+        inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."
-    near = nearest(key, SETTINGS)
+    near = nearest(key, known or SETTINGS)
     subject = f"{where} has an unknown setting" if where else "There is no setting"
     if near:
         return f"{subject} {quoted(key)}; did you mean {near!r}?"

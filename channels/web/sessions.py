@@ -140,7 +140,7 @@ class Sessions:
             Operation(
                 "POST",
                 f"{_ONE}/compact",
-                "An emergency compaction: the older half of the turns leaves at once.",
+                "An emergency compaction: all but the newest messages leave at once.",
                 self.compact,
                 takes=Nothing,
                 gives=Freed,

@@ -11,8 +11,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from memory.context.snapshot import Snapshot
+
 Kind = Literal[
     "compact",
+    "fold",
     "clear",
     "new",
     "drop",
@@ -29,10 +32,15 @@ Actor = Literal["strategy", "person", "emergency", "restart"]
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """How a long text is shown: `chars` of it, beginning and end, which count `tokens`."""
+    """How a long text is shown: `chars` of it, which count `tokens`: its beginning and end where it
+    `is_snipped`, else its beginning alone."""
 
     chars: int
     tokens: int
+    is_snipped: bool = True
+
+    def to_json(self) -> list[int]:
+        return [self.chars, self.tokens, *([] if self.is_snipped else [0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +48,10 @@ class Change:
     """What one event does to the view. Every field is optional; the default changes nothing.
 
     `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
-    `pin`, `unpin`: turn numbers. `clip`: by seq. `preface`: the id of the summary that stands in
-    front from now on (0: it stays; -1: none does). `target`: the event that an undo, a redo or an
-    injection speaks of.
+    `pin`, `unpin`: turn numbers. `fold`: turns of which a line stays in the activity log (by `cut`
+    they leave); `roll`: turns with a lower number leave the log. `clip`: by seq. `preface`: the id
+    of the summary that stands in front from now on (0: it stays; -1: none does). `target`: the
+    event that an undo, a redo or an injection speaks of.
     """
 
     cut: int = 0
@@ -52,6 +61,8 @@ class Change:
     clip: Mapping[int, Clip] = field(default_factory=dict)
     pin: frozenset[int] = frozenset()
     unpin: frozenset[int] = frozenset()
+    fold: frozenset[int] = frozenset()
+    roll: int = 0
     preface: int = 0
     target: int = 0
 
@@ -69,6 +80,8 @@ class Change:
             clip={**self.clip, **other.clip},
             pin=(self.pin - other.unpin) | other.pin,
             unpin=(self.unpin - other.pin) | other.unpin,
+            fold=self.fold | other.fold,
+            roll=max(self.roll, other.roll),
             preface=other.preface or self.preface,
             target=other.target or self.target,
         )
@@ -77,7 +90,7 @@ class Change:
         """Only what is set, in a stable order."""
         sets = {name: sorted(getattr(self, name)) for name in _SETS if getattr(self, name)}
         numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name)}
-        clip = {str(seq): [c.chars, c.tokens] for seq, c in sorted(self.clip.items())}
+        clip = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
         return {**numbers, **sets, **({"clip": clip} if clip else {})}
 
     @classmethod
@@ -88,8 +101,8 @@ class Change:
         return cls(clip=clip, **numbers, **sets)
 
 
-_SETS = ("keep", "drop", "squeeze", "pin", "unpin")
-_NUMBERS = ("cut", "preface", "target")
+_SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold")
+_NUMBERS = ("cut", "roll", "preface", "target")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +110,8 @@ class ViewEvent:
     """A durable event that changed the view.
 
     `turn` is the number of the newest turn at that moment, `leaving` names the turns that left by
-    it; tokens are the meter's. `id` is 0 until it is stored.
+    it; tokens are the meter's. `snapshot` is what the model had at hand when turns left. `id` is 0
+    until it is stored.
     """
 
     at: datetime
@@ -110,6 +124,7 @@ class ViewEvent:
     leaving: tuple[int, ...] = ()
     tokens_before: int = 0
     tokens_after: int = 0
+    snapshot: Snapshot | None = None
     id: int = 0
 
 
@@ -123,6 +138,7 @@ class Boundaries:
     squeezed: frozenset[int] = frozenset()
     clipped: Mapping[int, Clip] = field(default_factory=dict)
     pinned: frozenset[int] = frozenset()
+    rolled: int = 0
     preface: int = 0
 
     def moved_by(self, change: Change) -> Boundaries:
@@ -135,6 +151,7 @@ class Boundaries:
             squeezed=self.squeezed | change.squeeze,
             clipped={**self.clipped, **change.clip} if change.clip else self.clipped,
             pinned=(self.pinned - change.unpin) | change.pin,
+            rolled=max(self.rolled, change.roll),
             preface=max(0, change.preface) if change.preface else self.preface,
         )
 
@@ -160,6 +177,12 @@ def standing(events: Iterable[ViewEvent]) -> list[ViewEvent]:
 
 def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
     return event.kind == "inject" and event.change.target in undone
+
+
+def cleared_at(events: Iterable[ViewEvent]) -> datetime | None:
+    """When a person last cleared the context, as far as that holds: turns that had ended by then
+    are left out when the model searches (DESIGN.md, section 5)."""
+    return max((event.at for event in standing(events) if event.kind == "clear"), default=None)
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:

@@ -6,26 +6,30 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import Actor, Boundaries, Change, Clip, Kind, ViewEvent, standing
+from memory.context.change import Actor, Change, ViewEvent, standing
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan
+from memory.context.plan import Plan, cut_of
 from memory.context.strategies import STRATEGIES
-from memory.context.strategies.trim import cut_of
+from memory.context.summary import Style
 from memory.context.view import View, clipped
 
 HELD_TURNS = 5
 HELD_GROWTH = 1.2
 """After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
 
-_CUTS = ("compact", "restart", "new", "clear", "drop")
+_CUTS = ("compact", "fold", "restart", "new", "clear", "drop")
 
 
-def due(view: View, limits: Limits, events: Sequence[ViewEvent]) -> Plan | None:
-    """What the strategy in force wants done now, unless an undo holds it off."""
-    if is_held(view, limits, events):
+def due(
+    view: View, limits: Limits, events: Sequence[ViewEvent], by_rule: bool = False
+) -> Plan | None:
+    """What the strategy in force wants done now, unless an undo holds it off: before a step, or as
+    a turn begins by a rule."""
+    strategy = STRATEGIES[limits.strategy]
+    if strategy.by_rule != by_rule or is_held(view, limits, events):
         return None
-    return STRATEGIES[limits.strategy](view, limits)
+    return strategy.plan(view, limits)
 
 
 def is_held(view: View, limits: Limits, events: Sequence[ViewEvent]) -> bool:
@@ -42,22 +46,23 @@ def is_held(view: View, limits: Limits, events: Sequence[ViewEvent]) -> bool:
 
 
 def last_cut(events: Sequence[ViewEvent], strategy: str) -> ViewEvent | None:
-    """The newest event that holds and by which turns left for a summary; None after a clear."""
+    """The newest event that holds and by which turns left for a summary; None after a clear.
+    What leaves the log by a fold goes to the daily memory as it is, and stands in no summary."""
     for event in reversed(standing(events)):
         if event.kind in ("clear", "new"):
             return None
+        if event.kind == "fold":
+            continue
         if event.leaving and (event.actor != "strategy" or event.strategy == strategy):
             return event
     return None
 
 
-def event_of(
-    plan: Plan, view: View, limits: Limits, kind: Kind = "compact", actor: Actor = "strategy"
-) -> ViewEvent:
+def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
     """The durable event that carrying this plan out is."""
     return ViewEvent(
         at=datetime.now(UTC),
-        kind=kind,
+        kind=plan.kind,
         actor=actor,
         strategy=limits.strategy,
         reason=plan.why,
@@ -77,9 +82,8 @@ async def measured(change: Change, view: View, meter: Meter) -> Change:
     clips = {}
     for seq, clip in change.clip.items():
         message = entries[seq].message
-        text = clipped(message.shown_text, clip.chars)
-        shown = replace(message, text=text, kept=0)
-        clips[seq] = Clip(clip.chars, await meter.message(shown))
+        shown = replace(message, text=clipped(message.shown_text, clip), kept=0)
+        clips[seq] = replace(clip, tokens=await meter.message(shown))
     return replace(change, clip=clips)
 
 
@@ -101,23 +105,33 @@ def restart(view: View, limits: Limits) -> Plan | None:
         change = change.then(cut_of(view, leaving))
     why = f"the bot was restarted; the last {stay} turns are restored, as text"
     numbers = tuple(turn.number for turn in leaving)
-    return Plan(change, why, numbers, view.moved_by(change).tokens)
+    return Plan(change, why, numbers, view.moved_by(change).tokens, kind="restart")
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a summary must be made for; a prepared one serves for exactly this and nothing else.
 
-    `after` is the event whose summary it continues (0: none).
+    `after` is the event whose summary it continues (0: none); `max_tokens` 0 means what the
+    settings say.
     """
 
     turns: tuple[int, ...]
     after: int
     focus: str
     pinned: frozenset[int]
+    style: Style = "notes"
+    max_tokens: int = 0
 
 
-def wanted(plan: Plan, events: Sequence[ViewEvent], limits: Limits, held: Boundaries) -> Wanted:
-    """The summary that this plan calls for."""
-    before = last_cut(events, limits.strategy)
-    return Wanted(plan.leaving, before.id if before else 0, "", held.pinned)
+def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:
+    """How what leaves by this plan is summarised. In an emergency `truncate` and `summarize` ask
+    no model, since it has just refused (Digitorn); a person who asks for a summary gets one."""
+    strategy = STRATEGIES[limits.strategy]
+    if plan.kind == "fold":
+        return "lines"
+    if actor == "strategy":
+        return strategy.style
+    if actor == "emergency":
+        return "reminder" if strategy.by_rule else "notes"
+    return strategy.style if strategy.style in ("recap", "structured") else "notes"

@@ -4,7 +4,8 @@ Pure. Its steps are taken one after the other until the request fits, or the pro
 
 0. a message of the running turn that is too long by itself is clipped, before anything else has
    to leave for it;
-1. the oldest turns leave, as few as needed;
+1. the oldest turns leave, as few as needed; under `truncate` and `summarize` all but half of
+   `keep_recent` messages leave first, and no model is asked for a summary;
 2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay;
 3. only the running turn stays, clipped until it fits.
 """
@@ -13,8 +14,8 @@ from __future__ import annotations
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan
-from memory.context.strategies.trim import cut_of
+from memory.context.plan import Plan, cut_of
+from memory.context.strategies.split import split
 from memory.context.view import View
 from memory.turns import Entry
 
@@ -22,6 +23,8 @@ LONGEST = 10_000
 """Characters that step 2 leaves of a tool result or a user's text."""
 MOST_TURNS = 5
 """Turns that step 2 leaves, the running one included."""
+LEAST_KEPT = 4
+"""Messages that are kept at least when `keep_recent` is halved (Digitorn)."""
 STEPS = (0, 1, 2, 3)
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
 _SMALLER = (5_000, 2_000, 1_000, 500, 200)
@@ -35,9 +38,14 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     """What this step of the ladder does; it may do nothing."""
     change = _STEPS[step](view, limits)
     after = view.moved_by(change)
-    stay = {turn.number for turn in after.turns}
-    leaving = tuple(turn.number for turn in view.turns if turn.number not in stay)
+    stay = {turn.number: len(turn.entries) for turn in after.turns}
+    leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
     return Plan(change, "context_overflow", leaving, after.tokens)
+
+
+def halved(view: View, limits: Limits, why: str) -> Plan | None:
+    """All but half of `keep_recent` messages leave (Digitorn's emergency_compact)."""
+    return split(view, max(LEAST_KEPT, limits.keep_recent // 2), why)
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:
@@ -50,6 +58,15 @@ def no_room(view: View, limits: Limits) -> NoRoom:
         "the reply. Take a model with a larger window, raise context.max_tokens, shorten "
         "system_prompt, or say less at once."
     )
+
+
+def _first_cut(view: View, limits: Limits) -> Change:
+    """As little as needed; `truncate` and `summarize` halve `keep_recent` first (Digitorn)."""
+    if limits.strategy not in ("truncate", "summarize"):
+        return _as_little_as_needed(view, limits)
+    cut = halved(view, limits, "")
+    change = cut.change if cut else Change()
+    return change.then(_as_little_as_needed(view.moved_by(change), limits))
 
 
 def _as_little_as_needed(view: View, limits: Limits) -> Change:
@@ -68,13 +85,12 @@ def _clip_current(view: View, limits: Limits) -> Change:
         alone = view.moved_by(change.then(_all_but_the_current_cut(view)))
         if alone.tokens <= limits.ceiling:
             break
-        change = change.then(_clips(view, chars, only=view.current))
+        change = change.then(_clips(view, limits, chars, only=view.current))
     return change
 
 
 def _aggressively(view: View, limits: Limits) -> Change:
-    del limits
-    change = _clips(view, LONGEST)
+    change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
     return change.then(cut_of(view, complete[:surplus])) if surplus > 0 else change
@@ -85,7 +101,7 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
     for chars in (LONGEST, *_SMALLER):
         if view.moved_by(change).tokens <= limits.ceiling:
             break
-        change = change.then(_clips(view, chars, only=view.current))
+        change = change.then(_clips(view, limits, chars, only=view.current))
     return change
 
 
@@ -93,15 +109,23 @@ def _all_but_the_current_cut(view: View) -> Change:
     return cut_of(view, view.complete) if view.complete else Change()
 
 
-def _clips(view: View, chars: int, only: int = 0) -> Change:
-    """Clips of all results and user texts that are longer, in all turns or in one."""
+def _clips(view: View, limits: Limits, chars: int, only: int = 0) -> Change:
+    """Clips of all results and user texts that are longer, in all turns or in one; none where
+    `truncate_oversized` forbids them (Digitorn)."""
+    if not limits.truncate_oversized:
+        return Change()
     clips = {
-        entry.seq: Clip(chars, max(1, entry.tokens * chars // len(entry.message.shown_text)))
+        entry.seq: _clip(entry, chars, limits.snip_oversized)
         for turn in view.turns
         for entry in turn.entries
         if (not only or turn.number == only) and _is_longer(entry, chars)
     }
     return Change(clip=clips)
+
+
+def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
+    tokens = max(1, entry.tokens * chars // len(entry.message.shown_text))
+    return Clip(chars, tokens, is_snipped)
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:
@@ -113,4 +137,4 @@ def _current(view: View) -> int:
     return sum(turn.tokens for turn in view.turns if turn.number == view.current)
 
 
-_STEPS = {0: _clip_current, 1: _as_little_as_needed, 2: _aggressively, 3: _all_but_the_current}
+_STEPS = {0: _clip_current, 1: _first_cut, 2: _aggressively, 3: _all_but_the_current}

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.strategies import STRATEGIES
-from memory.context.view import View
+from memory.context.view import LogLine, View
 from memory.messages import Message
 from memory.turns import Entry, Turn
 
@@ -17,6 +17,7 @@ FARTHEST = 1_024
 """Turns that are looked ahead at most."""
 _SOMETIME = datetime.fromtimestamp(0, UTC)
 _TYPICAL = 300  # tokens of a turn where there is none to judge by
+_LINE = 25  # tokens of a line of the activity log
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Forecast:
 def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
     """The next cut if the turns to come are as long as those in play; None when none is due
     `within` so many turns."""
-    strategy = STRATEGIES[limits.strategy]
+    strategy = STRATEGIES[limits.strategy].plan
 
     def is_due(count: int) -> bool:
         return strategy(_with_turns(view, count), limits) is not None
@@ -46,7 +47,7 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | N
     later = _with_turns(view, ahead[index])
     plan = strategy(later, limits)
     assert plan is not None, "bisection found a turn at which the strategy plans"
-    gone = set(plan.leaving)
+    gone = {*plan.leaving, *plan.change.fold}
     raw = sum(turn.tokens for turn in later.turns if turn.number in gone)
     return Forecast(later.current, plan, view.scale.part(raw))
 
@@ -62,8 +63,13 @@ def _with_turns(view: View, count: int) -> View:
         _imagined(number + i, seq + 2 * i - 1, asked, whole - asked, is_over=i < count)
         for i in range(1, count + 1)
     )
+    lines = tuple(LogLine(turn.number, "", _LINE) for turn in coming if turn.is_complete)
     return replace(
-        view, whole=view.whole + coming, turns=view.turns + coming, current=number + count
+        view,
+        whole=view.whole + coming,
+        turns=view.turns + coming,
+        lines=view.lines + lines if view.rendering == "exchange" else (),
+        current=number + count,
     )
 
 

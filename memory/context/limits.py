@@ -13,7 +13,11 @@ DEFAULT_WINDOW = 128_000
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All sizes in tokens. `window` is the model's context window, `output_reserved` what its
-    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone."""
+    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone.
+
+    `fold_turns` 0 means "auto". What the other fields govern is said where they can be set, in
+    `memory.settings`.
+    """
 
     strategy: str = "trim"
     max_turns: int = 20
@@ -22,6 +26,20 @@ class Limits:
     output_reserved: int = 4_096
     tool_result_limit: int = 0
     summary_max_tokens: int = 1_024
+    full_turns: int = 3
+    max_terse_entries: int = 50
+    fold_turns: int = 0
+    keep_recent: int = 10
+    compression_trigger: float = 0.75
+    auto_compact: bool = True
+    trigger_ratio: float = 0.8
+    reserve_ratio: float = 0.1
+    compression_prompt: str = ""
+    summary_template: str = ""
+    summary_schema: str = ""
+    truncate_oversized: bool = True
+    snip_oversized: bool = True
+    merge_system: bool = False
     model: str = ""
 
     @property

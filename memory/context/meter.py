@@ -101,7 +101,7 @@ class Meter:
 
     async def message(self, message: Message) -> int:
         """Tokens of a message, as it is sent."""
-        texts = [message.shown_text, message.speaker]
+        texts = [message.shown_text, message.speaker, message.terse]
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
         extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls)

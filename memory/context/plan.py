@@ -4,15 +4,30 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from memory.context.change import Change
+from memory.context.change import Change, Kind
+from memory.context.view import View
+from memory.turns import Turn
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`change` says what moves, `leaving` which turns leave by it, `why` is the rule in words that
-    a person reads; `tokens_after` is the meter's figure once it is carried out."""
+    """`change` says what moves, `why` is the rule in words that a person reads; `tokens_after` is
+    the meter's figure once it is carried out.
+
+    `leaving` are the turns that leave by it and are summarised; `kind` is that of the event that it
+    becomes.
+    """
 
     change: Change
     why: str
     leaving: tuple[int, ...] = ()
     tokens_after: int = 0
+    kind: Kind = "compact"
+
+
+def cut_of(view: View, leaving: tuple[Turn, ...]) -> Change:
+    """The change that makes exactly these turns leave."""
+    gone = {turn.number for turn in leaving}
+    cut = 1 + max(entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries)
+    keep = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
+    return Change(cut=cut, keep=frozenset(keep))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from memory.context import summary as words
 from memory.context.compaction import Wanted
-from memory.context.summary import SummaryRequest
+from memory.context.limits import Limits
 from memory.keys import ConversationKey
 from memory.record import daily, ledger, summaries, transcript
 from memory.record.daily import Section
@@ -81,6 +81,13 @@ class Scribe:
         """Take on a job that is on disk: what left for `wanted` goes to the daily memory."""
         self._by_event[job.event] = job.summary
         self._start(lambda: self._finish(job, wanted))
+
+    async def ahead(self, wanted: Wanted) -> None:
+        """Have the summary of a cut that is due written, and wait for it."""
+        self._preparing = wanted  # what was being prepared for another cut must not replace it
+        async with self._one_at_a_time:
+            if self.prepared(wanted) is None:
+                self._prepared = (wanted, await self._make(wanted))
 
     async def write(self, wanted: Wanted) -> Summary:
         """A summary now; waits for those under way before it."""
@@ -158,22 +165,22 @@ class Scribe:
         return Section(self._key, now, named(summary.turns), summary.text, job.id)
 
     async def _make(self, wanted: Wanted) -> Summary:
-        """Ask for a summary, check it, and store it; a plain extract serves where the model's is
-        empty, or longer than what it replaces."""
+        """Have a summary written, check it, and store it; one without a model serves where the
+        model's is empty, or longer than what it replaces."""
         turns = await self._turns(wanted.turns)
         before = await self.read(self.summary_of(wanted.after))
         prior = before.text if before else ""
-        limit = self._room.limits_for(self._key).summary_tokens
-        text = words.material(turns, prior)
-        request = SummaryRequest(words.task(wanted.focus), text, limit, self._key)
-        result = await self._room.summarizer.summarize(request)
-        await self._book(result.spent)
-        meter = self._room.meter
+        limits = self._room.limits_for(self._key)
+        if wanted.max_tokens:
+            limits = replace(limits, summary_max_tokens=wanted.max_tokens)
+        meter, style = self._room.meter, wanted.style
+        text = words.material(style, turns, prior)
         replaced = meter.count(text)
-        written = result.text.strip()
+        written, model = await self._asked(wanted, text, limits)
         if not written or meter.count(written) >= replaced:
-            written, result = words.extract(turns, prior), replace(result, model="")
-        written = meter.beginning(written, limit)
+            written, model = words.without_model(style, turns, prior), ""
+        if style != "lines":  # which stand in no context, so that nothing has to be short
+            written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         return await self._store(
             Summary(
                 turns=wanted.turns,
@@ -181,9 +188,18 @@ class Scribe:
                 focus=wanted.focus,
                 text=written,
                 tokens=meter.count(written),
-                model=result.model,
+                model=model,
             )
         )
+
+    async def _asked(self, wanted: Wanted, text: str, limits: Limits) -> tuple[str, str]:
+        """A model's summary and the model's name; both empty where none is asked."""
+        request = words.request(wanted.style, wanted.focus, text, limits, self._key)
+        if request is None:
+            return "", ""
+        result = await self._room.summarizer.summarize(request)
+        await self._book(result.spent)
+        return words.checked(wanted.style, result.text, limits), result.model
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         return transcript.as_turns(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
-from memory.context.change import Boundaries, Change
+from memory.context.change import Boundaries, Change, Clip
 from memory.context.meter import Frame, FrameTokens
 from memory.messages import Message
 from memory.turns import Entry, Turn
@@ -41,12 +41,31 @@ class Preface:
 
 
 @dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line of the activity log, as it is sent, with its raw tokens."""
+
+    turn: int
+    text: str
+    tokens: int
+
+
+Rendering = Literal["block", "exchange", "system"]
+"""How what stands for the turns that left is sent: in front of the first user message, as a user
+message with an acknowledgement, or as a system message."""
+
+LOG = "[Context -- Activity Log]"
+ACKNOWLEDGED = "Understood. I go on from there."
+_AROUND_LOG = 24  # raw tokens of the exchange besides its lines
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """What the next request holds, besides the frame.
 
     `whole` are the turns in play, oldest first, as they are in the transcript; `turns` are the
-    same as the boundaries show them; `current` is the running turn's number or 0, `newest` that of
-    the last turn there was, in play or not.
+    same as the boundaries show them; `lines` are those of all turns that may stand in the activity
+    log, oldest first; `current` is the running turn's number or 0, `newest` that of the last turn
+    there was, in play or not.
     """
 
     whole: tuple[Turn, ...]
@@ -55,14 +74,37 @@ class View:
     boundaries: Boundaries = field(default_factory=Boundaries)
     scale: Scale = field(default_factory=Scale)
     preface: Preface | None = None
+    lines: tuple[LogLine, ...] = ()
+    rendering: Rendering = "block"
+    merges_system: bool = False
     current: int = 0
     newest: int = 0
 
     @property
     def raw_tokens(self) -> int:
-        preface = self.preface.tokens if self.preface else 0
         turns = sum(turn.tokens for turn in self.turns)
-        return self.frame.system + self.frame.tools + preface + turns
+        return self.frame.system + self.frame.tools + self.front_tokens + turns
+
+    @property
+    def front_tokens(self) -> int:
+        """Raw tokens of what stands for the turns that left."""
+        log = self.log
+        preface = self.preface.tokens if self.preface else 0
+        around = _AROUND_LOG if self.rendering == "exchange" and (log or preface) else 0
+        return preface + around + sum(line.tokens for line in log)
+
+    @property
+    def log(self) -> tuple[LogLine, ...]:
+        """The activity log: the lines of turns that are not in play, but for those rolled up, and
+        those that a person dropped."""
+        away = {turn.number for turn in self.turns} | self.boundaries.dropped
+        first = self.boundaries.rolled
+        return tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
+
+    @property
+    def logged(self) -> tuple[int, ...]:
+        """The turns that stand in the activity log, in order."""
+        return tuple(sorted({line.turn for line in self.log}))
 
     @property
     def tokens(self) -> int:
@@ -90,15 +132,54 @@ class View:
         boundaries = self.boundaries.moved_by(change)
         return replace(self, turns=shown(self.whole, boundaries), boundaries=boundaries)
 
+    @property
+    def front(self) -> str:
+        """What stands for the turns that left: their summary, and the activity log."""
+        log = self.log
+        summary = [marked(self.preface.text)] if self.preface else []
+        lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []
+        return "\n\n".join(summary + lines)
+
     def to_wire(self, frame: Frame) -> list[dict[str, Any]]:
-        """The messages of the next request, the system prompt first; the preface stands in front
-        of the first user message, and is no part of it in the transcript."""
+        """The messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": frame.system}] if frame.system else []
-        messages = [message.to_wire() for message in self.messages]
-        asked = [message for message in messages if message["role"] == "user"]
-        if self.preface is not None and asked:
-            asked[0]["content"] = f"{marked(self.preface.text)}\n\n{asked[0]['content']}"
-        return system + messages
+        messages = [_to_wire(message, self.rendering) for message in self.messages]
+        front = self.front
+        if not front:
+            return system + messages
+        if self.rendering == "exchange":
+            return system + _exchange(front) + messages
+        if self.rendering == "system":
+            return _with_system(system, front, self.merges_system) + messages
+        return system + _in_front(front, messages)
+
+
+def _to_wire(message: Message, rendering: Rendering) -> dict[str, Any]:
+    """A message; under `slim` the model sees its own line again, and goes on to write them."""
+    wire = message.to_wire()
+    if rendering == "exchange" and message.terse and message.role == "assistant":
+        wire["content"] = f"{message.text}\n<terse>{message.terse}</terse>"
+    return wire
+
+
+def _exchange(front: str) -> list[dict[str, Any]]:
+    acknowledgement = {"role": "assistant", "content": ACKNOWLEDGED}
+    return [{"role": "user", "content": front}, acknowledgement]
+
+
+def _with_system(system: list[dict[str, Any]], front: str, is_merged: bool) -> list[dict[str, Any]]:
+    """A system message of its own, or the end of the first for models that allow only one."""
+    if not (system and is_merged):
+        return [*system, {"role": "system", "content": front}]
+    return [{"role": "system", "content": f"{system[0]['content']}\n\n{front}"}]
+
+
+def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The front before the first user message, of whose row in the transcript it is no part."""
+    asked = next((message for message in messages if message["role"] == "user"), None)
+    if asked is not None:
+        asked["content"] = f"{front}\n\n{asked['content']}"
+    return messages
 
 
 def marked(summary: str) -> str:
@@ -136,14 +217,16 @@ def _clipped(entry: Entry, boundaries: Boundaries) -> Entry:
     clip = boundaries.clipped.get(entry.seq)
     if clip is None:
         return entry
-    message = replace(entry.message, text=clipped(entry.message.shown_text, clip.chars), kept=0)
+    message = replace(entry.message, text=clipped(entry.message.shown_text, clip), kept=0)
     return replace(entry, message=message, tokens=clip.tokens)
 
 
-def clipped(text: str, chars: int) -> str:
-    """Beginning and end of a text, `chars` in all, and how much is gone between (CowAgent)."""
-    if len(text) <= chars:
+def clipped(text: str, clip: Clip) -> str:
+    """What is left of a text, and how much is gone: between its beginning and end (CowAgent), or
+    behind its beginning."""
+    if len(text) <= clip.chars:
         return text
-    tail = chars // 2
-    head, gone = chars - tail, len(text) - chars
-    return f"{text[:head]}\n[… {gone:,} characters left out here …]\n{text[len(text) - tail :]}"
+    tail = clip.chars // 2 if clip.is_snipped else 0
+    head, gone = clip.chars - tail, len(text) - clip.chars
+    end = f"\n{text[len(text) - tail :]}" if tail else ""
+    return f"{text[:head]}\n[… {gone:,} characters left out here …]{end}"

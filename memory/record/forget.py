@@ -21,7 +21,7 @@ from memory.keys import ConversationKey
 from memory.record import mailbox, rows, summaries, tables, transcript
 from memory.record.summaries import Job
 
-_NAMED = ("keep", "drop", "squeeze", "pin", "unpin")  # the turns that a change speaks of
+_NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a change speaks of
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,6 +170,10 @@ def without(event: ViewEvent, gone: _Gone) -> ViewEvent | None:
         event,
         change=replace(change, clip=clip, preface=preface, **named),
         leaving=tuple(turn for turn in event.leaving if turn not in gone.turns),
+        snapshot=event.snapshot
+        and replace(event.snapshot, examples=()),  # whose they are is unknown
     )
-    says_more = rest.leaving or replace(rest.change, cut=0, keep=frozenset(), target=0) != Change()
+    says_more = (
+        rest.leaving or replace(rest.change, cut=0, keep=frozenset(), roll=0, target=0) != Change()
+    )
     return rest if says_more or rest == event else None

@@ -81,12 +81,16 @@ def bill(
     conversation: int | None = None,
     since: float = 0,
     until: float = math.inf,
+    purpose: str = "",
 ) -> Bill:
-    """The calls of one conversation (None: of all) within a time, added up."""
+    """The calls of one conversation (None: of all) within a time, for a purpose ("": for any),
+    added up."""
     columns = tables.Usage
     query = columns.select(*_SUMS).where((columns.at >= since) & (columns.at < until))
     if conversation is not None:
         query = query.where(columns.conversation == conversation)
+    if purpose:
+        query = query.where(columns.purpose == purpose)
     (row,) = query.tuples().execute(database)
     return Bill(*row)
 

@@ -86,6 +86,12 @@ def _answered_inbox(database: SqliteDatabase) -> None:
     )
 
 
+def _strategies(database: SqliteDatabase) -> None:
+    """What a cut leaves besides its boundary: how it is summarised, and what was at hand."""
+    database.execute_sql("ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'")
+    database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
+
+
 def _titles(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
 
@@ -94,6 +100,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
     _answered_inbox,
+    _strategies,
     _titles,
 ]
 

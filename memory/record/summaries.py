@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from peewee import SqliteDatabase
 
+from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
 
@@ -33,12 +34,13 @@ class Summary:
 @dataclass(frozen=True, slots=True)
 class Job:
     """Turns that left by an event and are on their way to the daily memory. `summary` is the one
-    that exists for them already, or 0."""
+    that exists for them already, or 0; `style` how one is made."""
 
     event: int
     turns: tuple[int, ...]
     prior: int
     focus: str
+    style: Style = "notes"
     summary: int = 0
     is_done: bool = False
     id: int = 0
@@ -74,6 +76,7 @@ def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
         turns=orjson.dumps(job.turns).decode(),
         prior=job.prior,
         focus=job.focus,
+        style=job.style,
         summary=job.summary,
         at=time.time(),
         is_done=False,
@@ -157,6 +160,7 @@ def _job(row: dict[str, Any]) -> Job:
         tuple(orjson.loads(row["turns"])),
         row["prior"],
         row["focus"],
+        row["style"],
         row["summary"],
         bool(row["is_done"]),
         row["id"],

@@ -49,6 +49,7 @@ class ViewEvent(Model):
     leaving = TextField()
     tokens_before = IntegerField()
     tokens_after = IntegerField()
+    snapshot = TextField()
 
     class Meta:
         table_name = "view_event"
@@ -76,6 +77,7 @@ class Job(Model):
     turns = TextField()
     prior = IntegerField()
     focus = TextField()
+    style = TextField()
     summary = IntegerField()
     at = FloatField()
     is_done = BooleanField()

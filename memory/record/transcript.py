@@ -12,6 +12,7 @@ import orjson
 from peewee import SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
+from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, ToolCall
 from memory.record import rows, tables
@@ -104,6 +105,32 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
+def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
+    """The entries with these numbers, in order."""
+    columns = tables.Message
+    query = _select().where((columns.conversation == conversation) & columns.seq.in_(list(seqs)))
+    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+
+
+def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int, float]]:
+    """(seq, turn, time in seconds since 1970) of all entries, in order."""
+    columns = tables.Message
+    query = columns.select(columns.seq, columns.turn, columns.at).order_by(columns.seq)
+    return list(query.where(columns.conversation == conversation).tuples().execute(database))
+
+
+def beginnings_from(
+    database: SqliteDatabase, conversation: int, turn: int, chars: int
+) -> list[Entry]:
+    """The entries of all turns from number `turn` on, in order, each with the first `chars`
+    characters of its text."""
+    columns = tables.Message
+    query = _select(fn.SUBSTR(columns.text, 1, chars)).where(
+        (columns.conversation == conversation) & (columns.turn >= turn)
+    )
+    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+
+
 def every_entry(database: SqliteDatabase, conversation: int) -> Iterator[Entry]:
     """All entries of a conversation in order, one after the other: there may be very many."""
     columns = tables.Message
@@ -141,6 +168,7 @@ def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) 
         leaving=orjson.dumps(event.leaving).decode(),
         tokens_before=event.tokens_before,
         tokens_after=event.tokens_after,
+        snapshot=_snapshot(event),
     ).execute(database)
     return row
 
@@ -158,6 +186,7 @@ def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:
     columns.update(
         change=orjson.dumps(event.change.to_json()).decode(),
         leaving=orjson.dumps(event.leaving).decode(),
+        snapshot=_snapshot(event),
     ).where(columns.id == event.id).execute(database)
 
 
@@ -169,13 +198,13 @@ def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:
     return tuple(Turn(number, tuple(members)) for number, members in turns.items())
 
 
-def _select() -> Any:
+def _select(text: Any = tables.Message.text) -> Any:
     columns = tables.Message
     return columns.select(
         columns.seq,
         columns.turn,
         columns.role,
-        columns.text,
+        text,
         columns.extra,
         columns.tokens,
         columns.at,
@@ -220,6 +249,10 @@ def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
     return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
 
 
+def _snapshot(event: ViewEvent) -> str:
+    return orjson.dumps(event.snapshot.to_json()).decode() if event.snapshot else ""
+
+
 def _event(row: dict[str, Any]) -> ViewEvent:
     return ViewEvent(
         id=row["id"],
@@ -233,4 +266,5 @@ def _event(row: dict[str, Any]) -> ViewEvent:
         leaving=tuple(orjson.loads(row["leaving"])),
         tokens_before=row["tokens_before"],
         tokens_after=row["tokens_after"],
+        snapshot=Snapshot.from_json(orjson.loads(row["snapshot"])) if row["snapshot"] else None,
     )

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import asdict, dataclass
 
 from memory.turns import named
 from plugins.api import Action, Ask, Command, CommandError, Kept, Reply, Wish, command, hookimpl
 from plugins.builtin.context.ranges import turns_of
-from plugins.builtin.context.transfer import delete_exports
 from plugins.wording import count
 
 YES = "yes"
@@ -19,8 +17,7 @@ SUBS = (
 )
 _STAYS = {
     "turns": "Later answers may still quote them.",
-    "chat": "The files that were made here stay (in files/), but for those of /context export; "
-    "settings and the bill stay too.",
+    "chat": "The files that were made here stay (in files/); settings and the bill stay too.",
     "all": "Settings and the bill stay; neither holds a word of what was said.",
 }
 _BEYOND = "What a model's provider, a messaging app or a backup keeps is beyond my reach."
@@ -53,7 +50,6 @@ async def forget(ask: Ask) -> Reply:
     if not request.is_confirmed:
         kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
         return _question(request, kept)
-    await asyncio.to_thread(delete_exports, ask.bot.workspace(ask.conversation.key))
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     return Reply(f"Deleted: {_said(request, gone)}. {_STAYS[request.scope]} {_BEYOND}", _data(gone))
 

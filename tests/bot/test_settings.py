@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import timeit
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,14 @@ import tzlocal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bot.app import limits_of
 from bot.settings import SettingError, Settings, SettingsBook, load_layers
 from bot.settings.docs import PAGE, page
 from bot.settings.schema import SETTINGS
+from memory.context.limits import DEFAULT_WINDOW, Limits
 
+STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured")
+STRATEGY = "trim, slim, full, truncate, summarize or structured"
 ANN, BOB = "telegram/ann", "telegram/bob"
 
 
@@ -92,8 +97,9 @@ def test_a_setting_tells_all_that_config_shows(book: SettingsBook) -> None:
     assert info.unit == "turns"
     assert info.wants == "a whole number from 1 to 1000"
     assert info.meaning.startswith("Above this many turns")
-    assert book.describe("context.strategy").choices == ("trim", "full")
-    assert book.describe("context.strategy").wants == "trim or full"
+    assert book.describe("context.strategy").choices == STRATEGIES
+    assert book.describe("context.strategy").wants == STRATEGY
+    assert book.describe("context.auto_compact").choices == ("true", "false")
     assert book.describe("log_level").wants == "debug, info, warning or error"
 
 
@@ -124,6 +130,15 @@ def test_every_setting_has_a_meaning_and_says_what_it_wants(book: SettingsBook) 
         ("fallback_models", "[]", []),
         ("owners", "telegram/42, pipe/ann", ["telegram/42", "pipe/ann"]),
         ("timezone", "Asia/Kolkata", "Asia/Kolkata"),
+        ("context.fold_turns", "auto", "auto"),
+        ("context.fold_turns", "7", 7),
+        ("context.compression_trigger", "0.6", 0.6),
+        ("context.compression_trigger", "1", 1),
+        ("context.auto_compact", "no", False),
+        ("context.auto_compact", "Yes", True),
+        ("context.merge_system", "on", True),
+        ("context.merge_system", "false", False),
+        ("context.compression_prompt", "{task} first", "{task} first"),
     ],
 )
 def test_what_a_person_types_becomes_a_value(
@@ -196,7 +211,7 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsBook, 
             "/etc/passwd",
             "timezone is '/etc/passwd'; it wants an IANA name such as Europe/Berlin, or auto.",
         ),
-        ("context.strategy", "Full", "context.strategy is 'Full'; it wants trim or full; did you "
+        ("context.strategy", "Full", f"context.strategy is 'Full'; it wants {STRATEGY}; did you "
          "mean 'full'?"),
         ("system_prompt", "file:.env", "system_prompt takes no file here; write the text itself."),
         ("max_turns", "5", "There is no setting 'max_turns'; did you mean "
@@ -208,6 +223,73 @@ def test_a_refusal_says_what_is_wanted(
     book: SettingsBook, key: str, text: str, sentence: str
 ) -> None:
     assert refusal(book, key, text) == sentence
+
+
+SCHEMA = '{"type": "object", "properties": {"goal": {"type": "string"}}}'
+
+
+@pytest.mark.parametrize(
+    ("key", "values", "wants"),
+    [
+        ("max_tokens", (-1, 2_000_001, True, 1.5), "a whole number from 0 to 2000000"),
+        ("full_turns", (0, 11, 2.5, "three"), "a whole number from 1 to 10"),
+        ("max_terse_entries", (0, 501, None), "a whole number from 1 to 500"),
+        ("fold_turns", (0, 101, 7.0, "Auto", True), "a whole number from 1 to 100, or auto"),
+        ("keep_recent", (0, 1001, [10]), "a whole number from 1 to 1000"),
+        ("compression_trigger", (0.04, 1.01, -1, "high", True), "a number from 0.05 to 1.0"),
+        ("trigger_ratio", (0, 0.91, -0.5, None), "a number above 0 and at most 0.9"),
+        ("reserve_ratio", (0.009, 0.51, {}), "a number from 0.01 to 0.5"),
+        ("auto_compact", (0, 1, "maybe", None), "true or false"),
+        ("truncate_oversized", (0, "y"), "true or false"),
+        ("snip_oversized", (2,), "true or false"),
+        ("merge_system", ([True],), "true or false"),
+        ("compression_prompt", ("x" * 20_001,), "text of at most 20000 characters"),
+        ("summary_template", ("x" * 20_001,), "text of at most 20000 characters"),
+        (
+            "summary_schema",
+            ("[]", "{", {"type": "object"}, {"type": "string"}, [SCHEMA]),
+            "a JSON Schema of an object with properties, of at most 20000 characters",
+        ),
+    ],
+)
+def test_a_value_out_of_range_is_refused_in_the_file_and_in_the_chat_alike(
+    tmp_path: Path, key: str, values: tuple[Any, ...], wants: str
+) -> None:
+    for value in values:
+        config = tmp_path / "config.json"
+        config.write_text(json.dumps({"context": {key: value}}))
+        with pytest.raises(SettingError, match=re.escape(f"; it wants {wants}")):
+            load_layers(config, {})
+        text = value if isinstance(value, str) else json.dumps(value)
+        assert f"; it wants {wants}" in refusal(plain_book(tmp_path), f"context.{key}", text)
+
+
+def test_not_a_number_is_no_number(book: SettingsBook) -> None:
+    for text in ("NaN", "Infinity", "-Infinity"):
+        assert "it wants a number" in refusal(book, "context.compression_trigger", text)
+
+
+@pytest.mark.parametrize("value", [SCHEMA, json.loads(SCHEMA)])
+def test_a_schema_may_be_an_object_or_its_text(tmp_path: Path, value: Any) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"context": {"summary_schema": value}}))
+    book = SettingsBook(load_layers(config, {}))
+
+    assert json.loads(book.effective().context.summary_schema) == json.loads(SCHEMA)
+    assert json.loads(str(book.check("context.summary_schema", SCHEMA))) == json.loads(SCHEMA)
+
+
+def test_the_limits_of_a_conversation_are_what_is_set(tmp_path: Path) -> None:
+    book = plain_book(tmp_path)
+    assert limits_of(book.effective(), DEFAULT_WINDOW, "") == Limits()
+
+    book.set("context.fold_turns", 7)
+    book.set("context.trigger_ratio", 0.5)
+    book.set("agent_max_context_turns", 9)
+    limits = limits_of(book.effective(), 8000, "small")
+
+    assert (limits.fold_turns, limits.trigger_ratio, limits.max_turns) == (7, 0.5, 9)
+    assert (limits.window, limits.model) == (8000, "small")
 
 
 def test_a_group_is_no_setting_but_names_its_settings(book: SettingsBook) -> None:

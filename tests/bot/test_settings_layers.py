@@ -127,7 +127,7 @@ def test_secrets_fill_the_configuration_and_are_not_shown(write: Write) -> None:
     shown = book.describe("fallback_models")
     assert shown.value == ["x", "{{secret.MY_TOKEN}}-{{ secret.B }}"]
     assert "hush" not in repr(taken.secrets)
-    assert taken.secrets.to_mask() == {"hush-hush"}
+    assert taken.secrets.to_mask() == {"hush-hush", "b"}
 
 
 def test_a_wrong_value_is_quoted_without_the_secret_in_it(write: Write) -> None:
@@ -221,8 +221,8 @@ def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write:
         ),
         (
             '{"context": {"strategy": "trimm"}}',
-            "context.strategy in config.json is 'trimm'; it wants trim or full; "
-            "did you mean 'trim'?",
+            "context.strategy in config.json is 'trimm'; it wants trim, slim, full, truncate, "
+            "summarize or structured; did you mean 'trim'?",
         ),
         (
             '{"timezone": "Berlin"}',
@@ -307,7 +307,8 @@ def test_several_faults_get_a_line_each(write: Write) -> None:
         (
             "PARLEY_CONTEXT__STRATEGY",
             "FULL",
-            "PARLEY_CONTEXT__STRATEGY is 'FULL'; it wants trim or full; did you mean 'full'?",
+            "PARLEY_CONTEXT__STRATEGY is 'FULL'; it wants trim, slim, full, truncate, summarize or "
+            "structured; did you mean 'full'?",
         ),
     ],
 )

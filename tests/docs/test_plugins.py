@@ -35,6 +35,20 @@ async def test_the_file_on_the_page_adds_a_command_and_a_tool(tmp_path: Path) ->
     assert schema["parameters"]["properties"]["sides"]["description"].startswith("How many sides")
 
 
+async def test_the_listener_on_the_page_keeps_a_tool_from_running(tmp_path: Path) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    imports = "from plugins.api import Event, Listener, Verdict, hookimpl\n"
+    (plugins / "guard.py").write_text(imports + example("plugins.md", "py"))
+    call = Call("write_file", '{"path": "a.txt", "content": "x"}')
+    async with living(tmp_path, [Say(calls=(call,)), Say("Not today.")]) as house:
+        await house.says("Write x!")
+        result, note = house.sent_to_model()[-2:]
+    assert result["content"] == "write_file was not run: nothing is written on Sundays."
+    assert "Say so in one sentence." in note["content"]
+    assert not (tmp_path / "data/audiences/pipe-main/files/a.txt").exists()
+
+
 async def test_the_package_on_the_page_is_found_by_its_entry_point(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,6 +15,7 @@ from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.conversations import Conversations
+from memory.events import Events
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent
@@ -50,6 +51,7 @@ class Lodge:
     summarizer: Obedient = field(default_factory=Obedient)
     restores_exactly: bool = True
     frame: Frame = FRAME
+    events: Events = field(default_factory=Events)
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -62,6 +64,7 @@ class Lodge:
             self.folder,
             zone=lambda: UTC,
             restores_exactly=lambda: self.restores_exactly,
+            events=self.events,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from memory.context.change import Change
 from memory.context.emergency import NoRoom
+from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.messages import Message, ToolCall
@@ -30,7 +31,10 @@ STEER = st.one_of(
     st.tuples(st.just("max_turns"), st.integers(1, 12)),
     st.tuples(st.just("max_tokens"), st.integers(500, 8_000)),
     st.tuples(st.just("window"), st.sampled_from([2_000, 8_000, 128_000])),
-    st.tuples(st.just("strategy"), st.sampled_from(["trim", "full"])),
+    st.tuples(st.just("strategy"), st.sampled_from(sorted(STRATEGIES))),
+    st.tuples(st.just("fold_turns"), st.sampled_from([0, 1, 3])),
+    st.tuples(st.just("max_terse_entries"), st.integers(1, 6)),
+    st.tuples(st.just("keep_recent"), st.integers(1, 12)),
 )
 CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
 
@@ -46,6 +50,8 @@ class Witness:
     async def says(self, conversation: Conversation, text: str, results: list[str]) -> None:
         turn = await conversation.turn(text)
         self.said.append(text)
+        if conversation.due(by_rule=True):
+            await conversation.compact_by_rule()
         fresh: list[str] = []
         for number in range(len(results) + 1):
             try:

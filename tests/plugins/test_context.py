@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from itertools import pairwise
 from xml.etree import ElementTree
 
-import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,11 +14,11 @@ from hypothesis import strategies as st
 from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
 from memory.context.meter import FrameTokens
 from memory.context.view import View, shown
-from memory.messages import Mark, Message, ToolCall
+from memory.messages import Message, ToolCall
 from memory.record.search import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
-from plugins.builtin.context import exchange, picture
+from plugins.builtin.context import picture
 from plugins.builtin.context.drawing import rendered
 from plugins.builtin.context.picture import Block, Picture, flowed, svg
 from plugins.builtin.context.ranges import turns_of
@@ -196,110 +195,6 @@ def test_an_excerpt_says_where_something_is_left_out() -> None:
     assert left == "…" + "a" * 50
     assert middle == "b" * 50 + " … " + "b" * 50
     assert right == "c" * 10
-
-
-# --- the files of export and import ---
-
-texts = st.text(st.characters(codec="utf-8"), max_size=20)
-spoken = texts.filter(str.strip)
-MARKS: tuple[Mark, ...] = ("", "stopped", "failed", "steps")
-
-
-@st.composite
-def whole_turns(draw: st.DrawFn) -> list[Message]:
-    messages = [Message("user", draw(spoken), speaker=draw(st.sampled_from(("", "Ann"))))]
-    for step in range(draw(st.integers(0, 2))):
-        calls = tuple(
-            ToolCall(f"c{step}_{number}", "look", draw(texts))
-            for number in range(draw(st.integers(1, 3)))
-        )
-        messages.append(Message("assistant", draw(texts), calls, reasoning=draw(texts)))
-        for call in draw(st.permutations(calls)):
-            result = Message("tool", draw(texts), call_id=call.id, tool="look")
-            messages.append(replace(result, is_error=draw(st.booleans())))
-    mark = draw(st.sampled_from(MARKS))
-    return [*messages, Message("assistant", draw(spoken), mark=mark)]
-
-
-@given(st.lists(whole_turns(), min_size=1, max_size=4))
-def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
-    turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
-    written = orjson.dumps(exchange.as_data(turns, "pipe/main"))
-    assert exchange.parsed(written) == said
-
-
-def turn_of(number: int, messages: list[Message]) -> Turn:
-    return Turn(number, tuple(Entry(i, number, m, 1, NOON) for i, m in enumerate(messages)))
-
-
-def test_the_terse_file_has_a_line_for_each_turn() -> None:
-    data = exchange.as_terse([turn(1, Message("assistant", "word " * 100))], "pipe/main")
-    (line,) = data["entries"]
-    assert line["turnId"] == "t1"
-    assert line["role"] == "assistant"
-    assert line["timestamp"] == "2025-11-21T12:00:00+00:00"
-    assert line["summary"].startswith("word word")
-    assert len(line["summary"]) <= 160
-
-
-USER = {"turnId": "t1", "role": "user", "content": "Hi"}
-REPLY = {"turnId": "t1", "role": "assistant", "content": "Hello"}
-CALL = {"id": "a", "name": "look", "arguments": "{}"}
-CALLS = {"turnId": "t1", "role": "assistant", "tool_calls": [CALL]}
-RESULT = {"turnId": "t1", "role": "tool", "content": "1", "tool_call_id": "a"}
-
-
-@pytest.mark.parametrize(
-    ("messages", "sentence"),
-    [
-        ([], "at messages"),
-        ([REPLY], "does not begin with a user's text"),
-        ([{**USER, "content": " "}, REPLY], "does not begin with a user's text"),
-        ([USER], "does not end with a reply"),
-        ([USER, {**REPLY, "content": ""}], "does not end with a reply"),
-        ([USER, CALLS, RESULT], "does not end with a reply"),
-        ([USER, USER, REPLY], "more than one message of the user"),
-        ([USER, REPLY, REPLY], "goes on after its reply"),
-        ([USER, CALLS, REPLY], "has no result for the call 'a'"),
-        ([USER, RESULT, REPLY], "has a result for the call 'a', which is not open"),
-        ([USER, CALLS, RESULT, RESULT, REPLY], "which is not open"),
-        ([USER, CALLS, RESULT, CALLS, RESULT, REPLY], "has the call 'a' twice"),
-        ([USER, {**CALLS, "tool_calls": [CALL, CALL]}, RESULT, REPLY], "has the call 'a' twice"),
-        ([{**USER, "tool_calls": [CALL]}, RESULT, REPLY], "not from the assistant"),
-        ([USER, REPLY, {**USER, "turnId": "t2"}, {**REPLY, "turnId": "t2"}, USER], "comes twice"),
-        ([{**USER, "role": "system"}, REPLY], "at messages[0].role"),
-        ([{**USER, "content": 7}, REPLY], "at messages[0].content"),
-        ([{**USER, "colour": "red"}, REPLY], "at messages[0].colour"),
-        ([USER, {**REPLY, "mark": "happy"}], "at messages[1].mark"),
-    ],
-)
-def test_a_file_that_would_make_an_invalid_request_is_refused(
-    messages: list[object], sentence: str
-) -> None:
-    content = orjson.dumps({"format": "parley-context", "version": 1, "messages": messages})
-    with pytest.raises(CommandError) as error:
-        exchange.parsed(content)
-    assert sentence in str(error.value)
-
-
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"not json",
-        b"[]",
-        b'{"format": "other", "version": 1, "messages": []}',
-        b"\xff\xfe",
-        b"[" * 100_000,
-        b'{"format": "parley-context", "version": 1, "messages": [{"turnId": "t1", "role": "user",'
-        b' "content": "\\ud800"}]}',
-    ],
-    ids=["empty", "text", "list", "other", "binary", "nest", "broken Unicode"],
-)
-def test_what_is_no_such_file_is_refused_in_one_sentence(content: bytes) -> None:
-    with pytest.raises(CommandError, match=r"It is no context\.json of Parley's") as error:
-        exchange.parsed(content)
-    assert len(str(error.value)) < 300
 
 
 # --- the map ---

@@ -18,6 +18,7 @@ from tests.whole.house import House, living
 
 SUMMARY = "They talked about Lisbon."
 FILES = Path("data/audiences/pipe-main/files")
+SESSION = Path("data/audiences/pipe-main/sessions/pipe%2Fmain")
 EXACT = {"restore": "exact"}
 
 
@@ -424,8 +425,8 @@ async def test_what_is_exported_can_be_imported_and_makes_a_valid_request(tmp_pa
         await talk(house, 2)
         await house.says("/context drop t2")
         exported = await house.says("/context export")
-        whole = json.loads((tmp_path / FILES / "context.json").read_text())
-        terse = json.loads((tmp_path / FILES / "context.terse.json").read_text())
+        whole = json.loads((tmp_path / SESSION / "context.json").read_text())
+        terse = json.loads((tmp_path / SESSION / "context.terse.json").read_text())
         imported = await house.says("/context import")
         sent = await request_of(house, "question 7")
         again = await house.says("/context undo")

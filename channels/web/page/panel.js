@@ -62,7 +62,7 @@ export class Panel {
     const share = tokens / budget;
     const whole = Math.max(tokens, budget);
     const bar = h("div", { class: "parts", role: "img", "aria-label": `${Math.round(share * 100)}% of the budget` });
-    for (const [name, size] of Object.entries(parts)) {
+    for (const [name, size] of Object.entries(parts).filter(([, size]) => size > 0)) {
       const part = h("span", { "data-part": name, title: `${name}: ${amount(size)}` });
       part.style.inlineSize = `${(size / whole) * 100}%`;
       bar.append(part);
@@ -86,7 +86,7 @@ export class Panel {
     const last = events.findLast((event) => event.kind !== "redo");
     const controls = [
       ["Compact", "/context compact", "Put a summary in the place of older turns", overview.turns.length > 0],
-      ["Free", "/context free", "Let the older half leave at once", overview.turns.length > 0],
+      ["Free", "/context free", "Let all but the newest messages leave at once", overview.turns.length > 0],
       ["Clear", "/context clear", "Take all turns out; nothing is deleted", overview.turns.length > 0],
       ["Undo", "/context undo", "Take the last change back", events.some((event) => !event.undone && event.kind !== "undo")],
       ["Redo", "/context redo", "Do again what was undone", last?.kind === "undo"],

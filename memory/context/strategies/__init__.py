@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.strategies.full import plan as full
-from memory.context.strategies.trim import plan as trim
-from memory.context.view import View
+from memory.context.strategies import full, slim, split, structured, trim
+from memory.context.summary import Style
+from memory.context.view import Rendering, View
 
-Strategy = Callable[[View, Limits], Plan | None]
 
-STRATEGIES: dict[str, Strategy] = {"full": full, "trim": trim}
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """`plan` says what is due. `preface` is how what left is sent, `style` how it is summarised.
+
+    `waits`: the step waits for the summary that its cut calls for; otherwise the cut is made at
+    once, and a summary that was not prepared follows at the next turn. `by_rule`: what is due is
+    carried out by the rule `_auto_compact` as a turn begins, and not by every step.
+    """
+
+    plan: Callable[[View, Limits], Plan | None]
+    preface: Rendering = "block"
+    style: Style = "notes"
+    waits: bool = False
+    by_rule: bool = False
+
+
+STRATEGIES: dict[str, Strategy] = {
+    "trim": Strategy(trim.plan),
+    "slim": Strategy(slim.plan, "exchange", "rollup"),
+    "full": Strategy(full.plan),
+    "truncate": Strategy(split.plan, "system", "reminder", waits=True, by_rule=True),
+    "summarize": Strategy(split.plan, "system", "recap", waits=True, by_rule=True),
+    "structured": Strategy(structured.plan, "system", "structured", waits=True),
+}

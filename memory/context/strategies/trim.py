@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan
+from memory.context.plan import Plan, cut_of
 from memory.context.view import View
-from memory.turns import Entry, Turn
+from memory.turns import Entry
 
 LONG_RESULT = 20_000
 """Characters up to which a historical tool result stays as it is."""
@@ -107,11 +107,3 @@ def _cut_half(draft: _Draft, why: str) -> _Draft:
     movable = draft.view.movable
     leaving = movable[: max(1, len(movable) // 2)]
     return draft.after(cut_of(draft.view, leaving), why, tuple(turn.number for turn in leaving))
-
-
-def cut_of(view: View, leaving: tuple[Turn, ...]) -> Change:
-    """The change that makes exactly these turns leave."""
-    gone = {turn.number for turn in leaving}
-    cut = 1 + max(entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries)
-    keep = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
-    return Change(cut=cut, keep=frozenset(keep))

@@ -8,6 +8,7 @@ from datetime import datetime, tzinfo
 from typing import Any
 
 from memory.context.change import Kind, ViewEvent
+from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.turns import named
 from plugins.api import Action, Ask, Reply
@@ -22,6 +23,7 @@ UNDO = Action("Undo", "/context undo")
 
 KINDS: Mapping[Kind, str] = {
     "compact": "compaction",
+    "fold": "fold into the log",
     "new": "new start",
     "restart": "restart",
     "inject": "summary in place",
@@ -119,18 +121,41 @@ def in_force(overview: Overview) -> str:
     strategy = f"{limits.strategy} ({layers['context.strategy']})"
     if overview.chosen != limits.strategy:
         strategy = f"{limits.strategy} ({overview.chosen} from your next message on)"
-    window = f"the model's window is {amount(limits.window)}"
-    if limits.strategy != "trim":
-        return f"Limits: strategy {strategy}; {window}."
-    tokens = f"{amount(limits.max_tokens)} tokens ({layers['agent_max_context_tokens']})"
-    turns = f"{count(limits.max_turns, 'turn')} ({layers['agent_max_context_turns']})"
-    return f"Limits: strategy {strategy}, {tokens}, {turns}; {window}.{_ceiling(overview)}"
+    own = [f"{text} ({layers[key]})" for text, key in _own_limits(limits)]
+    named = ", ".join((f"strategy {strategy}", *own))
+    return f"Limits: {named}; the model's window is {amount(limits.window)}.{_ceiling(overview)}"
+
+
+def _own_limits(limits: Limits) -> tuple[tuple[str, str], ...]:
+    """What governs the strategy in force: in words, and by which setting."""
+    folding = f"{count(limits.fold_turns, 'turn')} at a time into the log"
+    by_rule = (
+        (f"at {limits.compression_trigger:.0%} of the budget", "context.compression_trigger"),
+        (f"the last {limits.keep_recent} messages stay", "context.keep_recent"),
+    )
+    return {
+        "trim": (
+            (f"{amount(limits.max_tokens)} tokens", "agent_max_context_tokens"),
+            (count(limits.max_turns, "turn"), "agent_max_context_turns"),
+        ),
+        "slim": (
+            (f"the last {count(limits.full_turns, 'turn')} in full", "context.full_turns"),
+            (folding, "context.fold_turns"),
+            (f"{limits.max_terse_entries} lines in it", "context.max_terse_entries"),
+        ),
+        "truncate": by_rule,
+        "summarize": by_rule,
+        "structured": (
+            (f"at {limits.trigger_ratio:.0%} of the window", "context.trigger_ratio"),
+            (f"{limits.reserve_ratio:.0%} of it stays", "context.reserve_ratio"),
+        ),
+    }.get(limits.strategy, ())
 
 
 def _ceiling(overview: Overview) -> str:
     """Where the model allows less than the setting does."""
     limits = overview.limits
-    if limits.max_tokens <= limits.ceiling:
+    if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
         return ""
     return (
         f" It has room for {amount(limits.ceiling)} besides its reply, so that is the budget, and "
@@ -150,7 +175,8 @@ def next_cut(overview: Overview) -> str:
     cut = overview.next_cut
     if cut is None:
         return "Next cut: none in sight."
-    is_known = cut.tokens and all(n <= overview.view.newest for n in cut.plan.leaving)
+    gone = (*cut.plan.leaving, *cut.plan.change.fold)
+    is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = f", about {amount(cut.tokens)} tokens" if is_known else ""
     return f"Next cut: when t{cut.at_turn} begins, at this pace. {effect(cut.plan)}{tokens}."
 
@@ -159,8 +185,10 @@ def effect(plan: Plan) -> str:
     """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
     change = plan.change
     squeezed = [number for number in change.squeeze if number not in plan.leaving]
+    folded = [number for number in change.fold if number not in plan.leaving]
     done = (
         plan.leaving and f"{named(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
+        folded and f"{named(folded)} {_verb(folded, 'becomes a line', 'become lines')} of the log",
         squeezed
         and f"{named(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to question and reply",
         change.clip

@@ -16,6 +16,7 @@ from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.messages import Role
 from memory.record.ledger import Bill
 from plugins.api import Ask
 from plugins.builtin.context.ranges import ids
@@ -29,8 +30,17 @@ GOVERNING = (
     "context.output_reserved",
     "context.tool_result_limit",
     "context.summary_max_tokens",
+    "context.full_turns",
+    "context.max_terse_entries",
+    "context.fold_turns",
+    "context.keep_recent",
+    "context.compression_trigger",
+    "context.trigger_ratio",
+    "context.reserve_ratio",
 )
 """The settings whose layers are shown."""
+
+ROLES: tuple[Role, ...] = ("user", "assistant", "tool", "note")
 
 Summary = Literal["", "coming", "ready"]
 """Whether the summary of the last cut is still to come, or is there and waits for the next turn."""
@@ -115,10 +125,12 @@ def parts(overview: Overview) -> dict[str, int]:
     view, part = overview.view, overview.view.scale.part
     running = sum(turn.tokens for turn in view.turns if turn.number == view.current)
     complete = sum(turn.tokens for turn in view.complete)
+    summary = part(view.preface.tokens) if view.preface else 0
     sizes = {
         "system prompt": part(view.frame.system),
         "tools": part(view.frame.tools),
-        "summary": part(view.preface.tokens) if view.preface else 0,
+        "summary": summary,
+        "activity log": part(view.front_tokens) - summary,
         "turns": part(complete),
         "running turn": part(running),
     }
@@ -133,7 +145,7 @@ def counts(overview: Overview) -> dict[str, Any]:
     roles = Counter(message.role for message in messages)
     return {
         "messages": len(messages),
-        "roles": {role: roles[role] for role in ("user", "assistant", "tool")},
+        "roles": {role: roles[role] for role in ROLES if roles[role] or role != "note"},
         "characters": sum(len(message.shown_text) for message in messages),
         "stored_messages": overview.stored,
     }
@@ -153,6 +165,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "parts": parts(overview),
         **counts(overview),
         "turns": [turn.id for turn in view.turns],
+        "log": ids(view.logged),
         "running_turn": f"t{view.current}" if view.current else None,
         "pinned": ids(tuple(sorted(view.boundaries.pinned))),
         "tools": overview.tools,
@@ -174,7 +187,8 @@ def as_data(overview: Overview) -> dict[str, Any]:
 
 
 def _cut(cut: Forecast) -> dict[str, Any]:
-    return {"at": f"t{cut.at_turn}", "turns": ids(cut.plan.leaving), "tokens": cut.tokens}
+    turns = tuple(sorted({*cut.plan.leaving, *cut.plan.change.fold}))
+    return {"at": f"t{cut.at_turn}", "turns": ids(turns), "tokens": cut.tokens}
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:
@@ -194,5 +208,5 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
 def touched(event: ViewEvent) -> tuple[int, ...]:
     """The turns that an event speaks of: those that left by it, or else those it changed."""
     change = event.change
-    named = event.leaving or change.drop or change.pin or change.unpin or change.squeeze
-    return tuple(sorted(named))
+    left = {*event.leaving, *change.fold}
+    return tuple(sorted(left or change.drop or change.pin or change.unpin or change.squeeze))

@@ -33,6 +33,7 @@ _PARTS = {
     "system prompt": "#7d6bb0",
     "tools": "#b0699c",
     "summary": "#c9952c",
+    "activity log": "#a8803f",
     "turns": "#3f7fc1",
     "running turn": "#2f9e6e",
     "free": "#e3e1d9",
@@ -43,12 +44,13 @@ _STATES = {
     state.IN_PLAY: "#3f7fc1",
     state.SQUEEZED: "#7fb2e0",
     state.CLIPPED: "#3aa5ad",
+    state.LOGGED: "#a8803f",
     state.SUMMARISED: "#c9952c",
     state.CLEARED: "#a9abb0",
     state.DROPPED: "#4b4e55",
     state.GONE: "#4b4e55",
 }
-_LEFT = frozenset((state.SUMMARISED, state.CLEARED, state.DROPPED, state.GONE))
+_LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED, state.GONE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,6 +53,9 @@ def _rows(view: View, is_asked: bool, system: str) -> list[tuple[str, str, int, 
     rows = [("", "system prompt", part(view.frame.system), beginning(system))] if system else []
     if view.preface:
         rows.append(("", "summary", part(view.preface.tokens), beginning(view.preface.text)))
+    if view.log:
+        log = part(view.front_tokens - (view.preface.tokens if view.preface else 0))
+        rows.append(("", "activity log", log, f"{len(view.log)} lines; {view.log[-1].text}"))
     rows += [_row(entry, part(entry.tokens)) for turn in view.turns for entry in turn.entries]
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", 0, "(your next message)")
@@ -71,7 +74,8 @@ def going(preview: Preview) -> str:
 
 
 def _step(plan: Plan, preview: Preview) -> str:
-    raw = sum(turn.tokens for turn in preview.now.turns if turn.number in plan.leaving)
+    gone = {*plan.leaving, *plan.change.fold}
+    raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
     size = f" (about {amount(preview.now.scale.part(raw))} tokens)" if raw else ""
     is_first = plan is preview.plans[0]
     return (
@@ -82,8 +86,12 @@ def _step(plan: Plan, preview: Preview) -> str:
 def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     if not plan.leaving:
         return ""
+    if plan.kind == "fold":
+        return " Their lines go to the daily memory."
     if is_first and preview.is_ready:
         return " Their summary is ready and stands in front."
+    if preview.now.rendering == "system":  # strategies that wait for it
+        return " Their summary is written first, and stands in front."
     return " Their summary is written meanwhile, and stands in front from the turn after."
 
 

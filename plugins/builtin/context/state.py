@@ -11,13 +11,15 @@ from memory.turns import Turn
 
 IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
 SQUEEZED, CLIPPED = "squeezed", "clipped"
-SUMMARISED, CLEARED, DROPPED, GONE = "summarised", "cleared", "dropped", "gone"
+LOGGED, SUMMARISED, CLEARED = "in the log", "summarised", "cleared"
+DROPPED, GONE = "dropped", "gone"
 STATES = (
     RUNNING,
     PINNED,
     IN_PLAY,
     SQUEEZED,
     CLIPPED,
+    LOGGED,
     SUMMARISED,
     CLEARED,
     DROPPED,
@@ -38,6 +40,8 @@ class States:
         """A turn's states, the one that says most first."""
         if number in self.in_play:
             return self._shown_as(self.in_play[number])
+        if number in self.view.logged:
+            return (LOGGED,)
         state = GONE
         for move in self.moves:
             state = _after(move, number, state)

@@ -4,58 +4,45 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
-import orjson
-
-from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
-from memory.conversation import Conversation
+from agent.tools.workspace import open_file, plain_errors, resolve, save_file
+from memory.files import TERSE, WHOLE
 from memory.messages import Message
-from memory.turns import Turn, named
+from memory.record.exchange import MOST_BYTES, Unreadable, parsed
+from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply, ToolError
-from plugins.builtin.context import exchange
 from plugins.builtin.context.ranges import ids
 from plugins.wording import amount, count
-
-WHOLE, TERSE = "context.json", "context.terse.json"
-_BATCH = 1_000  # turns that are read at once
 
 
 async def export(ask: Ask, rest: str) -> Reply:
     """`/context export`"""
     del rest
-    turns = [turn for turn in await _all_turns(ask.conversation) if turn.is_complete]
-    if not turns:
+    try:
+        written = await ask.conversation.write_files()
+    except OSError as error:
+        raise CommandError(f"The files could not be written: {error.strerror or error}.") from error
+    if not written.files:
         raise CommandError("There is nothing to export: no turn is finished.")
-    root, name = ask.bot.workspace(ask.conversation.key), ask.conversation.key.id
-    files = {WHOLE: exchange.as_data(turns, name), TERSE: exchange.as_terse(turns, name)}
-    paths = await asyncio.to_thread(
-        lambda: [str(save(root, file, _json(data))) for file, data in files.items()]
-    )
-    messages = sum(len(turn.entries) for turn in turns)
     text = (
-        f"Exported {count(len(turns), 'turn')} ({count(messages, 'message')}) to files/{WHOLE}, "
-        f"and a line for each turn to files/{TERSE}, in `{root}`. /context import reads them."
+        f"Exported {count(written.turns, 'turn')} ({count(written.messages, 'message')}) to "
+        f"{WHOLE}, and a line for each turn to {TERSE}, in `{ask.conversation.folder}`. "
+        "/context import reads them."
     )
-    return Reply(text, {"turns": len(turns), "messages": messages, "files": paths})
-
-
-async def _all_turns(conversation: Conversation) -> list[Turn]:
-    turns: list[Turn] = []
-    for first in range(1, conversation.newest + 1, _BATCH):
-        turns += await conversation.turns(range(first, first + _BATCH))
-    return turns
-
-
-def _json(data: dict[str, Any]) -> bytes:
-    return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    data = {
+        "turns": written.turns,
+        "messages": written.messages,
+        "files": [str(file) for file in written.files],
+    }
+    return Reply(text, data)
 
 
 async def import_(ask: Ask, rest: str) -> Reply:
     """`/context import [NAME]`"""
     name = rest.strip() or WHOLE
     root = ask.bot.workspace(ask.conversation.key)
-    turns = await asyncio.to_thread(_read, root, name)
+    exported = ask.conversation.folder.relative_to(root).as_posix()
+    turns = await asyncio.to_thread(_read, root, exported, name)
     added = await ask.conversation.append(turns)
     numbers = tuple(turn.number for turn in added)
     tokens = ask.conversation.view().scale.part(sum(turn.tokens for turn in added))
@@ -68,20 +55,31 @@ async def import_(ask: Ask, rest: str) -> Reply:
     )
 
 
-def _read(root: Path, name: str) -> list[list[Message]]:
+def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
+    """The turns of a file that was exported here, or of one elsewhere in the workspace; beside
+    `NAME.json` may lie its lines, in `NAME.terse.json`."""
     try:
-        content = _content(root, name)
-        return exchange.parsed(content)
-    except (ToolError, CommandError) as error:
+        place = _place(root, exported, name)
+        lines = f"{place.removesuffix('.json')}.terse.json"
+        has_lines = resolve(root, lines, must_write=False).is_file()
+        return parsed(_content(root, place), _content(root, lines) if has_lines else b"")
+    except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
+
+
+def _place(root: Path, exported: str, name: str) -> str:
+    if "/" in name:
+        return name
+    place = f"{exported}/{name}"
+    return place if resolve(root, place, must_write=False).is_file() else name
 
 
 def _content(root: Path, name: str) -> bytes:
     target = resolve(root, name, must_write=False)
     with plain_errors(name), open_file(root, target) as file:
-        content = file.read(exchange.MOST_BYTES + 1)
-    if len(content) > exchange.MOST_BYTES:
-        raise CommandError(f"it is larger than {exchange.MOST_BYTES // 1_000_000} MB.")
+        content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise Unreadable(f"it is larger than {MOST_BYTES // 1_000_000} MB.")
     return content
 
 
@@ -94,9 +92,3 @@ def save(root: Path, name: str, content: bytes) -> Path:
     except ToolError as error:
         raise CommandError(str(error)) from None
     return target
-
-
-def delete_exports(root: Path) -> None:
-    """Delete what `/context export` saved, for `/forget`."""
-    for name in (WHOLE, TERSE):
-        (root / WRITABLE / name).unlink(missing_ok=True)

@@ -1,0 +1,67 @@
+"""A turn in a line or a few: what stands in the activity log (flo.monster).
+
+The model writes a line about its own reply, a sub-agent about its work. A turn without one gets a
+line that is made of its own first words, so that no turn is missing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+from memory.turns import Entry, Turn
+
+_QUESTION = 60  # characters of a question in a line made of first words
+_WHOLE = 160  # characters of such a line
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What one of the two did in a turn, in one line; `at` is when, in UTC."""
+
+    turn: int
+    at: datetime
+    role: Literal["assistant", "subagent"]
+    text: str
+
+
+def lines_of(turn: Turn) -> tuple[Line, ...]:
+    """The lines of a turn: the sub-agents' in their order, then the turn's own."""
+    subagents = (
+        Line(turn.number, entry.at, "subagent", _one_line(entry.message.terse))
+        for entry in turn.entries
+        if entry.message.role == "tool" and entry.message.terse.strip()
+    )
+    return (*subagents, _own_line(turn))
+
+
+def _own_line(turn: Turn) -> Line:
+    """The last line that the model wrote, at the time of its message; else the first words."""
+    written = [entry for entry in turn.entries if _is_written(entry)]
+    entry = written[-1] if written else turn.entries[-1]
+    text = _one_line(entry.message.terse) if written else _first_words_of(turn)
+    return Line(turn.number, entry.at, "assistant", text)
+
+
+def _is_written(entry: Entry) -> bool:
+    return entry.message.role == "assistant" and bool(entry.message.terse.strip())
+
+
+def _first_words_of(turn: Turn) -> str:
+    return first_words(turn.question.text, turn.reply.text if turn.reply else "(no reply)")
+
+
+def first_words(question: str, reply: str) -> str:
+    """ "question → reply", each by its first words, at most 160 characters."""
+    arrow = f"{_shortened(question, _QUESTION)} → "
+    return arrow + _shortened(reply, _WHOLE - len(arrow))
+
+
+def _shortened(text: str, chars: int) -> str:
+    line = _one_line(text)
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

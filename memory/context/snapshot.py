@@ -1,0 +1,58 @@
+"""What the model had at hand when turns left its context: kept with the event, and told again.
+
+Digitorn: a resumed session goes on with the tools, the memory and realistic examples of tool calls
+that it had before the compaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory.turns import Turn
+
+EXAMPLES = 5
+"""The most recent tool calls that are kept as examples."""
+_ARGUMENTS = 200  # characters of a call's arguments in an example
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """`tools` by name; `injection` says how the model gets them; `summary` is the id of the one in
+    front (0: none); `examples` are tool calls as (name, arguments), the newest last."""
+
+    tools: tuple[str, ...]
+    injection: str
+    summary: int
+    examples: tuple[tuple[str, str], ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values."""
+        return {
+            "tools": list(self.tools),
+            "injection": self.injection,
+            "summary": self.summary,
+            "examples": [list(example) for example in self.examples],
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
+        examples = tuple((name, arguments) for name, arguments in data["examples"])
+        return cls(tuple(data["tools"]), data["injection"], data["summary"], examples)
+
+
+def taken(tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int) -> Snapshot:
+    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play."""
+    names = tuple(tool["function"]["name"] for tool in tools)
+    calls = [call for turn in turns for e in turn.entries for call in e.message.tool_calls]
+    examples = tuple((call.name, call.arguments[:_ARGUMENTS]) for call in calls[-EXAMPLES:])
+    return Snapshot(names, "native" if names else "none", summary, examples)
+
+
+def note(snapshot: Snapshot) -> str:
+    """What the model is told besides the summary; "" where there is nothing to tell."""
+    if not snapshot.examples:
+        return ""
+    calls = "\n".join(f"- {name}({arguments})" for name, arguments in snapshot.examples)
+    return f"Tools that were in use: {', '.join(snapshot.tools)}. The last calls were:\n{calls}"

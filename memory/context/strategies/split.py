@@ -1,0 +1,52 @@
+"""`truncate` and `summarize` (Digitorn): a safe split, and one system message for what left.
+
+The last `keep_recent` messages stay verbatim. A split never parts a tool call from its results,
+never strands a result, and never touches the running turn or a pinned one.
+"""
+
+from __future__ import annotations
+
+from memory.context.change import Change
+from memory.context.limits import Limits
+from memory.context.plan import Plan
+from memory.context.view import View
+from memory.turns import Entry
+
+
+def plan(view: View, limits: Limits) -> Plan | None:
+    """What the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
+    pressure = view.tokens / limits.ceiling
+    if not limits.auto_compact or pressure < limits.compression_trigger:
+        return None
+    why = f"the pressure was {pressure:.2f}, the trigger is {limits.compression_trigger:g}"
+    return split(view, limits.keep_recent, why)
+
+
+def split(view: View, keep: int, why: str) -> Plan | None:
+    """Let all but the last `keep` messages leave, whatever the pressure is."""
+    entries = [entry for turn in view.turns for entry in turn.entries]
+    return split_at(view, safe_split(entries, len(entries) - keep), why)
+
+
+def safe_split(entries: list[Entry], index: int) -> int:
+    """The nearest place at or before `index` at which no call is parted from its results."""
+    index = max(0, index)
+    while 0 < index < len(entries) and entries[index].message.role in ("tool", "note"):
+        index -= 1
+    return index
+
+
+def split_at(view: View, index: int, why: str) -> Plan | None:
+    """The plan by which all messages before the one at `index` leave, but for the running turn and
+    pinned ones; None where none would."""
+    entries = [entry for turn in view.turns for entry in turn.entries]
+    if index <= 0:
+        return None
+    last = entries[index - 1]
+    stays = {t.number for t in view.turns if not t.is_complete} | view.boundaries.pinned
+    leaving = {e.turn for e in entries[:index]} - stays
+    if not leaving:
+        return None
+    kept = {e.turn for e in entries[:index]} & stays
+    change = Change(cut=last.seq + 1, keep=frozenset(kept))
+    return Plan(change, why, tuple(sorted(leaving)), view.moved_by(change).tokens)

@@ -1,0 +1,115 @@
+"""The two files of a conversation (flo.monster): written when asked for, or kept up to date.
+
+Both are written anew as a whole, which costs in proportion to the conversation. So it is done off
+the turn's path, for many changes together, and takes at most a twentieth of the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory.record import exchange
+from memory.record.store import StoreError
+from memory.turns import Turn
+
+if TYPE_CHECKING:
+    from memory.stage import Stage
+
+log = logging.getLogger(__name__)
+
+WHOLE, TERSE = "context.json", "context.terse.json"
+PAUSE = 1.0
+"""Seconds from a change until it is in the files, so that several are written at once."""
+_REST = 20  # times as long as the writing took, before the next
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What was written: where, and of how much; no files where no turn is complete."""
+
+    files: tuple[Path, ...]
+    turns: int
+    messages: int
+
+
+def write(folder: Path, turns: Sequence[Turn], conversation: str) -> Written:
+    """Write both files of the complete turns; readers see the old content or the new. Raises
+    OSError."""
+    turns = [turn for turn in turns if turn.is_complete]
+    if not turns:
+        return Written((), 0, 0)
+    folder.mkdir(parents=True, exist_ok=True)
+    contents = {
+        WHOLE: exchange.as_data(turns, conversation),
+        TERSE: exchange.as_terse(turns, conversation),
+    }
+    for name, data in contents.items():
+        _replace(folder / name, exchange.written(data))
+    paths = tuple(folder / name for name in contents)
+    return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    draft = path.with_name(f".{path.name}.draft")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+class Mirror:
+    """Keeps the files of those conversations up to date that are touched."""
+
+    def __init__(self) -> None:
+        self._touched: dict[str, Stage] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._hurry = asyncio.Event()
+
+    def touch(self, conversation: Stage) -> None:
+        """Something was said, or forgotten: the files are due."""
+        name = conversation.key.id
+        self._touched[name] = conversation
+        if name not in self._tasks:
+            self._tasks[name] = asyncio.create_task(self._follow(name), name=f"files {name}")
+
+    async def settle(self) -> None:
+        """Write now what is due."""
+        self._hurry.set()
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks.values()))
+        self._hurry.clear()
+
+    async def close(self) -> None:
+        """Stop; what is due is written with the next change."""
+        tasks = tuple(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow(self, name: str) -> None:
+        pause = PAUSE
+        try:
+            while name in self._touched:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._hurry.wait(), pause)
+                started = time.monotonic()
+                await _try_to_write(self._touched.pop(name))
+                pause = max(PAUSE, _REST * (time.monotonic() - started))
+        finally:
+            del self._tasks[name]
+
+
+async def _try_to_write(conversation: Stage) -> None:
+    try:
+        await conversation.write_files()
+    except (OSError, StoreError):
+        log.exception("the files of %s could not be written", conversation.key.id)

@@ -1,0 +1,230 @@
+"""Passages of a transcript: windows that merge, and what may be found at all."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.context.strategies import STRATEGIES
+from memory.messages import Message, ToolCall
+from memory.record.passages import (
+    MOST,
+    Around,
+    Head,
+    Passages,
+    Tail,
+    Wanted,
+    Words,
+    finder,
+    spread,
+    told,
+)
+from tests.memory.rooms import Lodge
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def found(lodge: Lodge, wanted: Wanted) -> Passages:
+    return await (await lodge.conversation()).passages(wanted)
+
+
+def windows(passages: Passages) -> list[tuple[int, int]]:
+    return [(passage.first, passage.last) for passage in passages.parts]
+
+
+def texts(passages: Passages) -> list[list[str]]:
+    return [[entry.message.text for entry in part.entries] for part in passages.parts]
+
+
+@given(st.lists(st.integers(1, 60)), st.integers(0, 5), st.integers(0, 5), st.integers(0, 9))
+def test_a_window_holds_its_match_and_its_neighbours_and_nothing_twice(
+    numbers: list[int], before: int, after: int, more: int
+) -> None:
+    total = max(numbers, default=0) + more
+    shown = spread(numbers, before, after, total)
+    near = {m for n in numbers for m in range(n - before, n + after + 1) if 1 <= m <= total}
+    assert shown == sorted(near)
+
+
+@pytest.mark.parametrize(
+    ("matches", "expected"),
+    [
+        ("3 10", [(1, 5), (8, 12)]),
+        ("3 8", [(1, 10)]),  # 1-5 touches 6-10
+        ("3 9", [(1, 5), (7, 11)]),  # 6 is between
+        ("3 5", [(1, 7)]),  # they overlap
+        ("1 20", [(1, 3), (18, 20)]),  # at both ends
+        ("", []),
+    ],
+)
+async def test_windows_that_overlap_or_touch_are_one(
+    lodge: Lodge, matches: str, expected: list[tuple[int, int]]
+) -> None:
+    wanted = {int(number) for number in matches.split()}
+    for number in range(1, 21, 2):
+        question, reply = ("needle" if n in wanted else "hay" for n in (number, number + 1))
+        await lodge.says(question, reply=reply)
+
+    passages = await found(lodge, Words("needle"))
+
+    assert windows(passages) == expected
+    assert passages.total == 20
+
+
+async def test_a_search_finds_texts_tool_names_inputs_and_results_in_any_case(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("Die STRASSE, bitte")
+    await turn.record(Message("assistant", "", (ToolCall("c", "Paint", '{"colour": "Teal"}'),)))
+    await turn.record(Message("tool", "all Done", call_id="c", tool="Paint"))
+    await turn.record(Message("assistant", "It is\n  painted."))
+
+    for text, at in [
+        ("straße", [1]),
+        ("paINT(", [2]),
+        ("teal", [2]),
+        ("all done", [3]),
+        ("result of paint", [3]),
+        ("is painted", [4]),
+        ("(.*)", []),
+    ]:
+        passages = await found(lodge, Words(text, 0, 0))
+        assert [n for first, last in windows(passages) for n in range(first, last + 1)] == at, text
+
+
+async def test_tail_and_head_show_the_ends(lodge: Lodge) -> None:
+    for number in range(1, 9):
+        await lodge.says(f"q{number}", reply=f"a{number}")
+
+    assert windows(await found(lodge, Tail())) == [(7, 16)]
+    assert windows(await found(lodge, Head())) == [(1, 10)]
+    assert texts(await found(lodge, Tail(3))) == [["a7", "q8", "a8"]]
+    assert texts(await found(lodge, Head(1))) == [["q1"]]
+    assert windows(await found(lodge, Head(99))) == [(1, 16)]
+
+
+async def test_a_turn_is_shown_whole_with_the_turns_around_it(lodge: Lodge) -> None:
+    for number in range(1, 6):
+        await lodge.says(f"q{number}", results=["r"] * (number == 3), reply=f"a{number}")
+
+    assert texts(await found(lodge, Around(3))) == [["q3", "", "r", "a3"]]
+    assert texts(await found(lodge, Around(3, before=2, after=1))) == [
+        ["q1", "a1", "q2", "a2", "q3", "", "r", "a3", "q4", "a4"]
+    ]
+    assert (await found(lodge, Around(9))).parts == ()
+
+
+async def test_the_running_turn_is_left_out(lodge: Lodge) -> None:
+    await lodge.says("where is the needle")
+    turn = await (await lodge.conversation()).turn("the needle, please")
+
+    for wanted in (Words("needle"), Tail(), Head(), Around(1, after=5)):
+        passages = await found(lodge, wanted)
+        assert windows(passages) == [(1, 2)]
+        assert passages.total == 2
+    await turn.record(Message("assistant", "There."))
+    assert windows(await found(lodge, Words("needle"))) == [(1, 4)]
+
+
+async def test_what_left_the_context_is_found_under_every_strategy(lodge: Lodge) -> None:
+    lodge.limit(max_turns=2)
+    for number in range(1, 8):
+        await lodge.says(f"q{number} {'needle' if number == 1 else ''}")
+    conversation = await lodge.conversation()
+    assert 1 not in {turn.number for turn in conversation.view().turns}
+
+    for strategy in STRATEGIES:
+        lodge.limit(strategy=strategy)
+        assert windows(await found(lodge, Words("needle", 0, 0))) == [(1, 1)]
+
+
+async def test_cleared_turns_are_left_out_as_long_as_the_clear_stands(lodge: Lodge) -> None:
+    await lodge.says("a needle")
+    conversation = await lodge.conversation()
+    await conversation.clear()
+    await lodge.says("hay")
+
+    assert (await found(lodge, Words("needle"))).parts == ()
+    assert (await found(lodge, Around(1))).parts == ()
+    assert windows(await found(lodge, Head())) == [(1, 2)]
+    await lodge.restart()
+    assert (await found(lodge, Words("needle"))).parts == ()
+    await (await lodge.conversation()).undo()
+    assert windows(await found(lodge, Words("needle", 0, 0))) == [(1, 1)]
+
+
+async def test_turns_that_a_summary_stood_for_are_cleared_with_it(lodge: Lodge) -> None:
+    lodge.limit(max_turns=2)
+    for number in range(1, 6):
+        await lodge.says(f"needle {number}")
+    conversation = await lodge.conversation()
+    await conversation.clear()
+
+    assert (await found(lodge, Words("needle"))).total == 0
+
+
+async def test_a_turn_that_ran_while_the_context_was_cleared_is_found_later(lodge: Lodge) -> None:
+    await lodge.says("an old needle")
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("a running needle")
+    await conversation.clear()
+    await turn.record(Message("assistant", "done"))
+
+    assert texts(await found(lodge, Words("needle"))) == [["a running needle", "done"]]
+
+
+async def test_a_new_start_hides_nothing(lodge: Lodge) -> None:
+    await lodge.says("a needle")
+    await (await lodge.conversation()).clear("new")
+
+    assert windows(await found(lodge, Words("needle"))) == [(1, 2)]
+
+
+async def test_of_very_many_matches_the_newest_are_shown_and_the_rest_is_counted(
+    lodge: Lodge,
+) -> None:
+    conversation = await lodge.conversation()
+    await conversation.append([[Message("user", "yes"), Message("assistant", "yes")]] * 400)
+
+    passages = await found(lodge, Words("yes"))
+
+    assert windows(passages) == [(800 - MOST + 1, 800)]
+    assert passages.left_out == 800 - MOST
+    around = await found(lodge, Around(200, before=150))
+    assert windows(around) == [(99, 98 + MOST)]
+    assert around.left_out == 302 - MOST
+
+
+async def test_ten_thousand_messages_are_searched_while_the_loop_goes_on(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    said = [Message("user", "hay " * 30), Message("assistant", "straw " * 30)]
+    await conversation.append([*[said] * 4_999, [replace(said[0], text="a needle"), said[1]]])
+
+    searching = asyncio.create_task(conversation.passages(Words("needle")))
+    rounds = 0
+    started = time.monotonic()
+    while not searching.done():
+        await asyncio.sleep(0)
+        rounds += 1
+
+    passages = await searching
+    assert windows(passages) == [(9_997, 10_000)]
+    assert rounds > 20, "others had their turn meanwhile"
+    assert time.monotonic() - started < 10
+
+
+@given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
+def test_a_text_is_found_in_any_message_that_holds_it(left: str, text: str, right: str) -> None:
+    assert finder(text).search(told(Message("user", f"{left}{text.strip()}{right}")))

@@ -1,0 +1,247 @@
+"""The strategy `slim`, and `full` beside it: the activity log, folding, rolling up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.context import log
+from memory.context.change import Change
+from memory.context.limits import Limits
+from memory.context.lines import Line
+from memory.context.view import ACKNOWLEDGED, LOG, View
+from memory.messages import Message, ToolCall
+from memory.record.ledger import Spent
+from tests.memory.rooms import FRAME, Lodge
+
+DOCUMENTED = """\
+[t1 2024-01-15T10:30] assistant: created dashboard with shopping, todo, schedule sections
+[t2 2024-01-15T10:32] assistant: added 3 items to shopping list
+[t3 2024-01-15T10:35] assistant: marked 2 todos as complete
+[t4 2024-01-15T10:38] assistant: reorganised dashboard layout, moved schedule to top
+[t5 2024-01-15T10:40] assistant: added weather widget using fetch API"""
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path, Limits(strategy="slim", fold_turns=1))
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def talk(lodge: Lodge, turns: range) -> View:
+    """Turns with a tag of their own; returns what the last request held."""
+    for number in turns:
+        conversation = await lodge.conversation()
+        turn = await conversation.turn(f"question {number}")
+        view = await turn.fit(FRAME)
+        await turn.record(Message("assistant", f"answer {number}", terse=f"did {number}"))
+    return view
+
+
+def sent(view: View) -> list[dict[str, Any]]:
+    return view.to_wire(FRAME)
+
+
+def test_the_documents_log_of_five_lines() -> None:
+    minutes = (30, 32, 35, 38, 40)
+    words = [line.partition(": ")[2] for line in DOCUMENTED.splitlines()]
+    lines = [
+        Line(number, datetime(2024, 1, 15, 10, minute, 59, tzinfo=UTC), "assistant", text)
+        for number, (minute, text) in enumerate(zip(minutes, words, strict=True), 1)
+    ]
+    assert "\n".join(map(log.as_text, lines)) == DOCUMENTED
+
+
+async def test_the_documented_shape_log_acknowledgement_full_turns_question(lodge: Lodge) -> None:
+    wire = sent(await talk(lodge, range(1, 7)))
+    assert [message["role"] for message in wire] == [
+        *("system", "user", "assistant"),
+        *("user", "assistant") * 3,
+        "user",
+    ]
+    log_lines = wire[1]["content"].splitlines()
+    assert log_lines[0] == LOG == "[Context -- Activity Log]"
+    assert [line[:3] for line in log_lines[1:]] == ["[t1", "[t2"]
+    assert log_lines[1].endswith("] assistant: did 1")
+    assert wire[2]["content"] == ACKNOWLEDGED
+    assert wire[3]["content"] == "question 3"
+    assert wire[-1]["content"] == "question 6"
+
+
+async def test_100_turns_send_50_lines_and_3_full_turns(lodge: Lodge) -> None:
+    view = await talk(lodge, range(1, 101))
+    assert len(view.log) == 50
+    assert [turn.number for turn in view.turns] == [97, 98, 99, 100]
+    assert [line.turn for line in view.log] == list(range(47, 97))
+
+
+async def test_the_lines_that_the_log_cannot_hold_are_in_the_daily_file(lodge: Lodge) -> None:
+    lodge.limit(max_terse_entries=2)
+    await talk(lodge, range(1, 8))
+    await lodge.settle()
+    memory = (await lodge.conversation()).memory
+    notes = [note.text for day in await memory.days() for note in await memory.notes(day)]
+    assert [text.rpartition(": ")[2].strip() for text in notes] == ["did 1"]
+    assert lodge.summarizer.requests == [], "lines need no model"
+
+
+async def test_k_can_be_changed_from_turn_to_turn(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 7))
+    lodge.limit(full_turns=1)
+    assert len((await talk(lodge, range(7, 8))).turns) == 2
+    lodge.limit(full_turns=10)
+    assert len((await talk(lodge, range(8, 9))).turns) == 3, "what has folded stays folded"
+
+
+async def test_a_turn_without_a_tag_has_a_line_of_its_first_words(lodge: Lodge) -> None:
+    lodge.limit(full_turns=1)
+    await lodge.says("What is the weather like?", reply="Sunny,\nall day.")
+    await lodge.says("And tomorrow?")
+    view = (await lodge.says("Thanks."))[-1]
+    assert view.log[0].text.endswith("assistant: What is the weather like? → Sunny, all day.")
+
+
+async def test_a_sub_agents_line_stands_before_the_turns_own(lodge: Lodge) -> None:
+    lodge.limit(full_turns=1)
+    turn = await (await lodge.conversation()).turn("Research this.")
+    await turn.record(Message("assistant", "", (ToolCall("c1", "delegate", "{}"),)))
+    done = Message("tool", "Found.", call_id="c1", tool="delegate", terse="looked it up")
+    await turn.record(done)
+    await turn.record(Message("assistant", "Here it is.", terse="researched"))
+    await lodge.says("Next.")
+    view = (await lodge.says("Next."))[-1]
+    assert [line.text.partition("] ")[2] for line in view.log] == [
+        "subagent: looked it up",
+        "assistant: researched",
+    ]
+
+
+async def test_the_model_sees_its_own_tags_in_full_turns(lodge: Lodge) -> None:
+    wire = sent(await talk(lodge, range(1, 3)))
+    assert wire[2]["content"] == "answer 1\n<terse>did 1</terse>"
+    lodge.limit(strategy="full")
+    assert sent(await talk(lodge, range(3, 4)))[2]["content"] == "answer 1"
+
+
+async def test_auto_folds_seven_at_a_time_once_the_provider_caches(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=0)
+    assert len((await talk(lodge, range(1, 8))).turns) == 4
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("cached")
+    await turn.fit(FRAME)
+    cached = Spent("answer", "m", 100, 50, 1, 0.0)
+    await turn.record(Message("assistant", "yes"), spent=cached)
+    sizes = [len((await talk(lodge, range(n, n + 1))).turns) for n in range(9, 24)]
+    assert sizes == [5, 6, 7, 8, 9, 10, 4, 5, 6, 7, 8, 9, 10, 4, 5]
+
+
+async def test_between_folds_each_request_extends_the_one_before(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=7)
+    await talk(lodge, range(1, 12))
+    before = sent(await talk(lodge, range(12, 13)))
+    after = sent(await talk(lodge, range(13, 14)))
+    assert after[: len(before)] == before
+
+
+async def test_a_log_that_is_too_long_rolls_its_older_half_up_into_one_block(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=4, max_terse_entries=10)
+    lodge.summarizer.answer = lambda request: "They did 1 to 7."
+    view = await talk(lodge, range(1, 17))
+    assert [line.turn for line in view.log] == list(range(8, 13))
+    await lodge.settle()
+    assert lodge.summarizer.requests[0].text.startswith("[t1 ")
+    wire = sent(await talk(lodge, range(17, 18)))
+    assert wire[1]["content"].startswith("<summary-of-earlier-turns>\nThey did 1 to 7.\n")
+    memory = (await lodge.conversation()).memory
+    notes = [note.text for day in await memory.days() for note in await memory.notes(day)]
+    assert len(notes) == 1
+    assert "They did 1 to 7." in notes[0]
+
+
+async def test_a_rolled_up_block_that_was_prepared_comes_with_its_fold(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=4, max_terse_entries=10)
+    for number in range(1, 17):
+        view = await talk(lodge, range(number, number + 1))
+        await lodge.settle()
+    assert view.preface is not None
+    assert view.preface.text == "They talked."
+
+
+async def test_clear_empties_the_log_and_undo_brings_it_back(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 7))
+    conversation = await lodge.conversation()
+    before = sent(conversation.view())
+    cleared = await conversation.clear()
+    assert cleared.turns == (1, 2, 3, 4, 5, 6)
+    assert sent(conversation.view()) == sent(replace(conversation.view(), lines=()))
+    assert len(sent(conversation.view())) == 1
+    await conversation.undo()
+    assert sent(conversation.view()) == before
+
+
+async def test_new_summarises_what_stands_in_the_log_too(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 7))
+    await (await lodge.conversation()).clear("new")
+    await lodge.settle()
+    (request,) = lodge.summarizer.requests
+    assert "question 1" in request.text
+    assert "question 6" in request.text
+
+
+async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 20))
+    conversation = await lodge.conversation()
+    made = await conversation.compact()
+    assert made is not None
+    assert made.event is not None
+    assert made.summary.turns == tuple(range(1, 19))
+    assert conversation.view().log == ()
+    wire = sent(await talk(lodge, range(20, 21)))
+    assert (
+        wire[1]["content"]
+        == "<summary-of-earlier-turns>\nThey talked.\n</summary-of-earlier-turns>"
+    )
+
+
+async def test_a_pinned_turn_stays_in_full_and_a_dropped_one_leaves_the_log(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await talk(lodge, range(1, 3))
+    await conversation.change("pin", Change(pin=frozenset({2})))
+    await talk(lodge, range(3, 8))
+    await conversation.change("drop", Change(drop=frozenset({1})))
+    view = await talk(lodge, range(8, 9))
+    assert [turn.number for turn in view.turns] == [2, 5, 6, 7, 8]
+    assert [line.turn for line in view.log] == [3, 4]
+
+
+async def test_a_restart_brings_the_same_request(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 9))
+    before = sent((await lodge.conversation()).view())
+    await lodge.restart()
+    assert sent((await lodge.conversation()).view()) == before
+
+
+async def test_full_sends_everything_and_slim_folds_it_again(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 7))
+    lodge.limit(strategy="full")
+    view = await talk(lodge, range(7, 8))
+    assert len(view.turns) == 7
+    assert not view.log
+    lodge.limit(strategy="slim")
+    view = await talk(lodge, range(8, 9))
+    assert (len(view.turns), len(view.log)) == (4, 4)
+    assert (await lodge.conversation()).events[-1].tokens_after < 400
+
+
+async def test_forgotten_turns_leave_the_log(lodge: Lodge) -> None:
+    await talk(lodge, range(1, 9))
+    conversation = await lodge.conversation()
+    await conversation.forget({2})
+    assert [line.turn for line in conversation.view().log] == [1, 3, 4]

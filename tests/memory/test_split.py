@@ -1,0 +1,249 @@
+"""The strategies `truncate` and `summarize`: safe splits, and what stands in their place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.context.change import Change, ViewEvent
+from memory.context.limits import Limits
+from memory.context.strategies.split import safe_split
+from memory.conversation import Conversation
+from memory.events import Event, Events, Listener, Verdict
+from memory.messages import Message, Role, ToolCall
+from memory.turns import Entry
+from tests.memory.rooms import FRAME, Lodge
+from tests.memory.test_slim import sent
+
+LONG = "word " * 100
+NOW = datetime.fromtimestamp(0, UTC)
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    limits = Limits(strategy="summarize", window=4_000, output_reserved=0, keep_recent=4)
+    lodge = Lodge(tmp_path, limits)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def compacted(lodge: Lodge) -> ViewEvent | None:
+    """What the rule _auto_compact does as a turn begins."""
+    conversation = await lodge.conversation()
+    due = conversation.due(by_rule=True)
+    return await conversation.compact_by_rule(why=due.why) if due else None
+
+
+async def filled(lodge: Lodge) -> Conversation:
+    """So many turns that the next one is over the trigger."""
+    while not (conversation := await lodge.conversation()).due(by_rule=True):
+        await lodge.says(LONG, ["found " * 50], reply="ok " * 50)
+    return conversation
+
+
+async def test_below_the_trigger_nothing_happens_and_no_step_cuts(lodge: Lodge) -> None:
+    await lodge.says("Hello")
+    assert await compacted(lodge) is None
+    conversation = await filled(lodge)
+    assert conversation.pressure >= 0.75
+    await lodge.says("one more")
+    assert not conversation.events, "only the rule cuts"
+
+
+async def test_summarize_leaves_one_system_message_and_the_last_messages(lodge: Lodge) -> None:
+    lodge.summarizer.answer = lambda request: "Decisions: none."
+    conversation = await filled(lodge)
+    before = conversation.view().messages
+    event = await compacted(lodge)
+    assert event is not None
+    assert event.reason.startswith("the pressure was 0.7")
+    wire = sent(conversation.view())
+    assert [message["role"] for message in wire[:2]] == ["system", "system"]
+    assert "Decisions: none." in wire[1]["content"]
+    assert conversation.view().messages == before[-4:]
+    (request,) = lodge.summarizer.requests
+    assert "Files touched" in request.task
+
+
+async def test_keep_recent_10_keeps_exactly_ten_messages(lodge: Lodge) -> None:
+    lodge.limit(keep_recent=10, window=40_000)
+    for number in range(9):
+        await lodge.says(f"question {number}")
+    await (await lodge.conversation()).compact_by_rule()
+    assert len((await lodge.conversation()).view().messages) == 10
+
+
+async def test_truncate_recaps_goal_and_activity_without_a_model(lodge: Lodge) -> None:
+    lodge.limit(strategy="truncate")
+    await lodge.says("Please plan my garden. " + LONG, reply="Gladly.")
+    conversation = await filled(lodge)
+    await compacted(lodge)
+    assert lodge.summarizer.requests == []
+    recap = sent(conversation.view())[1]["content"]
+    assert "Goal: Please plan my garden." in recap
+    assert "Recent activity:\n- t" in recap
+    await lodge.settle()
+    assert await conversation.memory.days(), "what left is in the daily memory"
+    await filled(lodge)
+    await compacted(lodge)
+    assert "Goal: Please plan my garden." in sent(conversation.view())[1]["content"]
+
+
+async def test_a_summary_that_fails_is_replaced_by_the_recap(lodge: Lodge) -> None:
+    lodge.summarizer.answer = lambda request: ""
+    conversation = await filled(lodge)
+    await compacted(lodge)
+    assert "Goal: word" in sent(conversation.view())[1]["content"]
+
+
+async def test_a_summary_that_is_longer_than_what_it_replaces_is_refused(lodge: Lodge) -> None:
+    lodge.summarizer.answer = lambda request: "blah " * 20_000
+    conversation = await filled(lodge)
+    event = await compacted(lodge)
+    assert event is not None
+    assert "blah" not in sent(conversation.view())[1]["content"]
+    assert conversation.view().tokens < event.tokens_before
+
+
+async def test_the_summary_is_cut_at_its_limit(lodge: Lodge) -> None:
+    lodge.limit(summary_max_tokens=16)
+    lodge.summarizer.answer = lambda request: "blah " * 200
+    conversation = await filled(lodge)
+    await compacted(lodge)
+    assert sent(conversation.view())[1]["content"].count("blah") <= 16
+
+
+async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lodge) -> None:
+    conversation = await filled(lodge)
+    event = await compacted(lodge)
+    assert event is not None
+    assert event.snapshot is not None
+    assert event.snapshot.tools == ("look",)
+    assert event.snapshot.injection == "native"
+    assert len(event.snapshot.examples) == 5
+    text = sent(conversation.view())[1]["content"]
+    assert text.count("- look({})") == 5
+
+
+async def test_the_note_is_replayed_after_a_restart_byte_for_byte(lodge: Lodge) -> None:
+    conversation = await filled(lodge)
+    await compacted(lodge)
+    before = sent(conversation.view())
+    await lodge.restart()
+    assert sent((await lodge.conversation()).view()) == before
+
+
+async def test_models_that_allow_one_system_message_get_one(lodge: Lodge) -> None:
+    lodge.limit(merge_system=True)
+    conversation = await filled(lodge)
+    await compacted(lodge)
+    wire = sent(conversation.view())
+    assert [message["role"] for message in wire].count("system") == 1
+    assert wire[0]["content"].startswith(f"{FRAME.system}\n\n<summary-of-earlier-turns>")
+
+
+async def test_the_running_turn_is_never_cut(lodge: Lodge) -> None:
+    lodge.limit(window=100_000, keep_recent=1)
+    await lodge.says("Earlier.")
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("The question.")
+    for number in range(5):
+        call = ToolCall(f"c{number}", "look", "{}")
+        await turn.record(Message("assistant", "", (call,)))
+        await turn.record(Message("tool", "found", call_id=call.id, tool="look"))
+    await conversation.compact_by_rule()
+    assert [t.number for t in conversation.view().turns] == [2]
+    assert len(conversation.view().messages) == 11
+
+
+async def test_pinned_turns_stay(lodge: Lodge) -> None:
+    await lodge.says("Pin me.")
+    conversation = await lodge.conversation()
+    await conversation.change("pin", Change(pin=frozenset({1})))
+    await filled(lodge)
+    await compacted(lodge)
+    assert conversation.view().messages[0].text == "Pin me."
+
+
+async def test_after_an_undo_the_rule_holds_off(lodge: Lodge) -> None:
+    conversation = await filled(lodge)
+    before = sent(conversation.view())
+    await compacted(lodge)
+    await conversation.undo()
+    assert sent(conversation.view()) == before
+    assert await conversation.compact_by_rule() is None
+
+
+async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) -> None:
+    lodge.limit(keep_recent=12, auto_compact=False, window=20_000)
+    for number in range(8):
+        await lodge.says(f"{number} {LONG}")
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("now")
+    view = await turn.fit(FRAME)
+    assert await turn.make_room(view, FRAME, 0)
+    event = conversation.events[-1]
+    assert event.reason == "context_overflow"
+    assert event.actor == "emergency"
+    assert len((await turn.fit(FRAME)).messages) == 6
+    await lodge.settle()
+    assert lodge.summarizer.requests == []
+
+
+async def test_keep_recent_is_halved_to_four_at_least(lodge: Lodge) -> None:
+    lodge.limit(keep_recent=2, auto_compact=False, window=20_000)
+    for number in range(8):
+        await lodge.says(f"{number}")
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("now")
+    assert await turn.make_room(await turn.fit(FRAME), FRAME, 0)
+    assert len((await turn.fit(FRAME)).messages) == 4
+
+
+async def test_a_listener_can_hold_a_compaction_off(tmp_path: Path) -> None:
+    heard: list[Event] = []
+
+    async def veto(event: Event) -> Verdict:
+        heard.append(event)
+        return Verdict("not now")
+
+    lodge = Lodge(tmp_path, Limits(strategy="summarize"), events=Events([Listener("me", veto)]))
+    await lodge.open()
+    for _ in range(8):
+        await lodge.says("hello")
+    conversation = await lodge.conversation()
+    assert await conversation.compact_by_rule(keep_recent=2, why="asked") is None
+    assert [(event.name, event.text) for event in heard] == [("pre_compact", "asked")]
+    assert not conversation.events
+    await lodge.close()
+
+
+async def test_two_rules_at_once_make_one_compaction(lodge: Lodge) -> None:
+    conversation = await filled(lodge)
+    made = await asyncio.gather(conversation.compact_by_rule(), conversation.compact_by_rule())
+    assert [event is None for event in made] == [False, True]
+
+
+ROLES = st.lists(st.sampled_from(["user", "assistant", "call", "tool", "note"]), max_size=30)
+
+
+@given(ROLES, st.integers(-5, 35))
+def test_a_safe_split_never_strands_a_result(roles: list[str], index: int) -> None:
+    entries = [entry(number, role) for number, role in enumerate(roles)]
+    split = safe_split(entries, index)
+    assert 0 <= split <= max(0, index)
+    if 0 < split < len(entries):
+        assert entries[split].message.role not in ("tool", "note")
+
+
+def entry(seq: int, role: str) -> Entry:
+    kind: Role = "assistant" if role == "call" else role  # type: ignore[assignment]
+    calls = (ToolCall("c", "look", "{}"),) if role == "call" else ()
+    return Entry(seq, 1, Message(kind, "x", calls), 1, NOW)

@@ -1,0 +1,161 @@
+"""The strategy `structured`: when it fires, what it keeps, and its summary in five fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.context import summary
+from memory.context.limits import Limits
+from memory.context.view import View
+from memory.messages import Message, ToolCall
+from tests.memory.rooms import FRAME, Lodge
+from tests.memory.test_slim import sent
+
+FIELDS = {
+    "task_overview": "Build a shed.",
+    "current_state": "The floor is laid.",
+    "important_discoveries": "Oak is too dear.",
+    "next_steps": "Walls.",
+    "context_to_preserve": "The person is called Ann.",
+}
+LONG = "word " * 90
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path, Limits(strategy="structured", window=10_000, output_reserved=100))
+    lodge.summarizer.answer = lambda request: json.dumps(FIELDS)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def until(lodge: Lodge, is_enough: Callable[[View], bool]) -> View:
+    """Turns of 110 tokens until a request is as wanted."""
+    while not is_enough(view := (await lodge.says(LONG))[-1]):
+        pass
+    return view
+
+
+async def cut(lodge: Lodge) -> View:
+    """Turns until the first compaction; the request that followed it."""
+    conversation = await lodge.conversation()
+    return await until(lodge, lambda view: bool(conversation.events))
+
+
+async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> None:
+    view = await cut(lodge)
+    (event,) = (await lodge.conversation()).events
+    assert 8_000 <= event.tokens_before < 8_200
+    kept = sum(entry.tokens for turn in view.turns for entry in turn.entries)
+    assert 900 <= kept <= 1_000
+    assert event.reason.endswith("at or over 0.8 of the window of 10,000")
+
+
+async def test_below_the_trigger_nothing_is_cut(lodge: Lodge) -> None:
+    view = await until(lodge, lambda view: view.tokens > 7_800)
+    assert not (await lodge.conversation()).events
+    assert view.tokens < 8_000
+
+
+async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
+    lodge.limit(output_reserved=4_096)
+    await cut(lodge)
+    (event,) = (await lodge.conversation()).events
+    assert event.actor == "strategy"
+    assert event.tokens_before >= lodge.limits.ceiling == 7_500
+
+
+async def test_the_summary_is_asked_for_in_five_fields_and_stands_after_the_prompt(
+    lodge: Lodge,
+) -> None:
+    wire = sent(await cut(lodge))
+    (request,) = lodge.summarizer.requests
+    assert request.schema is not None
+    assert list(request.schema["properties"]) == list(FIELDS)
+    assert [message["role"] for message in wire[:2]] == ["system", "system"]
+    assert "# Task overview\nBuild a shed." in wire[1]["content"]
+    assert "# Context to preserve\nThe person is called Ann." in wire[1]["content"]
+
+
+async def test_the_step_waits_for_its_summary(lodge: Lodge) -> None:
+    view = await cut(lodge)
+    assert view.preface is not None, "in the very request of the cut"
+
+
+async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lodge) -> None:
+    for _ in range(10):
+        await lodge.says(LONG)
+    conversation = await lodge.conversation()
+    turn = await conversation.turn("the question")
+    for number in range(8):
+        call = ToolCall(f"c{number}", "look", "{}")
+        await turn.record(Message("assistant", "", (call,)))
+        await turn.record(Message("tool", "word " * 1_000, call_id=call.id, tool="look"))
+        view = await turn.fit(FRAME)
+    assert [t.number for t in view.turns] == [11]
+    assert len(view.turns[0].entries) == 17
+    assert conversation.events[-1].leaving == tuple(range(1, 11))
+
+
+@pytest.mark.parametrize(
+    "answer", ["not JSON at all", "{half", "[]", "{}", "{" * 5_000], ids=lambda text: text[:10]
+)
+async def test_an_answer_that_is_not_json_stands_as_it_is(lodge: Lodge, answer: str) -> None:
+    lodge.summarizer.answer = lambda request: answer
+    wire = sent(await cut(lodge))
+    assert answer[:10] in wire[1]["content"]
+
+
+async def test_json_in_a_code_fence_is_read(lodge: Lodge) -> None:
+    lodge.summarizer.answer = lambda request: f"Sure!\n```json\n{json.dumps(FIELDS)}\n```"
+    assert "# Next steps\nWalls." in sent(await cut(lodge))[1]["content"]
+
+
+async def test_prompt_template_and_schema_can_be_set(lodge: Lodge) -> None:
+    schema: dict[str, Any] = {"type": "object", "properties": {"gist": {"type": "string"}}}
+    lodge.limit(
+        compression_prompt="Say it in one word.",
+        summary_template="GIST {gist} {not a field}",
+        summary_schema=json.dumps(schema),
+    )
+    lodge.summarizer.answer = lambda request: '{"gist": "shed"}'
+    wire = sent(await cut(lodge))
+    (request,) = lodge.summarizer.requests
+    assert request.task == "Say it in one word."
+    assert request.schema == schema
+    assert "GIST shed {not a field}" in wire[1]["content"]
+
+
+def test_a_schema_without_a_template_shows_its_fields_by_name() -> None:
+    shown = summary.checked("structured", '{"gist": ["a", "b"], "n": 3}', Limits())
+    assert shown == "# gist\n- a\n- b\n\n# n\n3"
+
+
+async def test_compress_context_does_nothing_below_the_threshold(lodge: Lodge) -> None:
+    for _ in range(8):
+        await lodge.says(LONG)
+    assert await (await lodge.conversation()).compress_context() is None
+
+
+async def test_compress_context_takes_a_one_off_config(lodge: Lodge) -> None:
+    """The document's own numbers: trigger_ratio 0.5, reserve_ratio 0.1."""
+    await until(lodge, lambda view: view.tokens > 5_000)
+    conversation = await lodge.conversation()
+    event = await conversation.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
+    assert event is not None
+    assert event.tokens_after < 1_200
+    await until(lodge, lambda view: view.tokens > 5_200)
+    assert conversation.events[-1] == event, "the stored settings hold again"
+
+
+async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
+    await cut(lodge)
+    conversation = await lodge.conversation()
+    await until(lodge, lambda view: len(conversation.events) > 1)
+    assert "Build a shed." in lodge.summarizer.requests[-1].text

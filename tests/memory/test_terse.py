@@ -1,0 +1,68 @@
+"""The `<terse>` tag, whole and in pieces."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.context.terse import TerseFilter, extracted
+
+DASHBOARD = "I created the dashboard with three sections for shopping, todos, and schedule."
+LINE = "created dashboard with shopping, todo, schedule sections"
+
+
+def test_the_documents_own_example() -> None:
+    assert extracted(f"{DASHBOARD}\n<terse>{LINE}</terse>") == (DASHBOARD, LINE)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown", "line"),
+    [
+        ("No tag at all.", "No tag at all.", ""),
+        ("Done.\n<TERSE>did it</Terse>", "Done.", "did it"),
+        ("Done. <terse>one\n  two</terse>", "Done.", "one two"),
+        ("A <terse>first</terse> B\n<terse>second</terse>", "A  B", "second"),
+        ("<terse>only a tag</terse>", "only a tag", "only a tag"),
+        ("Done.\n<terse>cut off by the leng", "Done.", "cut off by the leng"),
+        ("Done.\n<terse>cut off</ter", "Done.", "cut off"),
+        ("<terse>never closed", "never closed", ""),
+        ("Yes. <terse>lost\n\nA second paragraph.", "Yes. lost\n\nA second paragraph.", ""),
+        ("Done. <terse></terse>", "Done. ", ""),
+        ("Done.</terse> More.", "Done. More.", ""),
+        ("Done. <terse>a <terse>b</terse>", "Done.", "a b"),
+        ("```\n<terse>x</terse>\n```", "```\n<terse>x</terse>\n```", ""),
+        ("~~~xml <terse>\nx", "~~~xml <terse>\nx", ""),
+        ("```\ncode\n```\n<terse>wrote code</terse>", "```\ncode\n```", "wrote code"),
+        ("The tag is `<terse>`, it says", "The tag is `<terse>`, it says", ""),
+        ("a < b and <b>bold</b>, 1 <", "a < b and <b>bold</b>, 1 <", ""),
+        ("", "", ""),
+    ],
+)
+def test_what_a_person_sees_and_the_line(text: str, shown: str, line: str) -> None:
+    assert extracted(text) == (shown, line)
+
+
+def test_a_tag_that_never_ends_hides_nothing() -> None:
+    long = "word " * 2_000
+    shown, line = extracted(f"Before. <terse>{long}")
+    assert line == ""
+    assert shown == f"Before. {long}"
+
+
+PIECES = st.sampled_from(
+    ["<terse>", "</terse>", "<TERSE>", "<ter", "se>", "</", "<", ">", "text", " ", "\n", "```", "`"]
+)
+
+
+@given(st.lists(PIECES, max_size=25), st.lists(st.integers(1, 9), max_size=30))
+def test_pieces_of_any_size_show_the_same_as_the_whole(parts: list[str], sizes: list[int]) -> None:
+    text = "".join(parts)
+    whole, split = TerseFilter(), TerseFilter()
+    expected = whole.feed(text) + whole.finish()
+    shown, start = "", 0
+    for size in [*sizes, len(text)]:
+        shown += split.feed(text[start : start + size])
+        start += size
+    shown += split.feed(text[start:]) + split.finish()
+    assert (shown, split.line) == (expected, whole.line)

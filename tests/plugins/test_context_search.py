@@ -1,0 +1,153 @@
+"""What `context_search` answers its model with: flo.monster's own example, and its bounds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.tools.base import ToolContext
+from agent.tools.toolbox import Toolbox
+from memory.messages import Message, ToolCall
+from memory.record.passages import Passage, Passages, Words, finder
+from memory.turns import Entry
+from plugins.builtin.context_search import LONGEST, as_text, context_search, part
+from tests.memory.rooms import KEY, Lodge
+
+NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def run(lodge: Lodge, **arguments: Any) -> str:
+    """What the model reads; a refusal begins with "!"."""
+    context = ToolContext(KEY, Path("nowhere"), ZoneInfo("UTC"), await lodge.conversation())
+    call = ToolCall("1", "context_search", json.dumps(arguments))
+    text, is_error = await Toolbox([context_search]).run(call, context)
+    return f"! {text}" if is_error else text
+
+
+def test_the_example_of_the_document() -> None:
+    dom = ToolCall("c", "dom", "{action: 'create', ...}")
+    said = (
+        (7, Message("user", "Can you make a colour palette?")),
+        (7, Message("assistant", "I'll create a nature-inspired palette.", (dom,))),
+        (7, Message("tool", "created", call_id="c", tool="dom")),
+        (8, Message("user", "Can you make the greens warmer?")),
+        (8, Message("assistant", "Updated the palette with warmer greens.")),
+    )
+    entries = tuple(Entry(n, turn, message, 1, NOON) for n, (turn, message) in enumerate(said, 14))
+    found = Passages((Passage(14, entries),), 42)
+
+    assert as_text(found, Words("colour palette"), LONGEST) == (
+        "--- messages 14-18 of 42 ---\n"
+        "[user t7] Can you make a colour palette?\n"
+        "[assistant t7] I'll create a nature-inspired palette. "
+        "[tool: dom({action: 'create', ...})]\n"
+        "[tool t7] result of dom: created\n"
+        "[user t8] Can you make the greens warmer?\n"
+        "[assistant t8] Updated the palette with warmer greens."
+    )
+
+
+async def test_each_mode_has_the_defaults_of_the_document(lodge: Lodge) -> None:
+    for number in range(1, 22):
+        await lodge.says(f"question {number}", reply=f"reply {number}")
+
+    cases: list[tuple[dict[str, Any], list[str]]] = [
+        ({"mode": "tail"}, ["33-42"]),
+        ({"mode": "tail", "last": 20}, ["23-42"]),
+        ({"mode": "head"}, ["1-10"]),
+        ({"mode": "head", "first": 3}, ["1-3"]),
+        ({"mode": "search", "query": "QUESTION 9"}, ["15-19"]),
+        (
+            {"mode": "search", "query": "reply 2", "before": 0, "after": 0},
+            ["4-4", "40-40", "42-42"],
+        ),
+        ({"mode": "turn", "turnId": "t5"}, ["9-10"]),
+        ({"mode": "turn", "turnId": "t5", "before": 2, "after": 1}, ["5-12"]),
+    ]
+    for arguments, headers in cases:
+        lines = (await run(lodge, **arguments)).splitlines()
+        expected = [f"--- messages {header} of 42 ---" for header in headers]
+        assert [line for line in lines if line.startswith("---")] == expected, arguments
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"mode": "search"}, "Mode 'search' wants a query: the text to find."),
+        ({"mode": "search", "query": " \n"}, "Mode 'search' wants a query"),
+        ({"mode": "turn"}, "Mode 'turn' wants a turnId"),
+        ({"mode": "turn", "turnId": "t0"}, "The turnId 't0' is not a turn; turns are named t1"),
+        ({"mode": "turn", "turnId": "x"}, "The turnId 'x' is not a turn"),
+        ({"mode": "grep"}, "`mode` is 'grep', but it should be 'search', 'tail', 'head' or 'turn'"),
+        ({}, "`mode` is missing"),
+        ({"mode": "tail", "last": 0}, "`last` is 0"),
+        ({"mode": "tail", "last": 101}, "`last` is 101"),
+        ({"mode": "search", "query": "a", "before": -1}, "-1"),
+    ],
+)
+async def test_what_can_not_be_looked_up_is_refused_with_a_sentence(
+    lodge: Lodge, arguments: dict[str, Any], sentence: str
+) -> None:
+    await lodge.says("Hi")
+    text = await run(lodge, **arguments)
+    assert text.startswith("! ")
+    assert sentence in text
+
+
+async def test_what_is_not_there_is_said_plainly(lodge: Lodge) -> None:
+    assert await run(lodge, mode="tail") == "Nothing was said before this turn."
+    await lodge.says("Hi")
+    missing = await run(lodge, mode="search", query="quark")
+    assert missing.startswith("Nothing among the 2 messages before this turn holds 'quark'")
+    assert (await run(lodge, mode="turn", turnId="t9")).startswith("There is no turn t9 among")
+
+
+async def test_the_matching_part_of_a_long_message_is_shown(lodge: Lodge) -> None:
+    await lodge.says("Look!", results=["x" * 70_000 + " Needle " + "y" * 70_000])
+
+    text = await run(lodge, mode="search", query="needle")
+
+    assert "x Needle y" in text
+    assert "…" in text
+    assert len(text) < LONGEST
+
+
+async def test_what_is_returned_is_bounded_also_where_the_window_is_small(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    long = [Message("user", "needle " * 900), Message("assistant", "needle " * 900)]
+    await conversation.append([long] * 100)
+
+    for arguments in ({"mode": "search", "query": "needle"}, {"mode": "tail", "last": 100}):
+        assert len(await run(lodge, **arguments)) < LONGEST * 1.2
+    lodge.limit(window=8_000)
+    assert len(await run(lodge, mode="tail")) < 8_000 * 0.75
+
+
+@given(st.text(max_size=300), st.integers(10, 100), st.text(min_size=1, max_size=9))
+def test_a_part_of_a_text_shows_the_match_and_is_no_longer_than_asked(
+    text: str, most: int, word: str
+) -> None:
+    if not word.strip():
+        return
+    found = finder(word).search(text)
+    shown = part(text, most, finder(word))
+    assert len(shown) <= most + 2
+    assert shown.strip("…") in text or "…" in text
+    if found and len(found[0]) <= most:
+        assert found[0] in shown

@@ -1,0 +1,218 @@
+"""Sub-agents, through the whole bot: their context, their bill, their line, and how they end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from channels.base import Activity, Delta, ToolStarted
+from memory.context.lines import lines_of
+from memory.record import ledger
+from memory.turns import Turn
+from tests.fakes.openai_server import Answer, Call, Fail, Hang, Received, Say, openai_overflow
+from tests.memory.rooms import KEY
+from tests.whole.house import House, living
+
+FILES = Path("data/audiences/pipe-main/files")
+
+
+def is_subagent(request: Received) -> bool:
+    return "You are a sub-agent" in str(request.body["messages"][0]["content"])
+
+
+def sending(*tasks: str) -> Answer:
+    calls = (Call("delegate", json.dumps({"task": task}), f"d{n}") for n, task in enumerate(tasks))
+    return Say(calls=tuple(calls))
+
+
+def tools_of(request: Received) -> set[str]:
+    return {tool["function"]["name"] for tool in request.body.get("tools", ())}
+
+
+def results(house: House) -> list[str]:
+    """What the tools of the last request returned."""
+    return [str(m["content"]) for m in house.sent_to_model() if m["role"] == "tool"]
+
+
+async def test_a_subagent_sees_its_task_alone_and_its_result_comes_back(tmp_path: Path) -> None:
+    script = [
+        Say("I know."),
+        sending("Count the needles."),
+        Say(calls=(Call("calculate", '{"expression": "6*7"}', "c"),)),
+        Say("There are 42 needles."),
+        Say("42, I am told."),
+    ]
+    async with living(tmp_path, script) as house:
+        await house.says("My name is Ann.")
+        reply = await house.says("How many needles?")
+        requests = house.server.requests
+        task, step = (request.body["messages"] for request in list(requests)[2:4])
+        (result,) = results(house)
+    assert reply.text == "42, I am told."
+    assert result == "There are 42 needles."
+    assert [message["role"] for message in task] == ["system", "user"]
+    assert task[1]["content"] == "Count the needles."
+    assert [message["role"] for message in step] == ["system", "user", "assistant", "tool"]
+    assert "delegate" in tools_of(requests[1])
+    assert tools_of(requests[2]) == tools_of(requests[1]) - {"delegate"}
+
+
+async def test_a_subagent_writes_where_its_caller_may(tmp_path: Path) -> None:
+    written = {"path": "note.txt", "content": "by a sub-agent"}
+    script = [
+        sending("Write a note."),
+        Say(calls=(Call("write_file", json.dumps(written), "w"),)),
+        Say("Written."),
+        Say("Done."),
+    ]
+    async with living(tmp_path, script) as house:
+        await house.says("A note, please.")
+    assert (tmp_path / FILES / "note.txt").read_text() == "by a sub-agent"
+
+
+async def test_its_calls_are_on_the_bill_of_the_conversation(tmp_path: Path) -> None:
+    async with living(tmp_path, [sending("Think."), Say("Thought."), Say("Done.")]) as house:
+        await house.says("Think!")
+        usage = await house.says("/usage")
+        conversation = await house.app.conversations.get(KEY)
+        bills = await house.app.store.read(ledger.bills_by_model)
+    assert conversation.bill.calls == 3
+    assert {purpose: bill.calls for _, purpose, bill in bills} == {"answer": 2, "subagent": 1}
+    assert "subagent" in usage.text
+
+
+async def test_it_has_a_line_of_its_own_in_the_activity_log(tmp_path: Path) -> None:
+    script = [sending("Find out why.", "Count."), Say("One."), Say("Two."), Say("All done.")]
+    async with living(tmp_path, script) as house:
+        await house.says("Do both.")
+        conversation = await house.app.conversations.get(KEY)
+        (turn,) = await conversation.turns([1])
+    lines = [(line.role, line.text) for line in lines_of(turn)]
+    assert lines[:2] == [("subagent", f"{t} → {r}") for t, r in pairs(turn)]
+    assert lines[2] == ("assistant", "Do both. → All done.")
+    assert len(turn.entries) == 5, "what a sub-agent said to itself is no part of the transcript"
+
+
+async def test_under_slim_the_log_has_the_line_that_the_subagent_wrote(tmp_path: Path) -> None:
+    script = [
+        sending("Count the needles."),
+        Say("There are 42.<terse>counted 42 needles</terse>"),
+        Say("42.<terse>had them counted</terse>"),
+        Say("Fine.<terse>agreed</terse>"),
+        Say("Good.<terse>said good</terse>"),
+    ]
+    settings = {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
+    async with living(tmp_path, script, settings) as house:
+        for text in ("How many?", "Sure?", "Good."):
+            await house.says(text)
+        log = str(house.sent_to_model()[1]["content"]).splitlines()
+        result = house.sent_to_model(2)[-1]["content"]
+    assert [line.partition("] ")[2] for line in log[1:]] == [
+        "subagent: counted 42 needles",
+        "assistant: had them counted",
+    ]
+    assert result == "There are 42."
+
+
+def pairs(turn: Turn) -> list[tuple[str, str]]:
+    """(task, result) in the order in which the results came."""
+    tasks = {call.id: call.parsed()["task"] for call in turn.entries[1].message.tool_calls}
+    said = [entry.message for entry in turn.entries if entry.message.role == "tool"]
+    return [(tasks[message.call_id], message.text) for message in said]
+
+
+async def test_it_has_as_many_steps_as_a_turn_and_they_are_its_own(tmp_path: Path) -> None:
+    def model(request: Received) -> Answer:
+        if request.body.get("tool_choice") == "none":
+            return Say("I have got this far.")
+        if is_subagent(request):
+            return Say(calls=(Call("current_time", "{}", "t"),))
+        is_done = request.body["messages"][-1]["role"] == "tool"
+        return Say("Done.") if is_done else sending("Go on for ever.")
+
+    async with living(tmp_path, model, {"agent_max_steps": 3}) as house:
+        assert (await house.says("Go!")).text == "Done."
+        (result,) = results(house)
+        assert len(house.server.requests) == 2 + 4
+    assert result.startswith("I have got this far.\n\n(I stopped after 3 steps")
+
+
+async def test_a_subagent_can_send_no_other(tmp_path: Path) -> None:
+    script = [sending("Delegate!"), sending("More!"), Say("I could not."), Say("Well.")]
+    async with living(tmp_path, script) as house:
+        await house.says("Go!")
+        refused = house.sent_to_model(2)[-1]
+    assert "There is no tool 'delegate'" in refused["content"]
+
+
+@pytest.mark.parametrize("failure", [Fail(401, {"message": "no"}), openai_overflow(9_000, 8_000)])
+async def test_an_error_of_its_model_is_the_tools_error(tmp_path: Path, failure: Fail) -> None:
+    def model(request: Received) -> Answer:
+        if is_subagent(request):
+            return failure
+        last = request.body["messages"][-1]
+        return sending("Try.") if last["role"] == "user" else Say("It failed.")
+
+    async with living(tmp_path, model) as house:
+        reply = await house.says("Try!")
+        (result,) = results(house)
+        conversation = await house.app.conversations.get(KEY)
+        (turn,) = await conversation.turns([1])
+    assert reply.text == "It failed."
+    assert result.startswith("The sub-agent could not finish its task: ")
+    assert turn.entries[2].message.is_error
+    assert not turn.entries[2].message.terse
+
+
+async def test_its_long_results_are_clipped_until_they_fit(tmp_path: Path) -> None:
+    def model(request: Received) -> Answer:
+        messages = request.body["messages"]
+        if not is_subagent(request):
+            return Say("Done.") if messages[-1]["role"] == "tool" else sending("Read.")
+        steps = sum(message["role"] == "assistant" for message in messages)
+        if steps < 4:
+            return Say(calls=(Call("read_file", '{"path": "long.txt"}', f"r{steps}"),))
+        return Say("Read it all.")
+
+    (tmp_path / FILES).mkdir(parents=True)
+    (tmp_path / FILES / "long.txt").write_text("a line of many words\n" * 2_000)
+    settings = {"context": {"max_tokens": 12_000, "output_reserved": 1_000}}
+    async with living(tmp_path, model, settings, window=12_000) as house:
+        assert (await house.says("Read!")).text == "Done."
+        assert results(house) == ["Read it all."]
+
+
+async def test_stop_ends_the_subagent_too(tmp_path: Path) -> None:
+    async with living(tmp_path, [sending("Take your time."), Hang("Well, ")]) as house:
+        await house.writes("Go!", id="go")
+        for _ in range(2):
+            await house.server.reached.acquire()
+        await house.says("/stop")
+        reply = (await house.reply_to("go")).reply
+        await house.server.hung_up.acquire()
+    assert "Stopped, as you asked." in reply.text
+    assert "Well" not in reply.text
+
+
+async def test_watchers_see_its_tools_and_not_its_words(tmp_path: Path) -> None:
+    script = [
+        sending("Tell the time."),
+        Say("Let me see.", calls=(Call("current_time", "{}", "t"),)),
+        Say("It is late."),
+        Say("Late."),
+    ]
+    events: list[Activity] = []
+    async with living(tmp_path, script) as house:
+        watching = await house.watches(events)
+        await house.says("How late is it?")
+        watching.cancel()
+    assert [e.name for e in events if isinstance(e, ToolStarted)] == ["delegate", "current_time"]
+    assert "".join(e.text for e in events if isinstance(e, Delta)) == "Late."
+
+
+async def test_an_empty_task_is_refused(tmp_path: Path) -> None:
+    async with living(tmp_path, [sending(" "), Say("Sorry.")]) as house:
+        await house.says("Go!")
+        assert results(house) == ["delegate wants a task: what the sub-agent shall do."]

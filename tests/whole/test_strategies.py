@@ -1,0 +1,114 @@
+"""The strategies from wire to wire, as their documents have them, and changed in mid-talk."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from channels.base import Activity, Delta
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.whole.house import living
+
+SLIM = {"context": {"strategy": "slim", "fold_turns": 1, "full_turns": 1}}
+DASHBOARD = "I created the dashboard with three sections for shopping, todos, and schedule."
+LINE = "created dashboard with shopping, todo, schedule sections"
+
+
+def tagged(request: Received) -> Answer:
+    """A reply that ends with a tag, as the system prompt asks for."""
+    number = str(request.body["messages"][-1]["content"]).split()[-1]
+    return Say(f"reply {number}\n<terse>did {number}</terse>")
+
+
+async def test_nobody_sees_a_terse_tag_neither_streamed_nor_sent_nor_in_commands(
+    tmp_path: Path,
+) -> None:
+    script = [Say(f"{DASHBOARD}\n<terse>{LINE}</terse>"), Say("<TERSE>only this</TERSE>")]
+    events: list[Activity] = []
+    async with living(tmp_path, script, SLIM) as house:
+        watching = await house.watches(events)
+        assert (await house.says("Make a dashboard")).text == DASHBOARD
+        assert (await house.says("And now?")).text == "only this"
+        for line in ("/context detail", "/context turns", "/context search dashboard"):
+            assert "terse>" not in (await house.says(line)).text.replace(
+                "<terse>what was done, key decisions</terse>", ""
+            )
+        watching.cancel()
+    streamed = "".join(event.text for event in events if isinstance(event, Delta))
+    assert streamed == f"{DASHBOARD}\nonly this"
+
+
+async def test_the_model_is_asked_for_tags_under_slim_alone(tmp_path: Path) -> None:
+    async with living(tmp_path, tagged, SLIM) as house:
+        await house.says("question 1")
+        assert "<terse>" in house.sent_to_model()[0]["content"]
+        await house.says("/config context.strategy full")
+        reply = await house.says("question 2")
+        assert "<terse>" not in house.sent_to_model()[0]["content"]
+        assert reply.text.endswith("<terse>did 2</terse>"), "nobody asked for it: it is text"
+
+
+async def test_the_log_grows_line_by_line_and_context_shows_it(tmp_path: Path) -> None:
+    async with living(tmp_path, tagged, SLIM) as house:
+        for number in range(1, 5):
+            await house.says(f"question {number}")
+        sent = house.sent_to_model()
+        shown = (await house.says("/context")).text
+        turns = (await house.says("/context turns")).text
+        map_ = await house.says("/context map")
+        preview = (await house.says("/context preview")).text
+    log = sent[1]["content"].splitlines()
+    assert log[0] == "[Context -- Activity Log]"
+    assert [line.partition("] ")[2] for line in log[1:]] == [
+        "assistant: did 1",
+        "assistant: did 2",
+    ]
+    assert [message["content"] for message in sent[3:]] == [
+        "question 3",
+        "reply 3\n<terse>did 3</terse>",
+        "question 4",
+    ]
+    assert "activity log" in shown
+    assert "slim (file), the last 1 turn in full" in shown
+    assert turns.count("in the log") == 2
+    assert map_.images
+    assert "t3 becomes a line of the log" in preview
+
+
+async def test_structured_asks_for_json_and_shows_it_after_the_prompt(tmp_path: Path) -> None:
+    settings = {"context": {"strategy": "structured", "max_tokens": 2_500}}
+
+    def answer(request: Received) -> Answer:
+        if "response_format" in request.body:
+            return Say(json.dumps({"task_overview": "Count.", "next_steps": "Go on."}))
+        return Say("reply " + "word " * 150)
+
+    async with living(tmp_path, answer, settings) as house:
+        for number in range(6):
+            await house.says(f"question {number}")
+        sent = house.sent_to_model()
+        formats = [
+            r.body["response_format"] for r in house.server.requests if "response_format" in r.body
+        ]
+    assert formats[0]["json_schema"]["schema"]["required"][0] == "task_overview"
+    assert sent[1]["role"] == "system"
+    assert "# Task overview\nCount." in sent[1]["content"]
+
+
+async def test_each_change_of_strategy_plans_over_all_that_was_said(tmp_path: Path) -> None:
+    async with living(tmp_path, tagged, SLIM) as house:
+        for number in range(1, 6):
+            await house.says(f"question {number}")
+        await house.says("/config context.strategy full")
+        await house.says("question 6")
+        everything = [str(m["content"]) for m in house.sent_to_model()]
+        await house.says("/config context.strategy slim")
+        await house.says("question 7")
+        folded = house.sent_to_model()
+        history = (await house.says("/context history")).text
+    assert [text for text in everything if text.startswith("question")] == [
+        f"question {number}" for number in range(1, 7)
+    ]
+    assert len(folded[1]["content"].splitlines()) == 6
+    assert "change of strategy" in history
+    assert "fold into the log" in history
