@@ -73,11 +73,9 @@ async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(
 
 
 async def test_the_context_is_compacted_and_brought_back(tmp_path: Path, browser: Browser) -> None:
-    words = "a long and winding question about very many things indeed, " * 20
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
-        for number in range(3):
-            await site.says(f"{number} {words}")
-        site.server.answers.clear()
+        for number in range(5):
+            await site.says(f"{number}: {'many words ' * 50}")
         await tab.opens(site.url)
         await tab.presses("Free")
         await tab.shows_state("t1", "summarised")
