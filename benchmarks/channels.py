@@ -3,7 +3,8 @@
 python -m benchmarks.channels
 
 The bot runs as a person runs it, `python main.py --web`, in a process of its own, with a model in
-another that answers at once. The client keeps its connection, as browsers and SDKs do.
+another that answers at once. The client keeps its connection, as browsers and SDKs do. The floor is
+that of `overhead.py`: a commit and a bare request to the same model, measured in the same run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 import aiohttp
 
-from benchmarks.overhead import BOT, MODEL, QUESTION, cpu_of, running
+from benchmarks.overhead import BOT, MODEL, QUESTION, House, cpu_of, floor, running
 
 WARM = 30
 """First messages of a process, which load what is slow to import; they are not measured."""
@@ -115,22 +116,26 @@ async def crowd(bot: Client, chats: int) -> float:
     return chats * BUSY / (time.perf_counter() - start)
 
 
-def line(what: str, samples: Sequence[float], target: str = "") -> str:
-    slow = quantiles(samples, n=20)[-1]
-    return f"{what:52}{median(samples):8.1f} ms{slow:10.1f} ms{target:>9}"
+def line(what: str, samples: Sequence[float], least: float, target: str = "") -> str:
+    middle, slow = median(samples), quantiles(samples, n=20)[-1]
+    return f"{what:40}{middle:8.1f} ms{slow:10.1f} ms{target:>9}{middle / least:>9.1f}"
 
 
-async def measure(url: str, process: subprocess.Popen[bytes], wanted: argparse.Namespace) -> None:
-    print(f"{'':52}{'median':>11}{'19 of 20':>13}{'at most':>9}")
+async def measure(
+    url: str, process: subprocess.Popen[bytes], least: float, wanted: argparse.Namespace
+) -> None:
+    print(f"{'':40}{'median':>11}{'19 of 20':>13}{'at most':>9}{'x floor':>9}")
+    print(f"{'the floor':40}{least:8.1f} ms")
     async with client(url) as bot:
         await timed(bot.ask, "warm", WARM)
         asked = await timed(bot.ask, "one", wanted.messages)
-        print(line("POST to last byte, JSON", asked, "15 ms"))
+        print(line("POST to last byte, JSON", asked, least, "15 ms"))
         streamed = await timed(bot.stream, "two", wanted.messages)
-        print(line("POST to last byte, event stream", streamed, "15 ms"))
+        print(line("POST to last byte, event stream", streamed, least, "15 ms"))
         completed = await timed(bot.complete, "three", wanted.messages)
-        print(line("POST to last byte, chat/completions", completed, "15 ms"))
-        print(line("the context with turns and settings", await timed(bot.command, "one", 50)))
+        print(line("POST to last byte, chat/completions", completed, least, "15 ms"))
+        shown = await timed(bot.command, "one", 50)
+        print(line("the context, turns and settings", shown, least))
         before = cpu_of(process)
         rate = await crowd(bot, wanted.chats)
         cpu = (cpu_of(process) - before) / (wanted.chats * BUSY)
@@ -147,8 +152,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir=wanted.folder) as folder, running(MODEL) as model:
         assert model.stdout is not None
         address = model.stdout.readline().decode().strip()
+        least = floor(House(Path(folder), address)).latency
         with serving(Path(folder), address) as (url, process):
-            asyncio.run(measure(url, process, wanted))
+            asyncio.run(measure(url, process, least, wanted))
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from contextlib import suppress
 
 from memory.conversation import Conversation
 from memory.files import Mirror
+from memory.indexer import Indexer
 from memory.keys import ConversationKey
 from memory.record import ledger, mailbox, summaries, titles, transcript
 from memory.record.ledger import Spent
@@ -29,6 +30,7 @@ class Conversations:
         self.on_change: Callable[[Stage], None] = lambda conversation: None
         self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
         self.mirror = Mirror()
+        self.indexer = Indexer(room.store)
         self._open: dict[str, asyncio.Task[Conversation]] = {}
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
@@ -69,10 +71,11 @@ class Conversations:
         await self.room.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
-        """Wait until all summaries under way are in the daily memory, and the files written."""
+        """Wait until summaries are in the daily memory, and files and index are written."""
         for conversation in self._loaded():
             await conversation.scribe.idle()
         await self.mirror.settle()
+        await self.indexer.idle()
 
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
@@ -83,6 +86,7 @@ class Conversations:
         await self.mirror.close()
         for conversation in self._loaded():
             await conversation.scribe.close()
+        await self.indexer.close()
 
     def _loaded(self) -> list[Conversation]:
         tasks = [task for task in self._open.values() if task.done() and not task.cancelled()]

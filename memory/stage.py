@@ -21,7 +21,7 @@ from memory.context.change import (
     Boundaries,
     Change,
     ViewEvent,
-    cleared_at,
+    cleared_before,
     standing,
     summed,
     undoable,
@@ -45,6 +45,7 @@ from memory.messages import Message
 from memory.recollection import Recollection
 from memory.record import ledger, passages, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
+from memory.record.recall import Scope
 from memory.record.search import Found
 from memory.record.summaries import Job, Summary
 from memory.turns import Entry, Turn
@@ -157,7 +158,9 @@ class Stage:
     @property
     def memory(self) -> Recollection:
         """What this conversation's audience remembers."""
-        return Recollection(self._room, self.key.audience)
+        begin = self._whole[-1].entries[0].seq if self._current else 0
+        scope = Scope(self.key.audience, running=(self._row, begin) if begin else (0, 0))
+        return Recollection(self._room, self._house.indexer, scope)
 
     @property
     def current(self) -> int:
@@ -266,7 +269,7 @@ class Stage:
     async def passages(self, wanted: passages.Wanted) -> passages.Passages:
         """Parts of what was said before the running turn, for the model: what a person has cleared
         is left out."""
-        scope = passages.Scope(self._current, cleared_at(self._events))
+        scope = passages.Scope(self._current, cleared_before(self._events))
         return await self._room.store.read(lambda db: passages.find(db, self._row, scope, wanted))
 
     def _scale(self, view: View, limits: Limits) -> Scale:

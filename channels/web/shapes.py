@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraints
 
 from channels.base import Said, Usage
-from channels.message import Attachment, Outbound, Reply
+from channels.message import MOST_ATTACHMENTS, Attachment, Outbound, Reply
 from channels.web.markup import html
 from channels.web.pictures import published
 
@@ -40,7 +40,7 @@ class NewMessage(Incoming):
 
     text: str = Field(max_length=1_000_000)
     id: Name | None = None
-    attachments: tuple[Upload, ...] = Field(default=(), max_length=20)
+    attachments: tuple[Upload, ...] = Field(default=(), max_length=MOST_ATTACHMENTS)
 
 
 class CommandText(Incoming):

@@ -92,6 +92,27 @@ def _strategies(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
 
 
+def _attachments(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]'")
+
+
+def _recall(database: SqliteDatabase) -> None:
+    """The index of `memory/record/recall/index.py`, empty: it fills itself before a search."""
+    for statement in (
+        """CREATE VIRTUAL TABLE passage_words USING fts5(
+            words, content='', columnsize=0, detail=none, prefix=5, tokenize='porter unicode61')""",
+        """CREATE TABLE passage (
+            place INTEGER PRIMARY KEY, sitting INTEGER NOT NULL, words INTEGER NOT NULL,
+            signs INTEGER NOT NULL, speaker TEXT NOT NULL)""",
+        "CREATE INDEX passage_sitting ON passage(sitting)",
+        """CREATE TABLE sitting (
+            first INTEGER PRIMARY KEY, last INTEGER NOT NULL, at REAL NOT NULL,
+            messages INTEGER NOT NULL, words INTEGER NOT NULL, speakers TEXT NOT NULL)""",
+        "CREATE INDEX conversation_audience ON conversation(audience)",
+    ):
+        database.execute_sql(statement)
+
+
 def _titles(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
 
@@ -101,6 +122,8 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _spending,
     _answered_inbox,
     _strategies,
+    _attachments,
+    _recall,
     _titles,
 ]
 

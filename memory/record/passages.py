@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import regex
 from peewee import SqliteDatabase
@@ -58,11 +57,11 @@ Wanted = Words | Tail | Head | Around
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What may not be found: the running turn (0: none), and the turns that had ended when the
-    context was cleared."""
+    """What may not be found: the running turn (0: none), and what stands before the seq `cleared`,
+    which a person has cleared."""
 
     running: int = 0
-    cleared: datetime | None = None
+    cleared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +114,9 @@ def _chosen(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
             return [number for number, turn in enumerate(turns, 1) if turn in near]
 
 
-def _open_to(scope: Scope, places: Sequence[tuple[int, int, float]]) -> list[tuple[int, int]]:
+def _open_to(scope: Scope, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """(seq, turn) of what may be found, in order."""
-    ended = {turn: at for _, turn, at in places}  # a turn's last entry
-    until = scope.cleared.timestamp() if scope.cleared else 0.0
-    hidden = {turn for turn, at in ended.items() if at <= until} | {scope.running}
-    return [(seq, turn) for seq, turn, _ in places if turn not in hidden]
+    return [(seq, turn) for seq, turn in places if seq >= scope.cleared and turn != scope.running]
 
 
 def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:

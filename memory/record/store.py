@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 from peewee import DatabaseError, OperationalError, SqliteDatabase
 
 from memory.record.migrations import migrate
+from memory.record.recall import index
 
 T = TypeVar("T")
 Work = Callable[[SqliteDatabase], T]
@@ -234,6 +235,7 @@ class Store:
 def _scrub(database: SqliteDatabase) -> None:
     # VACUUM too: the pages that rows were moved from keep copies, which secure_delete passes over.
     try:
+        index.scrub(database)
         database.execute_sql("VACUUM")
         is_busy = database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except DatabaseError as error:

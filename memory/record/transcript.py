@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase, fn
+from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.snapshot import Snapshot
@@ -88,10 +88,21 @@ def insert(
     )
 
 
-def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
-    """The entries of a conversation from `seq` on, in order."""
+def entries_from(
+    database: SqliteDatabase, conversation: int, seq: int, most: int | None = None
+) -> list[Entry]:
+    """The entries of a conversation from `seq` on, in order; the first `most` of them."""
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
+    rows = query.order_by(columns.seq).limit(most).tuples().execute(database)
+    return [_entry(row) for row in rows]
+
+
+def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
+    """The entries of a conversation with these seqs, in order."""
+    columns = tables.Message
+    chosen = SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(seqs)).decode(),))
+    query = _select().where((columns.conversation == conversation) & columns.seq.in_(chosen))
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
@@ -105,17 +116,10 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
-def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
-    """The entries with these numbers, in order."""
+def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int]]:
+    """(seq, turn) of all entries, in order."""
     columns = tables.Message
-    query = _select().where((columns.conversation == conversation) & columns.seq.in_(list(seqs)))
-    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
-
-
-def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int, float]]:
-    """(seq, turn, time in seconds since 1970) of all entries, in order."""
-    columns = tables.Message
-    query = columns.select(columns.seq, columns.turn, columns.at).order_by(columns.seq)
+    query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
     return list(query.where(columns.conversation == conversation).tuples().execute(database))
 
 
@@ -237,7 +241,17 @@ def _extra(message: Message) -> dict[str, Any]:
     return extra
 
 
-_EXTRA = ("call_id", "tool", "speaker", "reasoning", "is_error", "mark", "kept", "terse")
+_EXTRA = (
+    "call_id",
+    "tool",
+    "speaker",
+    "reasoning",
+    "is_error",
+    "mark",
+    "kept",
+    "offloaded",
+    "terse",
+)
 
 
 def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:

@@ -148,7 +148,7 @@ def test_the_same_in_json_and_in_the_native_block(configured: Configured) -> Non
         ),
         (
             {"runtime": {"tools": []}},
-            "config.json has an unknown setting 'runtime.tools'.",
+            "config.json has an unknown setting 'runtime.tools'; did you mean 'runtime.hooks'?",
         ),
         ({"runtime": 5}, "runtime in config.json is 5; it wants settings of its own."),
         (

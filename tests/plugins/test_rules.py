@@ -257,7 +257,7 @@ runtime:
       action: compact_context
 """
     assert refused(tmp_path, "config.yaml", text) == (
-        "hooks[1].condition.conditions[1].threshold in config.yaml (line 14) is 75; "
+        "runtime.hooks[1].condition.conditions[1].threshold in config.yaml (line 14) is 75; "
         "it should be less than or equal to 1."
     )
 
@@ -281,7 +281,7 @@ def test_a_faulty_rule_in_the_environment_is_named_there(tmp_path: Path) -> None
 
 def test_hooks_in_two_places_are_refused(tmp_path: Path) -> None:
     text = "hooks: []\nruntime:\n  hooks: []\n"
-    assert "config.yaml has 'hooks' twice" in refused(tmp_path, "config.yaml", text)
+    assert "has both 'hooks' and 'runtime.hooks'" in refused(tmp_path, "config.yaml", text)
 
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nhooks: [*b, *b]\n"

@@ -181,7 +181,7 @@ async def test_the_page_finds_the_bot_again_after_a_restart(
             await expect(tab.page.locator(".turn[data-turn]")).to_have_count(3)
 
 
-async def test_pictures_go_along_with_a_message(tmp_path: Path, browser: Browser) -> None:
+async def test_files_go_along_with_a_message(tmp_path: Path, browser: Browser) -> None:
     one = FilePayload(name=f"{EVIL}.png", mimeType="image/png", buffer=b"\x89PNG")
     other = FilePayload(name="b.png", mimeType="image/png", buffer=b"\x89PNG")
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:

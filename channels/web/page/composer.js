@@ -1,4 +1,4 @@
-// Where one writes: messages, commands with completion, pictures.
+// Where one writes: messages, commands with completion, files.
 import { byId, h } from "./dom.js";
 
 export class Composer {
@@ -50,11 +50,10 @@ export class Composer {
     this.#text.style.height = `${Math.min(this.#text.scrollHeight, innerHeight / 3)}px`;
   }
 
-  // --- pictures ------------------------------------------------------------------------------
+  // --- files ---------------------------------------------------------------------------------
 
   async #take({ files }) {
-    const pictures = [...files].filter((file) => file.type.startsWith("image/"));
-    this.#files.push(...await Promise.all(pictures.map(read)));
+    this.#files.push(...await Promise.all([...files].map(read)));
     this.#drawFiles();
     byId("picker").value = "";
   }
@@ -129,7 +128,7 @@ const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) =
 function read(file) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
-    reader.onload = () => resolve({ name: file.name || "picture", media_type: file.type, data: reader.result.split(",")[1] });
+    reader.onload = () => resolve({ name: file.name || "file", media_type: file.type || "application/octet-stream", data: reader.result.split(",")[1] });
     reader.onerror = () => reject(reader.error);
     reader.readAsDataURL(file);
   });
