@@ -351,4 +351,6 @@ async def test_a_done_event_follows_a_reply_that_is_on_disk(tmp_path: Path) -> N
         while not (done := [event for event in seen if isinstance(event, Done)]):
             await house.server_said_something()
         watching.cancel()
-    assert done == [Done("m1", "t1")]
+    (event,) = done
+    assert (event.reply_to, event.turn) == ("m1", "t1")
+    assert event.usage.prompt > event.usage.completion > 0
