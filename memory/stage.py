@@ -21,7 +21,7 @@ from memory.context.change import (
     Boundaries,
     Change,
     ViewEvent,
-    cleared_at,
+    cleared_before,
     standing,
     summed,
     undoable,
@@ -266,7 +266,7 @@ class Stage:
     async def passages(self, wanted: passages.Wanted) -> passages.Passages:
         """Parts of what was said before the running turn, for the model: what a person has cleared
         is left out."""
-        scope = passages.Scope(self._current, cleared_at(self._events))
+        scope = passages.Scope(self._current, cleared_before(self._events))
         return await self._room.store.read(lambda db: passages.find(db, self._row, scope, wanted))
 
     def _scale(self, view: View, limits: Limits) -> Scale:

@@ -174,10 +174,15 @@ def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
     return event.kind == "inject" and event.change.target in undone
 
 
-def cleared_at(events: Iterable[ViewEvent]) -> datetime | None:
-    """When a person last cleared the context, as far as that holds: turns that had ended by then
-    are left out when the model searches (DESIGN.md, section 5)."""
-    return max((event.at for event in standing(events) if event.kind == "clear"), default=None)
+def cleared_before(events: Iterable[ViewEvent]) -> int:
+    """The seq from which on nothing was cleared by a person: what stands before it was in play at
+    a clear that holds, or had left before that. The model's searches leave it out (DESIGN.md,
+    section 5)."""
+    cut = cleared = 0
+    for event in standing(events):
+        cut = max(cut, event.change.cut)
+        cleared = cut if event.kind == "clear" else cleared
+    return cleared
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 import regex
 from peewee import SqliteDatabase
@@ -58,11 +57,10 @@ Wanted = Words | Tail | Head | Around
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What may not be found: the running turn (0: none), and the turns that had ended when the
-    context was cleared."""
+    """What may be found: all but the running turn (0: none), from the seq `first` on."""
 
     running: int = 0
-    cleared: datetime | None = None
+    first: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +87,11 @@ class Passages:
 
 def find(database: SqliteDatabase, conversation: int, scope: Scope, wanted: Wanted) -> Passages:
     """What is wanted of a conversation, within what may be found."""
-    places = _open_to(scope, transcript.places(database, conversation))
+    places = [
+        (seq, turn)
+        for seq, turn in transcript.places(database, conversation, scope.first)
+        if turn != scope.running
+    ]
     if isinstance(wanted, Words):
         seqs = _seqs_with(database, conversation, wanted.text)
         hits = [number for number, (seq, _) in enumerate(places, 1) if seq in seqs]
@@ -113,14 +115,6 @@ def _chosen(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
         case Around():
             near = range(wanted.turn - wanted.before, wanted.turn + wanted.after + 1)
             return [number for number, turn in enumerate(turns, 1) if turn in near]
-
-
-def _open_to(scope: Scope, places: Sequence[tuple[int, int, float]]) -> list[tuple[int, int]]:
-    """(seq, turn) of what may be found, in order."""
-    ended = {turn: at for _, turn, at in places}  # a turn's last entry
-    until = scope.cleared.timestamp() if scope.cleared else 0.0
-    hidden = {turn for turn, at in ended.items() if at <= until} | {scope.running}
-    return [(seq, turn) for seq, turn, _ in places if turn not in hidden]
 
 
 def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:

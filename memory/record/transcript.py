@@ -106,11 +106,12 @@ def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int])
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
-def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int, float]]:
-    """(seq, turn, time in seconds since 1970) of all entries, in order."""
+def places(database: SqliteDatabase, conversation: int, first: int) -> list[tuple[int, int]]:
+    """(seq, turn) of all entries from the seq `first` on, in order."""
     columns = tables.Message
-    query = columns.select(columns.seq, columns.turn, columns.at).order_by(columns.seq)
-    return list(query.where(columns.conversation == conversation).tuples().execute(database))
+    query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
+    found = query.where((columns.conversation == conversation) & (columns.seq >= first))
+    return list(found.tuples().execute(database))
 
 
 def beginnings_from(
