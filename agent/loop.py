@@ -21,6 +21,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
+from agent.pictures import Pictures
 from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -58,15 +59,19 @@ class Agent:
     frame: Frame
     toolbox: Toolbox
     surroundings: ToolContext
+    pictures: Pictures
     max_steps: Callable[[], int]
     hides_terse: bool = False
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
+        await turn.begin()
         while (reply := turn.reply) is None:
             if calls := turn.unanswered:
                 await self._act(turn, calls, output)
-            elif turn.steps < self.max_steps() or not self.toolbox.wire:
+                continue
+            await turn.between_steps()
+            if turn.steps < self.max_steps() or not self.toolbox.wire:
                 await self._step(turn, output)
             else:
                 await self._conclude(turn, output)
@@ -106,7 +111,8 @@ class Agent:
     async def _ask(self, view: View, tool_choice: ToolChoice, output: Output) -> ModelReply:
         """Ask the model; an answer that breaks off or is empty is asked for once more."""
         tools = self.frame.tools
-        request = ModelRequest(view.to_wire(self.frame), tools, tool_choice if tools else "auto")
+        messages = await self.pictures.shown(view.to_wire(self.frame), self.model.sees)
+        request = ModelRequest(messages, tools, tool_choice if tools else "auto")
         try:
             return await self._streamed(request, output)
         except ModelAnswerBroken:
@@ -151,30 +157,35 @@ class Agent:
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
         """Run the calls, side by side where the tools allow it; each result is recorded when it
-        is there."""
+        is there, and what listeners want the model to read after all of them."""
+        notes: list[str] = []
         for batch in self.toolbox.batches(calls):
             async with asyncio.TaskGroup() as group:
-                for call in batch:
-                    group.create_task(self._run(turn, call, output))
+                tasks = [group.create_task(self._run(turn, call, output)) for call in batch]
+            notes += [note for task in tasks for note in task.result()]
+        await turn.note(notes)
 
-    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> None:
+    async def _run(self, turn: OpenTurn, call: ToolCall, output: Output) -> tuple[str, ...]:
+        """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
+        before = await turn.tell("tool_start", call=call)
         helpers = SubAgents(self, turn, output)
-        if (known := turn.known_result(call)) is not None:
-            text, is_error = known.text, known.is_error
-        else:
-            text, is_error = await self.toolbox.run(call, self._surroundings(turn, helpers))
-        await turn.record(
-            Message(
-                "tool",
-                text,
-                call_id=call.id,
-                tool=call.name,
-                is_error=is_error,
-                terse=helpers.line,
-            )
-        )
+        text, is_error = await self._result(turn, call, before.veto, helpers)
+        result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
+        await turn.record(replace(result, terse=helpers.line))
         output.tool_ended(call, is_error)
+        after = await turn.tell("tool_end", text, call, is_error=is_error)
+        return before.inject + after.inject
+
+    async def _result(
+        self, turn: OpenTurn, call: ToolCall, veto: str, helpers: SubAgents
+    ) -> tuple[str, bool]:
+        """What comes of a call, and whether it is an error."""
+        if veto:
+            return f"{call.name} was not run: {veto}", True
+        if (known := turn.known_result(call)) is not None:
+            return known.text, known.is_error
+        return await self.toolbox.run(call, self._surroundings(turn, helpers))
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
         delegate = None if isinstance(turn, Errand) else helpers.work

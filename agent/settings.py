@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    model_validator,
+)
 from pydantic.config import JsonDict
+
+from agent.models.providers import PROVIDERS
 
 TURN: JsonDict = {"holds": "from the next turn on"}
 """When a change takes effect; the next step is meant where nothing is said."""
@@ -13,6 +23,119 @@ TURN: JsonDict = {"holds": "from the next turn on"}
 ModelName = Annotated[
     str, StringConstraints(pattern=r"^[^\s\p{C}]+( [^\s\p{C}]+)*$", max_length=200)
 ]
+
+
+FIXED: JsonDict = {"fixed": True, "holds": "from the next start on"}
+"""Not to be changed in the chat: who may write there must not send a key to another address."""
+
+
+class BrainConfig(BaseModel):
+    """The group `config` of a brain."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
+        default="",
+        repr=False,
+        description="The key for the endpoint; empty for the provider's own in the environment.",
+        json_schema_extra={
+            "wants": "{{secret.NAME}}, with NAME in the environment or .env",
+            **FIXED,
+        },
+    )
+    base_url: Annotated[
+        str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=1_000)
+    ] = Field(
+        default="",
+        description="The address of the endpoint; empty for the provider's own.",
+        json_schema_extra={"wants": "an address with http:// or https://", **FIXED},
+    )
+
+
+def _served(provider: str, info: ValidationInfo) -> str:
+    config = info.data.get("config")
+    if provider and provider not in PROVIDERS and config and not config.base_url:
+        raise ValueError("nobody knows where it is")
+    return provider
+
+
+class Brain(BaseModel):
+    """Where a model is served, and how it is asked (Digitorn's brain without the model's name).
+
+    The default is the endpoint of OPENAI_BASE_URL, asked as it likes.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+    config: BrainConfig = BrainConfig()
+    provider: Annotated[
+        str,
+        StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=100),
+        AfterValidator(_served),  # it looks at `config`, which therefore stands above
+    ] = Field(
+        default="",
+        description="Who serves the model; empty for the endpoint of everything else.",
+        json_schema_extra={
+            "wants": f"one of {', '.join(PROVIDERS)}, or any name with a config.base_url",
+            "near": list(PROVIDERS),
+            **FIXED,
+        },
+    )
+    backend: Literal["openai_compat"] = Field(
+        default="openai_compat",
+        description="The protocol of the endpoint, which is OpenAI's.",
+        json_schema_extra=FIXED,
+    )
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(
+        default=None,
+        description="How freely the model picks its words; null leaves it to the endpoint.",
+        json_schema_extra={"wants": "a number from 0 to 2, or null", **FIXED},
+    )
+    max_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=1_000_000,
+        description="The longest that a reply may be; 0 leaves it to the endpoint.",
+        json_schema_extra={"unit": "tokens", **FIXED},
+    )
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Whether the model is served at an endpoint of its own, or with a key of its own."""
+        return bool(self.provider or self.config.base_url or self.config.api_key)
+
+
+class SummaryWindow(BaseModel):
+    """The group `context` of the brain for summaries."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    max_tokens: int = Field(
+        default=0,
+        ge=0,
+        le=2_000_000,
+        description="The window of that model; 0 takes the one that is known, or 128000.",
+        json_schema_extra={"unit": "tokens", **FIXED},
+    )
+
+
+class SummaryBrain(Brain):
+    """The model that writes the summaries, whole; without a name it is the model that answers."""
+
+    model: Annotated[
+        str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
+    ] = Field(
+        default="",
+        description="The model that writes the summaries; empty for the one that answers.",
+        json_schema_extra={"wants": "a model's name", **FIXED},
+    )
+    context: SummaryWindow = SummaryWindow()
+
+    @model_validator(mode="after")
+    def _names_a_model(self) -> Self:
+        if self.is_elsewhere and not self.model:
+            raise ValueError("summary_brain says who serves its model, but not which; name one.")
+        return self
 
 
 class AgentSettings(BaseModel):
@@ -64,3 +187,4 @@ class AgentSettings(BaseModel):
         description="How long one request waits for the next piece of an answer.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
+    brain: Brain = Brain()

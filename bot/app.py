@@ -8,57 +8,71 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
 
 from agent.loop import Agent
 from agent.models import catalogue
 from agent.models.base import Model, ModelError
+from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
-from agent.prompt import Prompt
+from agent.pictures import UNSEEN, Pictures
+from agent.prompt import Prompt, base
+from agent.skills import Library, listed
 from agent.summarizer import ModelSummarizer
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
+from bot.access import Access, Rules
 from bot.activity import Hub
+from bot.alerts import Alerts
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.lanes import Lanes
 from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
+    ConfiguredAgents,
+    LetIn,
     RunningTurns,
     StoredLedger,
     StoredSettings,
     choice_of,
+    summary_choice_of,
+    summary_window,
     window_in_force,
 )
 from bot.router import Router
 from bot.schedule import Retention, Schedule
 from bot.settings import Layers, Settings, SettingsBook
 from bot.spending import Spending, SpendingLimits, ThriftySummarizer
-from bot.turns import Turns
-from channels.base import Channel, ContextChanged, Notice
+from bot.turns import TurnRules, Turns
+from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record import overrides
+from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store
 from memory.room import Room
+from memory.settings import ContextSettings
 from memory.stage import Stage
-from plugins.api import Ports
+from plugins.api import House, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
+from plugins.rules import compacts
 
 log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
 DATABASE = "parley.db"
-PATIENCE = 5.0
-"""Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
-Docker kills; what is left over goes on at the next start."""
+SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
+    "max_tokens",  # there it is a limit of trim, here the window
+    "fold_turns",
+    "auto_compact",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +83,7 @@ class InForce:
     models: Models
     prompt: Prompt
     toolbox: Toolbox
+    skills: Library
     data: Path
 
     def settings(self, key: ConversationKey) -> Settings:
@@ -77,42 +92,83 @@ class InForce:
     def model(self, key: ConversationKey) -> Model:
         return self.models.of(choice_of(self.settings(key)))
 
+    def summary_model(self, key: ConversationKey) -> Model:
+        return self.models.of(summary_choice_of(self.settings(key)))
+
+    def summary_window(self, key: ConversationKey) -> int:
+        return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
+
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
-        return limits_of(settings, window, model.name)
+        limits = limits_of(settings, window, model.name)
+        return limits if model.sees else replace(limits, picture=len(UNSEEN) // 4)
 
     def frame(self, key: ConversationKey) -> Frame:
-        settings = self.settings(key)
-        asks_terse = settings.context.strategy == "slim"
-        return self.prompt.frame(settings.system_prompt, self.model(key).takes_tools, asks_terse)
+        settings, takes_tools = self.settings(key), self.model(key).takes_tools
+        context = settings.context
+        system = base(
+            settings.system_prompt,
+            takes_tools,
+            asks_terse=context.strategy == "slim",
+            offloads=context.offload,
+            skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
+        )
+        return self.prompt.frame(key, system, takes_tools)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
+        workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
             frame=self.frame(key),
             toolbox=self.toolbox,
-            surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
+            surroundings=ToolContext(
+                key, workspace, self.settings(key).zone, skills=self.skills.of(workspace)
+            ),
+            pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
             hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
-        folder = self.data / "audiences" / key.audience
+        folder = self.folder(key)
         (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
 
+    def folder(self, key: ConversationKey) -> Path:
+        """Where the folder of a conversation's audience is, or will be."""
+        return self.data / "audiences" / key.audience
+
+    def offloader(self, key: ConversationKey) -> Offloader | None:
+        """Who keeps what leaves the context of a conversation."""
+        is_on = self.settings(key).context.offload
+        return LocalWorkspace(self.workspace(key)) if is_on else None
+
     def spending_limits(self) -> SpendingLimits:
         settings = self.book.effective()
-        return SpendingLimits(settings.spend_limit_chat, settings.spend_limit_total)
+        return SpendingLimits(
+            settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
+        )
+
+    def rules(self) -> Rules:
+        settings = self.book.effective()
+        return Rules(settings.owners, settings.messages_per_minute)
 
     def zone(self) -> tzinfo:
         return self.book.effective().zone
 
-    def timeout(self, key: ConversationKey) -> float:
-        return self.settings(key).turn_timeout
+    def turn_rules(self) -> TurnRules:
+        return TurnRules(
+            self.agent,
+            timeout_for=lambda key: self.settings(key).turn_timeout,
+            busy_for=lambda key: self.settings(key).when_busy,
+        )
+
+    @property
+    def shutdown_timeout(self) -> float:
+        return self.book.effective().shutdown_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +177,8 @@ class App:
 
     store: Store
     in_force: InForce
+    access: Access
+    alerts: Alerts
     conversations: Conversations
     delivery: Delivery
     turns: Turns
@@ -130,25 +188,43 @@ class App:
     spending: Spending
     schedule: Schedule
 
-    async def run(self) -> None:
-        """Take up what was left, listen until the channels end or a signal comes, then finish."""
+    async def run(self, until: str = "") -> None:
+        """Take up what was left, listen until the channels end (or the one that `until` names) or a
+        signal comes, then finish. Raises what a channel failed with."""
         stopping = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError):  # not on every system
                 asyncio.get_running_loop().add_signal_handler(name, stopping.set)
         await self._take_up()
-        listeners = [
-            asyncio.create_task(channel.listen(self.router), name=f"listen {name}")
+        listeners = {
+            name: asyncio.create_task(self._listen(channel), name=f"listen {name}")
             for name, channel in self.channels.items()
-        ]
+        }
         warming = asyncio.create_task(self._warm_up())
-        await _first_of(stopping, listeners)
+        awaited = [listeners[until]] if until else [*listeners.values()]
+        await _first_of(stopping, awaited, [*listeners.values()])
         await self._finish(stopping, warming)
-        for task in listeners:
+        for task in listeners.values():
             task.result() if task.done() and not task.cancelled() else None
+
+    async def _listen(self, channel: Channel) -> None:
+        """Listen to one channel; if it breaks, the others go on, and who sits at them or owns the
+        bot hears of it."""
+        try:
+            await channel.listen(self.router)
+        except ChannelError as error:
+            self._announce(str(error))
+            await self.alerts.channel_down(channel.name, error)
+            raise
+        except Exception as error:
+            if len(self.channels) > 1:
+                log.exception("the channel %s has ended", channel.name)
+                await self.alerts.channel_down(channel.name, error)
+            raise
 
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
+        await self.access.take_up()
         await self.spending.take_up()
         await self.conversations.take_up()
         await self.delivery.send_unsent()
@@ -185,13 +261,17 @@ class App:
         after a signal; then close. What is cut short here goes on at the next start."""
         ending, stopped = map(asyncio.create_task, (self._idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((ending,), timeout=PATIENCE)
+        await asyncio.wait((ending,), timeout=self.in_force.shutdown_timeout)
         for task in (ending, stopped, warming):
             task.cancel()
         await asyncio.gather(ending, stopped, warming, return_exceptions=True)
         await self.schedule.stop()
         for lanes in self._work:
             await lanes.close()
+        await self.delivery.excuse()
+        for channel in self.channels.values():
+            if isinstance(channel, Closing):
+                await channel.close()
         await self.conversations.close()
         await self.in_force.models.close()
         await self.store.close()
@@ -204,21 +284,28 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
-    plugins = load(Path(folder) if folder else data / "plugins")
+    hub = Hub()
+    house = House(
+        lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
+    )
+    plugins = load(Path(folder) if folder else data / "plugins", house)
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
-    in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
+    prompt = Prompt(toolbox.wire, plugins.prompt_hooks)
+    in_force = InForce(book, models, prompt, toolbox, Library(data), data)
 
-    hub = Hub()
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )
-    summarizer = ModelSummarizer(in_force.model, lambda key: in_force.limits(key).window)
+    summarizer = ModelSummarizer(in_force.summary_model, in_force.summary_window)
     conversations = Conversations(
         Room(
             store,
             Meter(),
-            ThriftySummarizer(summarizer, spending.is_enough),
+            ThriftySummarizer(
+                summarizer,
+                lambda key: spending.is_enough(key) and not in_force.summary_model(key).is_free,
+            ),
             in_force.limits,
             in_force.frame,
             data,
@@ -226,13 +313,17 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
             keeps_files=lambda key: in_force.settings(key).context.context_files,
+            offloader_for=in_force.offloader,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
     conversations.on_spent = spending.book
+    access = Access(store, in_force.rules)
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name)
-    turns = Turns(conversations, delivery, hub, in_force.agent, in_force.timeout, spending)
+    turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
+    alerts = Alerts(store, delivery, access)
+    delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     forgetting = Forgetting(conversations, turns, by_name)
     retention = Retention(forgetting, lambda: book.effective().session_retention_days)
 
@@ -243,20 +334,24 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
         ),
         models=ChosenModels(book, models),
+        agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
+        access=LetIn(access, delivery),
         commands=plugins.commands,
         workspace=in_force.workspace,
         zone=in_force.zone,
         version=VERSION,
     )
-    router = Router(ports, conversations, delivery, turns, hub, lambda: book.effective().owners)
+    router = Router(ports, conversations, delivery, turns, hub, access)
     for problem in problems:
         log.warning("%s", problem)
     return App(
         store=store,
         in_force=in_force,
+        access=access,
+        alerts=alerts,
         conversations=conversations,
         delivery=delivery,
         turns=turns,
@@ -270,13 +365,14 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
 def limits_of(settings: Settings, window: int, model: str) -> Limits:
     """The limits that these settings mean for a model with such a window."""
-    named = settings.context.model_dump(exclude={"max_tokens", "fold_turns", "context_files"})
-    fold_turns = settings.context.fold_turns
+    context = settings.context
+    named = {name: getattr(context, name) for name in SAME_NAME}
     return Limits(
         max_turns=settings.agent_max_context_turns,
         max_tokens=settings.agent_max_context_tokens,
         window=window,
-        fold_turns=0 if fold_turns == "auto" else fold_turns,
+        fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
+        auto_compact=context.auto_compact and not compacts(settings.hooks),
         model=model,
         **named,
     )
@@ -285,7 +381,11 @@ def limits_of(settings: Settings, window: int, model: str) -> Limits:
 def credentials(layers: Layers) -> Credentials:
     """Where models are served, and the key to it."""
     secrets = layers.secrets
-    return Credentials(secrets.get("OPENAI_API_KEY", ""), secrets.get("OPENAI_BASE_URL", ""))
+    return Credentials(
+        secrets.get("OPENAI_API_KEY", ""),
+        secrets.get("OPENAI_BASE_URL", ""),
+        {provider.key_name: secrets.get(provider.key_name, "") for provider in PROVIDERS.values()},
+    )
 
 
 def _show(hub: Hub, conversation: Stage) -> None:
@@ -294,10 +394,12 @@ def _show(hub: Hub, conversation: Stage) -> None:
         hub.publish(conversation.key.id, ContextChanged(glance_of(conversation)))
 
 
-async def _first_of(stopping: asyncio.Event, listeners: list[asyncio.Task[None]]) -> None:
-    """Until a signal comes, or every channel has ended."""
+async def _first_of(
+    stopping: asyncio.Event, awaited: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]
+) -> None:
+    """Until a signal comes, or the channels that are awaited have ended; then all end."""
     waiting = asyncio.create_task(stopping.wait())
-    everything = asyncio.create_task(asyncio.wait(listeners))
+    everything = asyncio.create_task(asyncio.wait(awaited))
     await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)
     for task in (waiting, everything, *listeners):
         task.cancel()

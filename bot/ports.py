@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from agent.models.base import Model
 from agent.models.catalogue import window_of
 from agent.models.selection import Choice, Models
+from agent.settings import Brain
+from bot.access import Access
+from bot.delivery import Delivery, address_of
 from bot.settings import SettingError, Settings, SettingsBook
+from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
 from channels.message import Address
+from memory.context.limits import DEFAULT_WINDOW
 from memory.keys import ConversationKey
+from memory.messages import Message
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
+from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
-from plugins.api import CommandError, ModelInfo, SettingInfo, Status
+from plugins.api import AgentInfo, CommandError, ModelInfo, SettingInfo, Status
+
+WELCOME = "You are let in now: just write to me, or say /start."
 
 
 class StoredSettings:
@@ -54,13 +64,38 @@ class StoredSettings:
 
 
 def choice_of(settings: Settings) -> Choice:
-    """What the settings say about models."""
-    return Choice(settings.model, settings.fallback_models, settings.request_timeout)
+    """What the settings say about the model that answers."""
+    fallbacks, timeout = settings.fallback_models, settings.request_timeout
+    return Choice(settings.model, fallbacks, timeout, settings.brain)
+
+
+def summary_choice_of(settings: Settings) -> Choice:
+    """What the settings say about the model that writes summaries: a brain of its own, which is
+    served where the other is unless it says where, or the model that answers."""
+    own = settings.context.summary_brain
+    if not own.model:
+        return choice_of(settings)
+    place = own if own.is_elsewhere else settings.brain
+    brain = Brain(
+        config=place.config,
+        provider=place.provider,
+        temperature=own.temperature,
+        max_tokens=own.max_tokens,
+    )
+    return Choice(own.model, (), settings.request_timeout, brain)
 
 
 def window_in_force(settings: Settings, model: Model) -> int:
     """The context window in tokens: as set, as the model says, as is known of it, or 0."""
     return settings.context.max_tokens or model.window or window_of(model.name)
+
+
+def summary_window(settings: Settings, model: Model) -> int:
+    """The same for the model that writes summaries."""
+    own = settings.context.summary_brain
+    if not own.model:
+        return window_in_force(settings, model)
+    return own.context.max_tokens or model.window or window_of(model.name)
 
 
 class ChosenModels:
@@ -76,6 +111,23 @@ class ChosenModels:
         window = window_in_force(settings, model)
         where = self._models.where(choice)
         return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where)
+
+
+class ConfiguredAgents:
+    """The agents of the configuration."""
+
+    def __init__(self, book: SettingsBook, models: Models) -> None:
+        self._book, self._models = book, models
+
+    def all(self) -> list[AgentInfo]:
+        default = self._info(NO_AGENT, "what is set for everybody")
+        return [default, *(self._info(a.id, a.description) for a in self._book.agents.values())]
+
+    def _info(self, name: str, description: str) -> AgentInfo:
+        settings = self._book.with_agent(name)
+        model = self._models.of(choice_of(settings))
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        return AgentInfo(name, description, model.name, window, settings.context.strategy)
 
 
 class StoredLedger:
@@ -94,6 +146,39 @@ class StoredLedger:
         return await self._store.read(lambda db: ledger.bills_by_conversation(db, since))
 
 
+class LetIn:
+    """Who is let in; those who are hear of it."""
+
+    def __init__(self, access: Access, delivery: Delivery) -> None:
+        self._access, self._delivery = access, delivery
+
+    @property
+    def known(self) -> Sequence[Known]:
+        return self._access.known
+
+    async def pending(self) -> Sequence[Pending]:
+        return await self._access.pending()
+
+    async def approve(self, code: str, role: Role, by: str) -> Pending:
+        stranger = await self._access.approve(code, role, by)
+        await self._delivery.tell(address_of(stranger.place), WELCOME)
+        return stranger
+
+    async def open_chat(self, address: Address, by: str) -> None:
+        await self._access.open_chat(address, by)
+
+    async def revoke(self, who: str) -> Known:
+        known = self._access.known
+        found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
+        if not found:
+            raise CommandError(f"{who!r} is not among those who were let in; /users lists them.")
+        if len(found) > 1:
+            names = " and ".join(f"{one.kind} {one.id}" for one in found)
+            raise CommandError(f"{who!r} may be {names}; /revoke wants one of these.")
+        await self._access.revoke(found[0])
+        return found[0]
+
+
 @dataclass(frozen=True, slots=True)
 class RunningTurns:
     """The turns under way, and the bot around them."""
@@ -108,8 +193,8 @@ class RunningTurns:
     def stop(self, key: ConversationKey) -> bool:
         return self.turns.stop(key)
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        return await self.turns.ask(key, address, text)
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        return await self.turns.ask(key, address, said)
 
     def status(self) -> Status:
         return Status(

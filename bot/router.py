@@ -6,25 +6,40 @@ import difflib
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import unquote
 
-from bot.access import LOCAL, identify, refusal
+from bot.access import CLOSED, LOCAL, Access
 from bot.activity import Hub
+from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery, Received, sendable
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
-from channels.base import Accepted, Activity
+from channels.base import Accepted, Activity, CommandEntry, Said, Session
 from channels.message import Address, Inbound, Outbound, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
+from memory.messages import Message
 from memory.record.store import StoreError
+from memory.turns import Entry
 from plugins.api import Ask, Command, CommandError, Person, Ports
+from plugins.wording import beginning
 
 log = logging.getLogger(__name__)
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
+TOO_FAST = (
+    "You have written as many messages as one person may within a minute (messages_per_minute); "
+    "this one was not taken, so say it again a little later."
+)
+INTERRUPTED = (
+    "The bot was stopped while it carried out /{name}; look whether it took effect (/context "
+    "shows), and say it again if it did not."
+)
+_LONGEST_NAME = 60
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
@@ -58,6 +73,11 @@ def cleaned(text: str) -> str:
     return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+def shown_name(sender: str) -> str:
+    """A person's name as others may be shown it: one short line, which can't pass for two."""
+    return " ".join(cleaned(sender).split())[:_LONGEST_NAME].rstrip()
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A command line: "/config x 5" is ("config", "x 5")."""
@@ -88,35 +108,47 @@ class Router:
         delivery: Delivery,
         turns: Turns,
         hub: Hub,
-        owners: Callable[[], Sequence[str]],
+        access: Access,
     ) -> None:
         self._ports, self._conversations = ports, conversations
-        self._delivery, self._turns, self._hub, self._owners = delivery, turns, hub, owners
+        self._delivery, self._turns, self._hub, self._access = delivery, turns, hub, access
         self.lanes = Lanes("command")
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
-        if identify(inbound.address, self._owners()) is None:
-            log.warning("a stranger was refused: %s", inbound.address)
-            self._refuse(inbound, refusal(inbound.address))
-            return None
-        inbound = replace(inbound, text=cleaned(inbound.text))
-        if not await self._has_room(inbound):
-            self._refuse(inbound, BUSY)
-            return None
+        inbound = replace(inbound, text=cleaned(inbound.text), sender=shown_name(inbound.sender))
         try:
-            received, is_new = await self._delivery.receive(inbound)
-        except StoreError as error:
+            if (refusal := await self._refusal(inbound)) is not None:
+                self._refuse(inbound, refusal)
+                return None
+            received, is_new = await self._delivery.receive(inbound, await self._stored(inbound))
+        except (StoreError, AttachmentRefused) as error:
             self._refuse(inbound, str(error))
             return None
         if is_new:
             self.route(received)
         return Accepted(inbound.id, is_new)
 
+    async def _refusal(self, inbound: Inbound) -> str | None:
+        """Why a message is not taken in, "" without a word; None: it is."""
+        person = await self._access.meet(inbound.address)
+        if person is None:
+            log.warning("a stranger was refused: %s", inbound.address)
+            return await self._access.turn_away(inbound)
+        if self._access.is_too_fast(person):
+            return TOO_FAST
+        return None if await self._has_room(inbound) else BUSY
+
+    async def _stored(self, inbound: Inbound) -> tuple[Stored, ...]:
+        """The files of a message, on disk; a command has no use for any."""
+        if not inbound.attachments or command_line(inbound.text):
+            return ()
+        return await store(self._ports.workspace(key_of(inbound.address)), inbound.attachments)
+
     def route(self, received: Received) -> None:
         """Send a message that is on disk to its command or into its conversation's line."""
         key = key_of(received.address)
-        if not received.text.strip():
+        if not received.text.strip() and not received.files:
             self._reply(key, received, Reply(EMPTY))
         elif line := command_line(received.text):
             self.lanes.put(self._lane(key, line), lambda: self._answer_command(received, line))
@@ -130,9 +162,45 @@ class Router:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
         return await self._carry_out(address, parsed)
 
+    def offered(self) -> Sequence[CommandEntry]:
+        """All commands by name."""
+        known = self._ports.commands
+        return [CommandEntry(name, known[name].summary) for name in sorted(known)]
+
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation from now on."""
         return self._hub.watch(key_of(address).id)
+
+    async def sessions(self, channel: str, words: str = "") -> list[Session]:
+        """The conversations of a channel, but for its threads."""
+        prefix = f"{_escaped(channel)}/"
+        found = await self._conversations.listed(prefix, words)
+        chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
+        return [
+            Session(unquote(chat), beginning(one.title), datetime.fromtimestamp(one.at, UTC))
+            for chat, one in chats
+            if "/" not in chat
+        ]
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+        """The newest turns, or those before this one."""
+        conversation = await self._conversations.get(key_of(address))
+        newest = conversation.newest + 1
+        end = min(before, newest) if before else newest
+        turns = await conversation.turns(range(max(1, end - most), end))
+        return [_said(entry) for turn in turns for entry in turn.entries]
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        """Append these turns, if there is none yet."""
+        conversation = await self._conversations.get(key_of(address))
+        if conversation.newest or not exchanges:
+            return False
+        turns = [
+            [Message("user", cleaned(question)), Message("assistant", cleaned(answer))]
+            for question, answer in exchanges
+        ]
+        await conversation.append(turns)
+        return True
 
     def _lane(self, key: ConversationKey, line: Line) -> Hashable:
         """Commands of a conversation are answered in order, but none waits behind a slow one."""
@@ -150,19 +218,24 @@ class Router:
         return not self._turns.is_busy(key)
 
     def _refuse(self, inbound: Inbound, sentence: str) -> None:
-        self._delivery.send(Outbound(0, inbound.address, Reply(sentence), inbound.id))
+        if sentence:
+            self._delivery.send(Outbound(0, inbound.address, Reply(sentence), inbound.id))
 
     def _reply(self, key: ConversationKey, received: Received, reply: Reply) -> None:
         self.lanes.put(key.id, lambda: self._delivery.answer(received, reply))
 
     async def _answer_command(self, received: Received, line: Line) -> None:
-        reply = await self._carry_out(received.address, line)
+        if received.is_begun:
+            reply = Reply(INTERRUPTED.format(name=line.name))
+        else:
+            with suppress(StoreError):  # a full disk must not keep anybody from /context
+                await self._delivery.begin(received)
+            reply = await self._carry_out(received.address, line)
         await self._delivery.answer(received, reply)
 
     async def _carry_out(self, address: Address, line: Line) -> Reply:
-        person = identify(address, self._owners())
-        if person is None:
-            return Reply(refusal(address))
+        if (person := self._access.identify(address)) is None:
+            return Reply(CLOSED)
         command = self._ports.commands.get(line.name)
         if command is None:
             return Reply(unknown(line.name, self._ports.commands))
@@ -180,6 +253,20 @@ class Router:
         conversation = await self._conversations.get(key_of(address))
         ask = Ask(line.rest, address, person, conversation, self._ports)
         return sendable(await command.run(ask))
+
+
+def _said(entry: Entry) -> Said:
+    """An entry of the transcript, as channels show it."""
+    message = entry.message
+    return Said(
+        turn=f"t{entry.turn}",
+        role="system" if message.role == "note" else message.role,
+        text=message.text,
+        at=entry.at,
+        calls=tuple(call.name for call in message.tool_calls),
+        tool=message.tool,
+        is_error=message.is_error,
+    )
 
 
 def unknown(name: str, commands: Mapping[str, Command]) -> str:

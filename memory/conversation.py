@@ -21,10 +21,11 @@ from memory.context.meter import Frame, calibrated
 from memory.context.plan import Plan
 from memory.context.view import Scale, View, shown
 from memory.errand import Errand
-from memory.messages import TRUNCATED, Message
+from memory.events import NOTHING, Event, EventName, Verdict
+from memory.messages import Image, Message, truncated
 from memory.open_turn import OpenTurn
-from memory.record import ledger, transcript
-from memory.record.ledger import Spent
+from memory.record import ledger, mailbox, offload, transcript
+from memory.record.ledger import Bill, Spent
 from memory.stage import Anchor
 from memory.steering import Steering
 from memory.turns import Entry, Turn
@@ -37,9 +38,41 @@ _BELIEVED = 3.0  # how far the meter may be off by what an overflow says
 class Conversation(Steering):
     """One conversation: its turns, and the requests that fit."""
 
-    async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
+    async def tell(self, event: Event) -> Verdict:
+        """Tell who listens that something happens in this conversation."""
+        return await self._room.events.emit(event)
+
+    def is_heard(self, name: EventName) -> bool:
+        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        return self._room.events.minds(name)
+
+    async def bill_for(self, purpose: str) -> Bill:
+        """What calls for a purpose have cost in this conversation: "answer", "summary"."""
+        return await self._room.store.read(lambda db: ledger.bill(db, self._row, purpose=purpose))
+
+    async def begin_session(self) -> Verdict:
+        """Tell who listens that this is the first turn since the conversation was loaded."""
+        if self._is_in_session:
+            return NOTHING
+        self._is_in_session = True
+        return await self.tell(Event("session_start", self, self._current))
+
+    async def end_session(self) -> None:
+        """Tell who listens that the session that was begun is over."""
+        if self._is_in_session:
+            self._is_in_session = False
+            await self.tell(Event("session_end", self))
+
+    async def turn(
+        self,
+        text: str,
+        speaker: str = "",
+        inbox: int | None = None,
+        images: tuple[Image, ...] = (),
+        person: str = "",
+    ) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
-        was; another that was left open is closed with a mark."""
+        was; another that was left open is closed with a mark. `person` is who pays for it."""
         if inbox is not None and (known := await self._known_turn(inbox)) is not None:
             return known
         await self._close_left_open()
@@ -47,31 +80,42 @@ class Conversation(Steering):
             await self._switch(self._room.limits_for(self.key).strategy)
             await self._inject()
             number = self._last_turn + 1
-            entry = await self._entry(Message("user", text, speaker=speaker), number)
+            question = Message("user", text, speaker=speaker, images=images)
+            entry = await self._entry(question, number)
             await self._room.store.write(
-                lambda db: transcript.insert(db, self._row, [entry], inbox),
+                lambda db: transcript.insert(
+                    db, self._row, [entry], [] if inbox is None else [inbox], person
+                ),
                 is_synced=inbox is None,  # else the inbox has the message, for the next start
             )
             self._last_inbox = max(self._last_inbox, inbox or 0)
+            self._person = person
             self._begin(number)
             self._append([entry])
         return OpenTurn(self, Turn(number, (entry,)))
 
-    async def append(self, turns: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
-        """Add whole turns at the end, as if they had been said now; waits for the running turn."""
+    async def append(
+        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime] = ()
+    ) -> tuple[Turn, ...]:
+        """Add whole turns at the end; waits for the running turn. `times` says when each message
+        was said, one after the other; left out, it is now."""
         while True:
             await self._idle.wait()
             await self._close_left_open()
             async with self._changing:
                 if not self._current:
-                    return await self._insert(turns)
+                    return await self._insert(turns, times)
 
-    async def _insert(self, turns: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+    async def _insert(
+        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime]
+    ) -> tuple[Turn, ...]:
         first = self._last_turn + 1
         entries = []
         for number, messages in enumerate(turns, first):
             entries += [await self._entry(message, number) for message in messages]
             await asyncio.sleep(0)  # counting many is work, and others live in this loop
+        if times:
+            entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
         await self._room.store.write(lambda db: transcript.insert(db, self._row, entries))
         self._append(entries)
         self._mirror()
@@ -92,7 +136,7 @@ class Conversation(Steering):
         turn = transcript.as_turns(entries)[0]
         if not turn.is_complete:
             self._begin(turn.number)
-        return OpenTurn(self, turn)
+        return OpenTurn(self, turn, is_resumed=not turn.is_complete)
 
     async def _close_left_open(self) -> None:
         if self._whole and not self._whole[-1].is_complete:
@@ -109,6 +153,7 @@ class Conversation(Steering):
             self._current = 0
             self._idle.set()
         self._prepare()
+        self._house.indexer.turn_ended(self._row)
         self._house.on_change(self)
         self._mirror()
 
@@ -119,18 +164,22 @@ class Conversation(Steering):
 
     async def weighed(self, message: Message) -> tuple[Message, int]:
         """A message as it arrives, cut where it is a result that is too long; and its tokens."""
-        tokens = await self._room.meter.message(message)
-        limit = self.limits.longest_result
-        if message.role == "tool" and tokens > limit:
-            message = self._cut_on_arrival(message, limit)
+        limits = self.limits
+        tokens = await self._room.meter.message(message, limits.picture)
+        if message.role == "tool" and tokens > limits.longest_result:
+            message = await self._cut_on_arrival(message, limits.longest_result)
             tokens = await self._room.meter.message(message)
         return message, tokens
 
-    def _cut_on_arrival(self, message: Message, limit: int) -> Message:
-        """AgentScope's limit: the model is shown the beginning, with the marker after it."""
-        meter = self._room.meter
-        beginning = meter.beginning(message.text, max(1, limit - meter.count(TRUNCATED)))
-        return replace(message, kept=max(1, len(beginning)))
+    async def _cut_on_arrival(self, message: Message, limit: int) -> Message:
+        """AgentScope's limit: the model is shown the beginning, with the marker after it, which
+        names the file that holds the whole."""
+        offloader, meter = self._room.offloader_for(self.key), self._room.meter
+        file = ""
+        if offloader is not None:
+            file = await offload.attempted(offloader.offload_tool_result(self.key.id, message))
+        beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
+        return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._whole = _with(self._whole, entries)
@@ -142,11 +191,20 @@ class Conversation(Steering):
         self._last_turn = entries[-1].turn
         self._house.on_change(self)
 
-    async def add(self, turn: int, messages: Sequence[Message], spent: Spent | None) -> list[Entry]:
-        """Add messages to the running turn, with what the model's reply cost."""
+    async def add(
+        self,
+        turn: int,
+        messages: Sequence[Message],
+        spent: Spent | None,
+        inbox: Sequence[int] = (),
+    ) -> list[Entry]:
+        """Add messages to the running turn, with what the model's reply cost; or with the inbox
+        rows that they came in with, which need no answer of their own then."""
 
         def insert(db: Any) -> None:
-            transcript.insert(db, self._row, entries)
+            transcript.insert(db, self._row, entries, inbox)
+            for row in inbox:
+                mailbox.close(db, row)
             if spent is not None:
                 ledger.insert(db, self._row, turn, spent)
 
@@ -157,6 +215,7 @@ class Conversation(Steering):
             await self._room.store.write(insert, is_synced=not messages[-1].is_final)
             if spent is not None:
                 self._spent(spent)
+            self._last_inbox = max(self._last_inbox, *inbox, 0)
             self._append(entries)
         return entries
 
@@ -257,7 +316,8 @@ class Conversation(Steering):
         raw = view.raw_tokens
         self._anchor = Anchor(reported, raw, model, view.boundaries)
         old = self._house.ratios.get(model, 1.0)
-        new = calibrated(old, reported, raw) if raw >= _SMALL else old
+        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
+        new = calibrated(old, reported, raw) if raw >= _SMALL and not has_pictures else old
         if abs(new - old) > _DRIFT * old:
             self._house.ratios[model] = new
             await self._room.store.write(

@@ -65,12 +65,14 @@ NOTHING = Verdict()
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """Who hears events. Lower priorities first; `timeout` in seconds for one event."""
+    """Who hears events. Lower priorities first; `timeout` in seconds for one event (None: the
+    listener minds its own time). `minds` says which events it wants to hear at present."""
 
     name: str
     hear: Callable[[Event], Awaitable[Verdict | None]]
     priority: int = 100
-    timeout: float = 5.0
+    timeout: float | None = 5.0
+    minds: Callable[[EventName], bool] = lambda name: True
 
 
 class Events:
@@ -79,11 +81,16 @@ class Events:
     def __init__(self, listeners: Iterable[Listener] = ()) -> None:
         self._listeners = tuple(sorted(listeners, key=lambda listener: listener.priority))
 
+    def minds(self, name: EventName) -> bool:
+        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        return any(listener.minds(name) for listener in self._listeners)
+
     async def emit(self, event: Event) -> Verdict:
         """Tell each listener, one after the other, and put together what they answer."""
         verdict = NOTHING
         for listener in self._listeners:
-            verdict = verdict.plus(await _heard(listener, event))
+            if listener.minds(event.name):
+                verdict = verdict.plus(await _heard(listener, event))
         return verdict
 
 
@@ -92,7 +99,7 @@ async def _heard(listener: Listener, event: Event) -> Verdict:
         async with asyncio.timeout(listener.timeout):
             return await listener.hear(event) or NOTHING
     except TimeoutError:
-        log.warning("%s took longer than %g s over %s", listener.name, listener.timeout, event.name)
+        log.warning("%s took longer than %s s over %s", listener.name, listener.timeout, event.name)
     except Exception:
         log.exception("%s failed over %s", listener.name, event.name)
     return NOTHING

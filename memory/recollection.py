@@ -6,32 +6,23 @@ Nobody reads another audience's: every method works on one audience alone.
 from __future__ import annotations
 
 import asyncio
-import heapq
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from memory.record import daily, search, summaries, transcript
+from memory.indexer import Indexer
+from memory.record import daily, recall, summaries, transcript
 from memory.record.daily import Note
-from memory.record.search import Gathered, Span, spans
+from memory.record.recall import Gathered, Scope, notes
+from memory.record.recall.notes import FoundNotes
 from memory.room import Room
 
 
 @dataclass(frozen=True, slots=True)
-class NoteHit:
-    """A part of a daily file that holds some of the words, and where they stand, in order."""
-
-    note: Note
-    spans: tuple[Span, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Remembered:
-    """The best hits in the daily files, with how many there are, and in the transcripts."""
+    """What answers a search best: in the daily files, and in what was said."""
 
-    notes: tuple[NoteHit, ...]
-    total_notes: int
+    notes: FoundNotes
     said: Gathered
 
 
@@ -49,8 +40,9 @@ class MemoryStatus:
 class Recollection:
     """Reads; nothing here changes anything."""
 
-    def __init__(self, room: Room, audience: str) -> None:
-        self._room, self._audience = room, audience
+    def __init__(self, room: Room, indexer: Indexer, scope: Scope) -> None:
+        self._room, self._indexer, self._scope = room, indexer, scope
+        self._audience = scope.audience
 
     async def days(self) -> list[date]:
         """The days that have a file, oldest first."""
@@ -60,14 +52,31 @@ class Recollection:
         """What is in a day's file, in order."""
         return await asyncio.to_thread(self._notes, day)
 
-    async def search(self, words: Sequence[str], most: int) -> Remembered:
-        """What holds the most of these words, the newest first among equals."""
+    async def search(self, text: str, most: int) -> Remembered:
+        """What a person finds: also what they cleared. What is no word is looked for letter by
+        letter, where nothing else is found."""
+        found = await self._find(replace(self._scope, is_model=False), text, most)
+        if found.said.total or found.notes.total:
+            return found
         said = await self._room.store.read(
-            lambda db: search.search_audience(db, self._audience, words, most)
+            lambda db: recall.scan(db, self._audience, text.split(), most)
         )
-        hits = await asyncio.to_thread(self._hits, [word.casefold() for word in words])
-        best = heapq.nlargest(most, hits, key=lambda hit: (len(hit.spans), hit.note.day))
-        return Remembered(tuple(best), len(hits), said)
+        return replace(found, said=said)
+
+    async def recall(self, text: str, most: int) -> Remembered:
+        """What the model finds: nothing that a person cleared, and nothing of the running turn."""
+        return await self._find(replace(self._scope, is_model=True), text, most)
+
+    async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
+        await self._indexer.catch_up(scope.audience)
+        zone = self._room.zone()
+        said = await self._room.store.read(lambda db: recall.find(db, scope, text, most, zone))
+        return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
+
+    def _find_notes(self, text: str, most: int) -> FoundNotes:
+        days = daily.days(self._room.data, self._audience)
+        everything = [note for day in days for note in self._notes(day)]
+        return notes.find(everything, text, most, self._room.zone())
 
     async def status(self) -> MemoryStatus:
         """How much there is, and what is still to come."""
@@ -80,9 +89,3 @@ class Recollection:
 
     def _notes(self, day: date) -> list[Note]:
         return list(daily.notes(self._room.data, self._audience, day))
-
-    def _hits(self, wanted: Sequence[str]) -> list[NoteHit]:
-        """Parts of all files with any of the folded words, the newest day first."""
-        days = reversed(daily.days(self._room.data, self._audience))
-        parts = ((note, spans(note.text, wanted)) for day in days for note in self._notes(day))
-        return [NoteHit(note, tuple(where)) for note, where in parts if where]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context import compaction
+from memory.context import compaction, emergency
 from memory.context.change import Change, Kind, ViewEvent, redoable, undoable
 from memory.context.compaction import Wanted
 from memory.context.plan import Plan, cut_of
@@ -15,7 +15,7 @@ from memory.context.strategies.split import split
 from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View
-from memory.record import daily, forget, summaries
+from memory.record import daily, forget, offload, summaries, titles
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
@@ -158,6 +158,17 @@ class Steering(Stage):
         job = Job(0, wanted.turns, wanted.after, wanted.focus, wanted.style, summary.id)
         return Compacted(await self._carry_out(event, job), summary)
 
+    async def free(self) -> ViewEvent | None:
+        """The emergency compaction, asked for from outside (Digitorn): it cuts at once, and no
+        model is waited for; what leaves is summarised in the background. None: nothing would."""
+        async with self._changing:
+            plan = emergency.halved(self.view(), self.limits, "asked for from outside")
+            return await self._cut(plan, actor="emergency") if plan else None
+
+    async def rename(self, title: str) -> None:
+        """Give this conversation a title; "" takes it away."""
+        await self._room.store.write(lambda db: titles.rename(db, self._row, title))
+
     async def compact_by_rule(
         self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
     ) -> ViewEvent | None:
@@ -249,5 +260,16 @@ class Steering(Stage):
 
     async def _delete(self, turns: Collection[int] | None) -> None:
         async with self._filing:
-            await asyncio.to_thread(forget.delete_folder, self.folder)
+            await self._delete_files(turns)
             await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
+
+    async def _delete_files(self, turns: Collection[int] | None) -> None:
+        files = await self._room.store.read(
+            lambda db: forget.attached(db, self.key, self._row, turns)
+        )
+        if turns is None:
+            await asyncio.to_thread(forget.delete_folder, self.folder)
+        else:
+            await asyncio.to_thread(offload.forget, self.folder, turns, files.staying)
+        folder = self._room.audience_folder(self.key.audience)
+        await asyncio.to_thread(forget.delete_pictures, folder, files.lone)

@@ -30,16 +30,21 @@ from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
+from memory.messages import Message
 from memory.record.ledger import Bill
+from memory.record.people import Known, Pending, Role
+from plugins.rules import Rule
 
 __all__ = [
     "Account",
     "Action",
     "Address",
+    "AgentInfo",
     "Ask",
     "Command",
     "CommandError",
     "Event",
+    "House",
     "Listener",
     "Person",
     "Ports",
@@ -58,6 +63,15 @@ __all__ = [
 hookimpl = pluggy.HookimplMarker("parley")
 
 
+@dataclass(frozen=True, slots=True)
+class House:
+    """What listeners may ask of the bot: the hook rules in force, and a line to whoever watches a
+    conversation, which is part of no answer."""
+
+    rules: Callable[[], Sequence[Rule]] = tuple
+    notify: Callable[[ConversationKey, str], None] = lambda key, text: None
+
+
 class CommandError(Exception):
     """A command's refusal: the text is a sentence for the person who asked."""
 
@@ -72,6 +86,11 @@ class Person:
     @property
     def is_owner(self) -> bool:
         return self.role == "owner"
+
+    @property
+    def limited(self) -> str:
+        """Whose limits hold for them: their own; "" for owners, who have none."""
+        return "" if self.is_owner else self.id
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +143,10 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        """Put a text into the conversation's line as if it had been said at this address; it is on
-        disk when this returns. Returns the id of the message, to which the answer replies."""
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        """Put a user's message into the conversation's line as if it had been said at this address,
+        with pictures that are in the chat's folder; it is on disk when this returns. Returns its
+        id, to which the answer replies."""
         ...
 
     def status(self) -> Status: ...
@@ -147,6 +167,23 @@ class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
 
 
+@dataclass(frozen=True, slots=True)
+class AgentInfo:
+    """An agent of the configuration; `window` in tokens, `strategy` that of its context."""
+
+    id: str
+    description: str
+    model: str
+    window: int
+    strategy: str
+
+
+class AgentsPort(Protocol):
+    def all(self) -> list[AgentInfo]:
+        """The agents as a new conversation would find them; the first is the default."""
+        ...
+
+
 class LedgerPort(Protocol):
     """What was spent in all conversations; times in seconds since 1970."""
 
@@ -159,19 +196,19 @@ class LedgerPort(Protocol):
     async def by_conversation(self, since: float) -> Mapping[str, Bill]: ...
 
 
+AccountKind = Literal["chat", "total", "user"]
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A month's calls against a limit in US dollars (0: none). `scope` is a conversation's id, or
-    "" for all conversations together; a lifted limit rests until the month ends."""
+    """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
+    one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
 
     scope: str
     bill: Bill
     limit: float
     is_lifted: bool = False
-
-    @property
-    def is_total(self) -> bool:
-        return not self.scope
+    kind: AccountKind = "chat"
 
     @property
     def is_in_force(self) -> bool:
@@ -185,7 +222,7 @@ class Account:
     @property
     def setting(self) -> str:
         """The setting that the limit comes from."""
-        return "spend_limit_total" if self.is_total else "spend_limit_chat"
+        return f"spend_limit_{self.kind}"
 
 
 class SpendingPort(Protocol):
@@ -194,12 +231,38 @@ class SpendingPort(Protocol):
         """When the month began, in seconds since 1970."""
         ...
 
-    def accounts(self, key: ConversationKey) -> tuple[Account, Account]:
-        """The conversation's account of this month, and that of all."""
+    def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
+        """This month's account of the conversation, that of all, and that of a user who is no
+        owner."""
         ...
 
-    async def lift(self, key: ConversationKey) -> list[Account]:
+    async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
         """Let the limits that are used up rest until the month ends; returns which."""
+        ...
+
+
+class AccessPort(Protocol):
+    """Who is let in. What is refused raises CommandError."""
+
+    @property
+    def known(self) -> Sequence[Known]:
+        """All who were let in, besides the owners that the settings name."""
+        ...
+
+    async def pending(self) -> Sequence[Pending]:
+        """Strangers who were given a code and wait, oldest first."""
+        ...
+
+    async def approve(self, code: str, role: Role, by: str) -> Pending:
+        """Let the stranger with this code in, and tell them; returns who it was."""
+        ...
+
+    async def open_chat(self, address: Address, by: str) -> None:
+        """Let everybody in who writes in this chat."""
+        ...
+
+    async def revoke(self, who: str) -> Known:
+        """Let a person ("telegram/42", "Ann") or a chat ("chat telegram/-100") in no more."""
         ...
 
 
@@ -243,9 +306,11 @@ class Ports:
     settings: SettingsPort
     turns: TurnsPort
     models: ModelsPort
+    agents: AgentsPort
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort
+    access: AccessPort
     commands: Mapping[str, Command]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -20,9 +21,11 @@ from typing import Any
 import pluggy
 
 import plugins.builtin
+from agent.prompt import PromptHook
 from memory.events import Listener
+from memory.keys import ConversationKey
 from plugins import hookspecs
-from plugins.api import Command, Tool
+from plugins.api import Command, House, Tool
 
 log = logging.getLogger(__name__)
 
@@ -48,17 +51,18 @@ class Loaded:
     commands: dict[str, Command] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
+    prompt_hooks: list[PromptHook] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
-def load(folder: Path) -> Loaded:
+def load(folder: Path, house: House = House()) -> Loaded:  # noqa: B008 - a frozen value
     """Load the built-in plugins, those of a user's folder, and those of installed packages."""
     loaded = Loaded()
     manager = pluggy.PluginManager("parley")
     manager.add_hookspecs(hookspecs)
     for name, find in _sources(folder):
         try:
-            _add(manager, name, find(), loaded)
+            _add(manager, name, find(), loaded, house)
         except (Exception, SystemExit) as error:
             log.info("the plugin %s fails:", name, exc_info=True)  # the problem itself is told
             loaded.problems.append(f"The plugin {name!r} was left out: {_reason(error)}.")
@@ -93,7 +97,9 @@ def _from_file(file: Path) -> ModuleType:
     return module
 
 
-def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) -> None:
+def _add(
+    manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded, house: House
+) -> None:
     """Take all that a plugin offers, or nothing of it."""
     if manager.has_plugin(name):
         raise Unfit("there is a plugin of this name already; rename the file")
@@ -102,7 +108,7 @@ def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) 
         _refuse_unknown_hooks(manager, plugin)
         commands = _offered(manager, plugin, "parley_commands", Command)
         tools = _offered(manager, plugin, "parley_tools", Tool)
-        listeners = _offered(manager, plugin, "parley_listeners", Listener)
+        listeners = _offered(manager, plugin, "parley_listeners", Listener, house=house)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
@@ -112,6 +118,7 @@ def _add(manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded) 
     loaded.commands |= {command.name: command for command in commands}
     loaded.tools |= {tool.name: tool for tool in tools}
     loaded.listeners += listeners
+    loaded.prompt_hooks += _prompt_hooks(manager, name, plugin)
     loaded.names.append(name)
 
 
@@ -123,17 +130,30 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
-def _offered(manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any]) -> list[Any]:
+def _offered(
+    manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any], **handed: Any
+) -> list[Any]:
     if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
         return []
     others = [other for other in manager.get_plugins() if other is not plugin]
-    lists = manager.subset_hook_caller(hook, others)()
+    lists = manager.subset_hook_caller(hook, others)(**handed)
     if not lists or not isinstance(lists[0], list | tuple):
         raise Unfit(f"{hook} must return a list of {kind.__name__}")
     for item in lists[0]:
         if not isinstance(item, kind):
             raise Unfit(f"{hook} must return a list of {kind.__name__}, not {item!r}")
     return list(lists[0])
+
+
+def _prompt_hooks(manager: pluggy.PluginManager, name: str, plugin: Any) -> list[PromptHook]:
+    hooks = manager.hook.parley_system_prompt.get_hookimpls()
+    return [PromptHook(name, partial(_rewrite, hook)) for hook in hooks if hook.plugin is plugin]
+
+
+def _rewrite(hook: pluggy.HookImpl, prompt: str, key: ConversationKey) -> object:
+    """Call one plugin's hook, with those of the arguments that it takes."""
+    known = {"prompt": prompt, "key": key}
+    return hook.function(**{name: known[name] for name in hook.argnames})
 
 
 def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:

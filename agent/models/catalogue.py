@@ -19,14 +19,24 @@ def load() -> None:
 
 @lru_cache(maxsize=256)
 def window_of(model: str) -> int:
-    """The context window of a model in tokens; 0 where it is unknown."""
+    """The context window of a model in tokens; 0 where it is unknown. The name may say whose it
+    is, as routers have it: "anthropic/claude-sonnet-4-5"."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
 
-    try:
-        _, known = get_snapshot().find_provider_model(model, None, None, None)
-    except LookupError:
-        return 0
-    return known.context_window or 0
+    for name, provider in readings(model):
+        try:
+            _, known = get_snapshot().find_provider_model(name, None, provider, None)
+        except LookupError:
+            continue
+        if known.context_window:
+            return known.context_window
+    return 0
+
+
+def readings(model: str) -> list[tuple[str, str | None]]:
+    """What a name may mean, as (model, provider or None): "a/b" is b of a, or a router's "a/b"."""
+    provider, _, name = model.partition("/")
+    return [(model, None), *([(name, provider), (model, "openrouter")] if name else [])]
 
 
 def cost_of(model: str, usage: Usage) -> float | None:
@@ -39,10 +49,12 @@ def cost_of(model: str, usage: Usage) -> float | None:
         cache_read_tokens=min(usage.cached, usage.prompt),
         output_tokens=usage.completion,
     )
-    try:
-        return float(calc_price(billed, model_ref=model).total_price)
-    except LookupError:
-        return None
+    for name, provider in readings(model):
+        try:
+            return float(calc_price(billed, model_ref=name, provider_id=provider).total_price)
+        except LookupError:
+            continue
+    return None
 
 
 def spent_on(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:

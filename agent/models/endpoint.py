@@ -14,6 +14,8 @@ class Endpoint:
 
     `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
     `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
+    `temperature` and `max_tokens` (0: open) hold for requests that ask for nothing else, and no
+    reply is longer than `max_tokens`.
     """
 
     model: str
@@ -24,6 +26,8 @@ class Endpoint:
     max_retries: int = 2
     takes_tools: bool = True
     is_free: bool = False
+    temperature: float | None = None
+    max_tokens: int = 0
 
     @property
     def shown_url(self) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 
 from agent.models.base import Model, ModelError, ModelRefused, ModelReply, ModelRequest, OnDelta
 from agent.models.embedded import EmbeddedModel
 from agent.models.fallback import FallbackModel
 from agent.models.openai import OPENAI_URL, Endpoint, OpenAIModel
+from agent.models.providers import PROVIDERS
+from agent.settings import Brain
 
 log = logging.getLogger(__name__)
 
@@ -23,26 +25,72 @@ LISTING_TIMEOUT = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What the settings say about models. `timeout` in seconds, between two pieces of an answer."""
+    """What the settings say about models. `timeout` in seconds, between two pieces of an answer;
+    `brain` says where they are served."""
 
     model: str
     fallbacks: tuple[str, ...]
     timeout: float
+    brain: Brain
+
+    @property
+    def alone(self) -> tuple[Choice, ...]:
+        """The same without fallbacks, for each of its models."""
+        names = dict.fromkeys((self.model, *self.fallbacks))
+        return tuple(replace(self, model=name, fallbacks=()) for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """Where models are served, and the key to it; both from the environment or `.env` alone."""
+    """Where models are served, and the key to it; both from the environment or `.env` alone.
 
-    api_key: str = ""
+    `keys` has the keys of other providers, by the names that keys have in the environment.
+    """
+
+    api_key: str = field(default="", repr=False)
     base_url: str = ""
-
-    def __repr__(self) -> str:
-        return f"Credentials(base_url={self.base_url!r})"
+    keys: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def are_given(self) -> bool:
         return bool(self.api_key or self.base_url)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a brain's model is served; `missing` names a key that is wanted and not there."""
+
+    base_url: str
+    api_key: str = field(repr=False)
+    is_free: bool = False
+    missing: str = ""
+
+
+def place_of(brain: Brain, given: Credentials) -> Place:
+    """Where a brain's model is served: at its own address, its provider's, or everything else's.
+
+    A key from the environment is sent to another address than its provider's only where the brain
+    names both.
+    """
+    own = brain.config
+    if own.base_url and brain.provider not in PROVIDERS:
+        return Place(own.base_url, own.api_key)
+    usual = _usual_place(brain.provider, given)
+    return Place(
+        own.base_url or usual.base_url,
+        own.api_key or usual.api_key,
+        usual.is_free,
+        "" if own.base_url or own.api_key else usual.missing,
+    )
+
+
+def _usual_place(provider: str, given: Credentials) -> Place:
+    if provider in ("", "openai"):
+        missing = "" if given.are_given else "OPENAI_API_KEY"
+        return Place(given.base_url or OPENAI_URL, given.api_key, missing=missing)
+    known = PROVIDERS[provider]
+    key = given.keys.get(known.key_name, "")
+    return Place(known.base_url, key, known.is_free, "" if key else known.key_name)
 
 
 class Models:
@@ -51,30 +99,31 @@ class Models:
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
         self._embedded = EmbeddedModel()
-        self._single: dict[tuple[str, float], Model] = {}
+        self._single: dict[Choice, Model] = {}
         self._chosen: dict[Choice, Model] = {}
 
     def of(self, choice: Choice) -> Model:
         """The model that this choice means, with its fallbacks behind it."""
         if choice not in self._chosen:
-            names = (choice.model, *choice.fallbacks)
-            models = [self._one(name, choice.timeout) for name in dict.fromkeys(names)]
+            models = [self._one(single) for single in choice.alone]
             self._chosen[choice] = models[0] if len(models) == 1 else FallbackModel(models, _tell)
         return self._chosen[choice]
 
     def where(self, choice: Choice) -> str:
         """Where the chosen model runs, in words."""
-        if self._is_embedded(choice.model):
+        if self.uses_embedded(choice):
             return "embedded: it runs on this machine, needs no key, and is small"
-        return self._credentials.base_url or "OpenAI's endpoint"
+        url = self._endpoint(choice).shown_url
+        return "OpenAI's endpoint" if url == OPENAI_URL else url
 
     def uses_embedded(self, choice: Choice) -> bool:
         """Whether the embedded model answers first."""
-        return self._is_embedded(choice.model)
+        is_given = self._credentials.are_given or choice.brain.is_elsewhere
+        return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
     async def listed(self) -> list[str]:
         """The models that the endpoint lists. Raises ModelError."""
-        endpoint = self._served(USUAL, timeout=LISTING_TIMEOUT)
+        endpoint = self._served(Choice(USUAL, (), LISTING_TIMEOUT, Brain()))
         try:
             return await endpoint.listed_models()
         finally:
@@ -88,29 +137,36 @@ class Models:
         for model in (*self._single.values(), self._embedded):
             await model.close()
 
-    def _is_embedded(self, name: str) -> bool:
-        return name == EMBEDDED or (name == AUTO and not self._credentials.are_given)
-
-    def _one(self, name: str, timeout: float) -> Model:
-        if self._is_embedded(name):
+    def _one(self, choice: Choice) -> Model:
+        if self.uses_embedded(choice):
             return self._embedded
-        if (name, timeout) not in self._single:
-            self._single[name, timeout] = self._connected(name, timeout)
-        return self._single[name, timeout]
+        if choice not in self._single:
+            self._single[choice] = self._connected(choice)
+        return self._single[choice]
 
-    def _connected(self, name: str, timeout: float) -> Model:
-        if not self._credentials.are_given:
-            return _KeyMissing(name)
-        if name != AUTO:
-            return self._served(name, timeout)
-        if not self._credentials.base_url:
-            return self._served(USUAL, timeout)
-        return _FirstListed(lambda name: self._served(name, timeout))
+    def _connected(self, choice: Choice) -> Model:
+        place = place_of(choice.brain, self._credentials)
+        if place.missing:
+            return _KeyMissing(choice.model, place.missing)
+        if choice.model != AUTO:
+            return self._served(choice)
+        if place.base_url == OPENAI_URL:
+            return self._served(replace(choice, model=USUAL))
+        return _FirstListed(lambda name: self._served(replace(choice, model=name)))
 
-    def _served(self, name: str, timeout: float) -> OpenAIModel:
-        given = self._credentials
-        return OpenAIModel(
-            Endpoint(name, given.base_url or OPENAI_URL, given.api_key, timeout=timeout)
+    def _served(self, choice: Choice) -> OpenAIModel:
+        return OpenAIModel(self._endpoint(choice))
+
+    def _endpoint(self, choice: Choice) -> Endpoint:
+        brain, place = choice.brain, place_of(choice.brain, self._credentials)
+        return Endpoint(
+            choice.model,
+            place.base_url,
+            place.api_key,
+            timeout=choice.timeout,
+            is_free=place.is_free,
+            temperature=brain.temperature,
+            max_tokens=brain.max_tokens,
         )
 
 
@@ -121,16 +177,18 @@ def _tell(name: str, error: ModelError) -> None:
 class _KeyMissing:
     """A model that can't be asked, because nothing says where it is served."""
 
-    window, takes_tools, is_free = 0, True, False
+    window, takes_tools, sees, is_free = 0, True, True, False
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, key_name: str) -> None:
+        self.name, self._key_name = name, key_name
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        is_own = self._key_name == "OPENAI_API_KEY"
+        key = f"{self._key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
+        instead = ", or say /config model auto for the embedded model" * is_own
         raise ModelRefused(
-            f"The model {self.name!r} needs a key: put OPENAI_API_KEY (or OPENAI_BASE_URL for an "
-            "endpoint of your own) into the environment or a file .env beside config.json and "
-            "start the bot again, or say /config model auto for the embedded model."
+            f"The model {self.name!r} needs a key: put {key} into the environment or a file .env "
+            f"beside config.json and start the bot again{instead}."
         )
 
     async def close(self) -> None:
@@ -141,7 +199,7 @@ class _FirstListed:
     """`auto` at an endpoint of one's own: the first model that it lists, found at the first
     request; `USUAL` where it lists none."""
 
-    window, takes_tools, is_free = 0, True, False
+    window, takes_tools, sees, is_free = 0, True, True, False
 
     def __init__(self, served: Callable[[str], OpenAIModel]) -> None:
         self._served = served

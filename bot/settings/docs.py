@@ -21,7 +21,8 @@ Nothing must be set. What you set holds in this order, the later over the earlie
 2. `config.json`, or a `.yaml` file of the same shape, named with `--config FILE`;
 3. the environment or a `.env`: `PARLEY_AGENT_MAX_STEPS=30`, `PARLEY_CONTEXT__STRATEGY=full`;
 4. `/config KEY VALUE` in the chat, for everybody: `/config agent_max_steps 30`;
-5. `/config KEY VALUE --here`, for one conversation.
+5. the [agent](agents.md) that was chosen, if one was;
+6. `/config KEY VALUE --here`, for one conversation.
 
 `/config KEY` shows what holds and where it comes from; `/config KEY --unset` takes a change back.
 Changes made in the chat are kept in the database; no file is written. They hold from the next step,
@@ -47,8 +48,11 @@ shown. `{{secret.NAME}}` anywhere in the configuration is filled from there.
 |---|---|
 | `OPENAI_API_KEY` | the key for the model's endpoint |
 | `OPENAI_BASE_URL` | the endpoint, where it is not OpenAI's own: `http://127.0.0.1:8080/v1` |
+| `TELEGRAM_BOT_TOKEN` | the token of a bot at [Telegram](telegram.md) |
+| `DEEPSEEK_API_KEY`, … | the key of another provider, for a [brain](agents.md#brains) there |
+| `PARLEY_WEB_TOKEN` | what opens the [web page](web.md) and the HTTP API; a long random text |
 
-Where neither is set, a small model answers that comes with Parley.
+Where neither of the first two is set, a small model answers that comes with Parley.
 """
 
 
@@ -68,7 +72,8 @@ def _table(group: str) -> str:
 
 def _row(setting: Setting) -> str:
     wants = f"{setting.wants} ({setting.unit})" if setting.unit else setting.wants
-    meaning = setting.meaning if setting.is_per_conversation else f"{setting.meaning} Not `--here`."
+    scope = "" if setting.is_per_conversation else " Not `--here`."
+    meaning = f"{setting.meaning}{' Not in the chat.' if setting.is_fixed else scope}"
     return f"| `{setting.key}` | {_value(setting.default)} | {wants} | {meaning} |"
 
 

@@ -131,3 +131,31 @@ def _from_yaml(text: str) -> Any:
     except yaml.YAMLError as error:
         raise ValueError(str(error).partition("\n")[0]) from None
     return {} if tree is None else tree
+
+
+def line_of(config: Path, key: str) -> int:
+    """The line on which a part of a configuration stands ("hooks[2].condition.every"), or the
+    nearest part around it; 0 where that can't be told."""
+    text = read_text(config, "the configuration").replace("\t", " ")  # YAML takes none; JSON does
+    try:
+        node = yaml.compose(text, _PlainYaml)
+    except yaml.YAMLError:
+        return 0
+    line = 0
+    for part in re.findall(r"\w+", key):
+        if (found := _found(node, part)) is None:
+            break
+        line, node = found
+    return line
+
+
+def _found(node: Any, part: str) -> tuple[int, Any] | None:
+    """A part of a mapping or a list, with its line."""
+    if isinstance(node, yaml.MappingNode):
+        for name, inside in node.value:
+            if name.value == part:
+                return name.start_mark.line + 1, inside
+    elif isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
+        inside = node.value[int(part)]
+        return inside.start_mark.line + 1, inside
+    return None

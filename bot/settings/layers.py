@@ -5,16 +5,24 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.settings.files import read_env, read_text, read_tree
+from bot.settings.agents import (
+    AGENTS,
+    FOREIGN_STRATEGIES,
+    IN_AGENT,
+    IN_RUNTIME,
+    Block,
+    blocks,
+    with_whole_endpoints,
+)
+from bot.settings.files import line_of, read_env, read_text, read_tree
 from bot.settings.schema import (
     SECRET_NAME,
-    SECTIONS,
     SETTINGS,
     Kind,
     SettingError,
@@ -25,15 +33,22 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
+CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
+"""Names in the environment that begin so and are no settings."""
+IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
+"""Settings by the names that they have in a configuration."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
 
 
 class Secrets(Mapping[str, str]):
-    """The environment with the `.env` beside the configuration; its repr shows no value."""
+    """The environment with the `.env` beside the configuration; its repr shows no value.
 
-    def __init__(self, values: Mapping[str, str]) -> None:
-        self._values = dict(values)
+    `named` are those that the configuration fills in.
+    """
+
+    def __init__(self, values: Mapping[str, str], named: Collection[str] = ()) -> None:
+        self._values, self._named = dict(values), frozenset(named)
 
     def __getitem__(self, name: str) -> str:
         return self._values[name]
@@ -48,9 +63,12 @@ class Secrets(Mapping[str, str]):
         return f"<Secrets: {len(self)} names>"
 
     def to_mask(self) -> frozenset[str]:
-        """The values that no log may show: those whose name speaks of a key, token or password."""
+        """The values that no log may show: those that the configuration calls secrets, and those
+        whose name speaks of a key, token or password."""
         return frozenset(
-            value for name, value in self.items() if value and SECRET_NAME.search(name)
+            value
+            for name, value in self.items()
+            if value and (name in self._named or SECRET_NAME.search(name))
         )
 
 
@@ -64,12 +82,23 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentLayer:
+    """What an agent of the configuration says."""
+
+    id: str
+    description: str
+    settings: Written
+
+
+@dataclass(frozen=True, slots=True)
 class Layers:
-    """All that was there before the start. The environment outranks the file."""
+    """All that was there before the start. The environment outranks the file; `agents`, by their
+    ids, outrank both where they are chosen."""
 
     file: Written
     environment: Written
     secrets: Secrets
+    agents: Mapping[str, AgentLayer] = field(default_factory=dict)
 
 
 def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
@@ -78,13 +107,18 @@ def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
     A SettingError has a line for every fault found.
     """
     surroundings = {**read_env(config.with_name(".env")), **environ}
-    secrets = Secrets(surroundings)
+    tree = read_tree(config)
+    own = [value for name, value in surroundings.items() if name.startswith(PREFIX)]
+    secrets = Secrets(surroundings, _secrets_in([tree, own]))
     faults: list[str] = []
-    file = _from_file(config, secrets, faults)
+    agents = tree.pop(AGENTS, [])
+    source = _Source(config, secrets, faults)
+    file = source.settings(tree, IN_FILE)
     environment = _from_environment(config, surroundings, secrets, faults)
+    by_id = {agent.id: agent for agent in _agents(agents, source)}
     if faults:
         raise SettingError("\n".join(faults))
-    return Layers(file, environment, secrets)
+    return Layers(file, environment, secrets, by_id)
 
 
 @contextmanager
@@ -95,34 +129,105 @@ def _noting(faults: list[str]) -> Iterator[None]:
         faults.append(str(error))
 
 
-def _from_file(config: Path, secrets: Secrets, faults: list[str]) -> Written:
-    def called(key: str) -> str:
-        return f"{key} in {config.name}"
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A configuration, while it is read; what is wrong in it is added to `faults`."""
 
-    written: dict[str, Any] = {}
-    for key, value in _flattened(read_tree(config)):
-        with _noting(faults):
-            _refuse_unknown(key, value, config.name)
-            if key in written:
-                raise SettingError(f"{config.name} has {key!r} twice; keep one of them.")
-            written[key] = value
-    return Written(written, _filled(written, config.parent, secrets, called, faults))
+    config: Path
+    secrets: Secrets
+    faults: list[str]
+
+    def settings(
+        self, tree: Mapping[Any, Any], keys: Mapping[str, str], agent: str = ""
+    ) -> Written:
+        """What the file sets, or an agent in it; `keys` are the settings by the names that they
+        have there."""
+        file = self.config.name
+        where, of = (f"the agent {agent} in {file}", "of") if agent else (file, "in")
+        names: dict[str, str] = {}
+        written: dict[str, Any] = {}
+        for name, value in _flattened(tree, _groups(keys)):
+            with _noting(self.faults):
+                key = _known(name, value, keys, where)
+                if key in written:
+                    raise SettingError(_twice(name, names[key], where))
+                _refuse_plain_key(f"{name} {of} {where}", key, value)
+                names[key], written[key] = name, value
+
+        def called(key: str) -> str:
+            name, bracket, rest = key.partition("[")
+            written_as = names.get(name, name) + bracket + rest
+            line = line_of(self.config, written_as) if bracket else 0
+            return f"{written_as} {of} {where}{f' (line {line})' if line else ''}"
+
+        whole = with_whole_endpoints(written)
+        values = _filled(whole, self.config.parent, self.secrets, called, self.faults)
+        return Written(whole, values)
 
 
-def _flattened(tree: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def _agents(written: Any, source: _Source) -> Iterator[AgentLayer]:
+    found, faults = blocks(written, source.config.name)
+    source.faults.extend(faults)
+    for block in found:
+        settings = source.settings(block.settings, IN_AGENT, block.id)
+        with _noting(source.faults):
+            _refuse_foreign_model(block, settings, source.config.name)
+        yield AgentLayer(block.id, block.description, settings)
+
+
+def _refuse_foreign_model(block: Block, settings: Written, file: str) -> None:
+    if settings.as_written.get("brain.provider") and "model" not in settings.as_written:
+        raise SettingError(
+            f"The agent {block.id} in {file} has a brain.provider but no brain.model; name one."
+        )
+
+
+def _groups(keys: Iterable[str]) -> frozenset[str]:
+    """The names of blocks in which these stand: "context" for "context.strategy"."""
+    parts = (key.split(".") for key in keys)
+    return frozenset(".".join(p[:count]) for p in parts for count in range(1, len(p)))
+
+
+def _flattened(
+    tree: Mapping[Any, Any], groups: Collection[str], prefix: str = ""
+) -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
         key = f"{prefix}{name}"
-        if key in SECTIONS and isinstance(value, dict):
-            yield from _flattened(value, f"{key}.")
+        if key in groups and isinstance(value, dict):
+            yield from _flattened(value, groups, f"{key}.")
         else:
             yield key, value
 
 
-def _refuse_unknown(key: str, value: Any, where: str) -> None:
-    if key in SECTIONS:
-        raise SettingError(f"{key} in {where} is {quoted(value)}; it wants settings of its own.")
-    if key not in SETTINGS:
-        raise SettingError(unknown(key, where))
+def _known(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
+    """The setting that is meant by a name."""
+    groups = _groups(keys)
+    if name in groups:
+        raise SettingError(f"{name} in {where} is {quoted(value)}; it wants settings of its own.")
+    if name not in keys:
+        around = {group for group in groups if name.startswith(f"{group}.")}
+        raise SettingError(unknown(name, where, [*groups - around, *keys, AGENTS]))
+    if name == "runtime.context.strategy" and value in FOREIGN_STRATEGIES:
+        raise SettingError(
+            f"{name} in {where} is {value!r}; it wants truncate or summarize; the others are set "
+            "in context.strategy."
+        )
+    return keys[name]
+
+
+def _twice(name: str, before: str, where: str) -> str:
+    if name == before:
+        return f"{where} has {name!r} twice; keep one of them."
+    return f"{where} has both {before!r} and {name!r}, which are the same; keep one of them."
+
+
+def _refuse_plain_key(called: str, key: str, value: Any) -> None:
+    is_plain = isinstance(value, str) and not _SECRET.fullmatch(value.strip())
+    if key.endswith(".api_key") and value and is_plain:
+        raise SettingError(
+            f"{called} holds a key as plain text; put it into .env as NAME=…, and write "
+            "{{secret.NAME}} here."
+        )
 
 
 def _from_environment(
@@ -130,12 +235,22 @@ def _from_environment(
 ) -> Written:
     keys = {variable(key): key for key in SETTINGS}
     written: dict[str, Any] = {}
-    for name in sorted(name for name in environ if name.startswith(PREFIX)):
+    own = (name for name in environ if name.startswith(PREFIX) and name not in CREDENTIALS)
+    for name in sorted(own):
         if key := keys.get(name):
-            written[key] = typed(SETTINGS[key].kind, environ[name])
+            with _noting(faults):
+                _refuse_plain_key(name, key, environ[name])
+                written[key] = typed(SETTINGS[key].kind, environ[name])
         else:
             faults.append(_unknown_variable(name))
-    return Written(written, _filled(written, config.parent, secrets, variable, faults))
+    whole = with_whole_endpoints(written)
+    return Written(whole, _filled(whole, config.parent, secrets, _place, faults))
+
+
+def _place(key: str) -> str:
+    """A setting's name in the environment, and where in its value: PARLEY_HOOKS[2].condition."""
+    name, bracket, rest = key.partition("[")
+    return variable(name) + bracket + rest
 
 
 def variable(key: str) -> str:
@@ -205,6 +320,15 @@ def _with_secrets(value: Any, secrets: Secrets, called: str) -> Any:
     if isinstance(value, dict):
         return {name: _with_secrets(item, secrets, called) for name, item in value.items()}
     return _SECRET.sub(secret, value) if isinstance(value, str) else value
+
+
+def _secrets_in(value: Any) -> frozenset[str]:
+    """The names of all secrets that a value speaks of."""
+    if isinstance(value, str):
+        return frozenset(_SECRET.findall(value))
+    if isinstance(value, dict):
+        value = list(value.values())
+    return frozenset().union(*map(_secrets_in, value)) if isinstance(value, list) else frozenset()
 
 
 def _prompt(text: str, folder: Path) -> str:

@@ -16,15 +16,26 @@ from zoneinfo import ZoneInfo, available_timezones
 
 import tzlocal
 from annotated_types import Ge, Gt, Le
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StringConstraints,
+)
 from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
-from agent.settings import AgentSettings
-from memory.settings import MemorySettings
+from agent.settings import AgentSettings, SummaryBrain
+from channels.settings import ChannelSettings
+from memory.settings import ContextSettings, MemorySettings
+from plugins.rules import Rule, RuleFaults, parse
 
 SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASS", re.IGNORECASE)
 LONGEST_QUOTE = 60  # characters of a value that a sentence repeats
+NO_AGENT = "default"
+AGENT_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$"
 _DOLLARS = "a number from 0 (no limit) to 100000"
 
 
@@ -49,10 +60,27 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
-class Settings(AgentSettings, MemorySettings):
+class Context(ContextSettings):
+    """The section `context`, with what another room knows of."""
+
+    summary_brain: SummaryBrain = SummaryBrain()
+
+
+class Settings(AgentSettings, MemorySettings, ChannelSettings):
     """The settings in force: every room's section, and what concerns the whole bot."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    context: Context = Context()
+    agent: Annotated[str, StringConstraints(pattern=AGENT_ID)] = Field(
+        default=NO_AGENT,
+        description="Which of the configuration's agents answers; default is none of them.",
+        json_schema_extra={
+            "wants": "the id of an agent in the configuration, or default",
+            "here": True,
+            "holds": "from the next turn on",
+        },
+    )
 
     timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
         default="auto",
@@ -68,8 +96,32 @@ class Settings(AgentSettings, MemorySettings):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=1_000,
-        description="Who may talk to the bot and change it, besides whoever sits at the terminal.",
+        description="Who owns the bot, besides whoever sits at the terminal; others are let in by "
+        "a code (/pair).",
         json_schema_extra={"wants": "people as CHANNEL/USER: telegram/42, pipe/ann"},
+    )
+    messages_per_minute: int = Field(
+        default=20,
+        ge=0,
+        le=10_000,
+        description="How many messages a user who is no owner may send within a minute; 0 sets no "
+        "limit.",
+        json_schema_extra={"unit": "messages"},
+    )
+    when_busy: Literal["queue", "collect", "steer", "interrupt"] = Field(
+        default="queue",
+        description="What happens to a message that comes while a turn runs: queue gives it a turn "
+        "of its own afterwards; collect joins all that came to one turn; steer gives it to the "
+        "running turn at its next step; interrupt stops the running turn.",
+        json_schema_extra={"here": True, "holds": "from the next message on"},
+    )
+    shutdown_timeout: int = Field(
+        default=5,
+        ge=0,
+        le=3_600,
+        description="How long turns have to finish when the bot is told to stop; what is left over "
+        "goes on at the next start. Docker kills after 10 seconds, unless it is told otherwise.",
+        json_schema_extra={"unit": "seconds"},
     )
     plugins_dir: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000)] = Field(
         default="",
@@ -86,6 +138,14 @@ class Settings(AgentSettings, MemorySettings):
         "model that costs something.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
+    spend_limit_user: float = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        allow_inf_nan=False,
+        description="What one user who is no owner may cost in a calendar month, in all chats.",
+        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
+    )
     spend_limit_total: float = Field(
         default=0,
         ge=0,
@@ -93,6 +153,15 @@ class Settings(AgentSettings, MemorySettings):
         allow_inf_nan=False,
         description="What all chats together may cost in a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
+    )
+    hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
+        default=(),
+        description="Rules for what happens on an event (see hooks.md); the configuration may also "
+        "have them under runtime.",
+        json_schema_extra={
+            "wants": "a list of rules, each with an id, on and action",
+            "holds": "from the next event on",
+        },
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
@@ -113,8 +182,9 @@ Kind = Literal["text", "list", "flag", "scalar"]
 class Setting:
     """What is known of one setting, apart from its value.
 
-    `wants` completes "it wants …"; `kind` says how text that is typed becomes a value;
-    `is_per_conversation` whether `--here` may set it, and `holds` from when on a change does.
+    `wants` completes "it wants …"; `kind` says how text that is typed becomes a value, and `near`
+    what a mistyped one may have meant; `is_per_conversation` whether `--here` may set it,
+    `is_fixed` whether no chat may, and `holds` from when on a change does.
     """
 
     key: str
@@ -124,7 +194,9 @@ class Setting:
     wants: str
     unit: str
     choices: tuple[str, ...]
+    near: tuple[str, ...]
     is_per_conversation: bool
+    is_fixed: bool
     holds: str
 
 
@@ -139,7 +211,9 @@ def _described(key: str, field: FieldInfo) -> Setting:
         wants=str(extra.get("wants", "")) or _listed(choices) or _range(field),
         unit=str(extra.get("unit", "")),
         choices=choices,
+        near=_near(extra.get("near")) or choices,
         is_per_conversation=extra.get("here") is True,
+        is_fixed=extra.get("fixed") is True,
         holds=str(extra.get("holds", "from the next step on")),
     )
 
@@ -157,6 +231,10 @@ def _choices(field: FieldInfo) -> tuple[str, ...]:
     if field.annotation is bool:
         return ("true", "false")
     return get_args(field.annotation) if get_origin(field.annotation) is Literal else ()
+
+
+def _near(words: object) -> tuple[str, ...]:
+    return tuple(map(str, words)) if isinstance(words, list) else ()
 
 
 def _listed(choices: tuple[str, ...]) -> str:
@@ -187,7 +265,10 @@ def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
             yield from _catalogue(section, f"{prefix}{name}.")
 
 
-SETTINGS: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
+_ALL: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
+BRAIN = frozenset(key for key in _ALL if key.startswith("brain."))
+"""What an agent alone has: where its model is served."""
+SETTINGS: Mapping[str, Setting] = {key: _ALL[key] for key in _ALL if key not in BRAIN}
 SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
 
 
@@ -199,7 +280,7 @@ def validated(
     """The settings with these values, by key; what is not among them has its default.
 
     A SettingError quotes from `written` (the values as a person wrote them, where that differs)
-    and calls a key what `named` makes of it.
+    and calls a key, or a place in a list ("hooks[2].condition"), what `named` makes of it.
     """
     try:
         return Settings.model_validate(_nested(values))
@@ -224,7 +305,10 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     key = _key_of(fault["loc"])
     if not key:  # a section's own check of several settings together
         return str(fault["ctx"]["error"])
-    setting, value = SETTINGS[key], written[key]
+    error = fault.get("ctx", {}).get("error")
+    if isinstance(error, RuleFaults):
+        return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
+    setting, value = _ALL[key], written[key]
     return f"{named(key)} is {quoted(value)}; it wants {setting.wants}{_hint(setting, value)}"
 
 
@@ -233,11 +317,11 @@ def _key_of(place: tuple[str | int, ...]) -> str:
     which the value may be one."""
     parts = [part for part in place if isinstance(part, str)]
     keys = (".".join(parts[:count]) for count in range(len(parts), 0, -1))
-    return next((key for key in keys if key in SETTINGS), "")
+    return next((key for key in keys if key in _ALL), "")
 
 
 def _hint(setting: Setting, value: Any) -> str:
-    words = sorted(available_timezones()) if setting.key == "timezone" else setting.choices
+    words = sorted(available_timezones()) if setting.key == "timezone" else setting.near
     near = nearest(value, words) if isinstance(value, str) else ""
     return f"; did you mean {near!r}?" if near else "."
 
@@ -257,12 +341,13 @@ def _shortened(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"
 
 
-def unknown(key: str, where: str = "") -> str:
-    """The sentence about a key that is none; `where` is the name of a file, "" for the chat."""
-    if key in SECTIONS:
-        inside = ", ".join(known for known in SETTINGS if known.startswith(key + "."))
+def unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
+    """The sentence about a key that is none; `where` is the name of a file, "" for the chat, and
+    `known` are the names that are taken there, where they are others."""
+    if key in SECTIONS and not where:
+        inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."
-    near = nearest(key, SETTINGS)
+    near = nearest(key, known or SETTINGS)
     subject = f"{where} has an unknown setting" if where else "There is no setting"
     if near:
         return f"{subject} {quoted(key)}; did you mean {near!r}?"

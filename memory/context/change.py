@@ -32,10 +32,15 @@ Actor = Literal["strategy", "person", "emergency", "restart"]
 
 @dataclass(frozen=True, slots=True)
 class Clip:
-    """How a long text is shown: `chars` of it, beginning and end, which count `tokens`."""
+    """How a long text is shown: `chars` of it, which count `tokens`: its beginning and end where it
+    `is_snipped`, else its beginning alone."""
 
     chars: int
     tokens: int
+    is_snipped: bool = True
+
+    def to_json(self) -> list[int]:
+        return [self.chars, self.tokens, *([] if self.is_snipped else [0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +90,7 @@ class Change:
         """Only what is set, in a stable order."""
         sets = {name: sorted(getattr(self, name)) for name in _SETS if getattr(self, name)}
         numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name)}
-        clip = {str(seq): [c.chars, c.tokens] for seq, c in sorted(self.clip.items())}
+        clip = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
         return {**numbers, **sets, **({"clip": clip} if clip else {})}
 
     @classmethod

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import Actor, Change, Clip, ViewEvent, standing
+from memory.context.change import Actor, Change, ViewEvent, standing
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of
@@ -82,9 +82,8 @@ async def measured(change: Change, view: View, meter: Meter) -> Change:
     clips = {}
     for seq, clip in change.clip.items():
         message = entries[seq].message
-        text = clipped(message.shown_text, clip.chars)
-        shown = replace(message, text=text, kept=0)
-        clips[seq] = Clip(clip.chars, await meter.message(shown))
+        shown = replace(message, text=clipped(message.shown_text, clip), kept=0)
+        clips[seq] = replace(clip, tokens=await meter.message(shown))
     return replace(change, clip=clips)
 
 

@@ -43,6 +43,11 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     return Plan(change, "context_overflow", leaving, after.tokens)
 
 
+def halved(view: View, limits: Limits, why: str) -> Plan | None:
+    """All but half of `keep_recent` messages leave (Digitorn's emergency_compact)."""
+    return split(view, max(LEAST_KEPT, limits.keep_recent // 2), why)
+
+
 def no_room(view: View, limits: Limits) -> NoRoom:
     """The sentence for a request that can't be made to fit."""
     part = view.scale.part
@@ -59,8 +64,8 @@ def _first_cut(view: View, limits: Limits) -> Change:
     """As little as needed; `truncate` and `summarize` halve `keep_recent` first (Digitorn)."""
     if limits.strategy not in ("truncate", "summarize"):
         return _as_little_as_needed(view, limits)
-    halved = split(view, max(LEAST_KEPT, limits.keep_recent // 2), "")
-    change = halved.change if halved else Change()
+    cut = halved(view, limits, "")
+    change = cut.change if cut else Change()
     return change.then(_as_little_as_needed(view.moved_by(change), limits))
 
 
@@ -80,13 +85,12 @@ def _clip_current(view: View, limits: Limits) -> Change:
         alone = view.moved_by(change.then(_all_but_the_current_cut(view)))
         if alone.tokens <= limits.ceiling:
             break
-        change = change.then(_clips(view, chars, only=view.current))
+        change = change.then(_clips(view, limits, chars, only=view.current))
     return change
 
 
 def _aggressively(view: View, limits: Limits) -> Change:
-    del limits
-    change = _clips(view, LONGEST)
+    change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
     return change.then(cut_of(view, complete[:surplus])) if surplus > 0 else change
@@ -97,7 +101,7 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
     for chars in (LONGEST, *_SMALLER):
         if view.moved_by(change).tokens <= limits.ceiling:
             break
-        change = change.then(_clips(view, chars, only=view.current))
+        change = change.then(_clips(view, limits, chars, only=view.current))
     return change
 
 
@@ -105,15 +109,23 @@ def _all_but_the_current_cut(view: View) -> Change:
     return cut_of(view, view.complete) if view.complete else Change()
 
 
-def _clips(view: View, chars: int, only: int = 0) -> Change:
-    """Clips of all results and user texts that are longer, in all turns or in one."""
+def _clips(view: View, limits: Limits, chars: int, only: int = 0) -> Change:
+    """Clips of all results and user texts that are longer, in all turns or in one; none where
+    `truncate_oversized` forbids them (Digitorn)."""
+    if not limits.truncate_oversized:
+        return Change()
     clips = {
-        entry.seq: Clip(chars, max(1, entry.tokens * chars // len(entry.message.shown_text)))
+        entry.seq: _clip(entry, chars, limits.snip_oversized)
         for turn in view.turns
         for entry in turn.entries
         if (not only or turn.number == only) and _is_longer(entry, chars)
     }
     return Change(clip=clips)
+
+
+def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
+    tokens = max(1, entry.tokens * chars // len(entry.message.shown_text))
+    return Clip(chars, tokens, is_snipped)
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from memory.context.change import Boundaries, Change
+from memory.context.change import Boundaries, Change, Clip
 from memory.context.meter import Frame, FrameTokens
 from memory.messages import Message
 from memory.turns import Entry, Turn
@@ -217,14 +217,16 @@ def _clipped(entry: Entry, boundaries: Boundaries) -> Entry:
     clip = boundaries.clipped.get(entry.seq)
     if clip is None:
         return entry
-    message = replace(entry.message, text=clipped(entry.message.shown_text, clip.chars), kept=0)
+    message = replace(entry.message, text=clipped(entry.message.shown_text, clip), kept=0)
     return replace(entry, message=message, tokens=clip.tokens)
 
 
-def clipped(text: str, chars: int) -> str:
-    """Beginning and end of a text, `chars` in all, and how much is gone between (CowAgent)."""
-    if len(text) <= chars:
+def clipped(text: str, clip: Clip) -> str:
+    """What is left of a text, and how much is gone: between its beginning and end (CowAgent), or
+    behind its beginning."""
+    if len(text) <= clip.chars:
         return text
-    tail = chars // 2
-    head, gone = chars - tail, len(text) - chars
-    return f"{text[:head]}\n[… {gone:,} characters left out here …]\n{text[len(text) - tail :]}"
+    tail = clip.chars // 2 if clip.is_snipped else 0
+    head, gone = clip.chars - tail, len(text) - clip.chars
+    end = f"\n{text[len(text) - tail :]}" if tail else ""
+    return f"{text[:head]}\n[… {gone:,} characters left out here …]{end}"

@@ -8,18 +8,21 @@ continue it; their jobs are opened again, and bring to the daily memory what is 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import orjson
 from peewee import SqliteDatabase
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
-from memory.record import mailbox, summaries, tables, transcript
+from memory.messages import Image
+from memory.record import mailbox, rows, summaries, tables, transcript
+from memory.record.recall import index
 from memory.record.summaries import Job
+from memory.turns import Entry
 
 _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a change speaks of
 
@@ -49,8 +52,7 @@ def held(database: SqliteDatabase, conversation: int, turns: Collection[int] | N
     """What is kept of these turns of a conversation (None: of all of it)."""
     columns = tables.Message
     query = columns.select(columns.turn).where(columns.conversation == conversation)
-    rows = query.tuples().execute(database)
-    mine = [turn for (turn,) in rows if turns is None or turn in turns]
+    mine = [turn for (turn,) in query.tuples().execute(database) if turns is None or turn in turns]
     numbers = frozenset(mine)
     jobs = summaries.jobs_of(database, conversation)
     if turns is not None:
@@ -78,9 +80,11 @@ def delete(
 ) -> None:
     """Delete these turns and all that was made from them (None: all of a conversation but its row
     and its bill)."""
+    index.forget(database, conversation, turns)  # while the words are there that are to go
     if turns is None:
         for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
             table.delete().where(table.conversation == conversation).execute(database)
+        rows.update(database, tables.Conversation, conversation, title="")
     else:
         _delete_turns(database, conversation, _gone(database, conversation, frozenset(turns)))
     mailbox.forget(database, key.id, conversation)
@@ -94,6 +98,61 @@ def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> N
     message.delete().where(
         (message.conversation == conversation) & message.turn.in_(list(gone.turns))
     ).execute(database)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Files that messages point to: `lone` are pictures that only the messages have which go,
+    `staying` the offloaded tool results of those that stay."""
+
+    lone: tuple[Image, ...]
+    staying: frozenset[str]
+
+
+def attached(
+    database: SqliteDatabase,
+    key: ConversationKey,
+    conversation: int,
+    turns: Collection[int] | None = None,
+) -> Attached:
+    """The files of these turns (None: of all of a conversation), and of what stays beside them.
+    A picture that another conversation of the audience has, or one not answered yet, is not lone.
+    """
+    gone: set[Image] = set()
+    stay: set[Image] = set()
+    staying: set[str] = set()
+    for place, entry in _with_files(database, key.audience):
+        is_gone = place == conversation and (turns is None or entry.turn in turns)
+        (gone if is_gone else stay).update(entry.message.images)
+        if not is_gone and entry.message.offloaded:
+            staying.add(PurePosixPath(entry.message.offloaded).name)
+    waiting = mailbox.waiting_files(database)
+    lone = {image for image in gone - stay if image.file not in waiting}
+    return Attached(tuple(sorted(lone, key=lambda image: image.file)), frozenset(staying))
+
+
+def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, Entry]]:
+    """(conversation, entry) for the messages of an audience that may have files."""
+    message, conversation = tables.Message, tables.Conversation
+    mine = conversation.select(conversation.id).where(conversation.audience == audience)
+    has_files = message.extra.contains('"images":') | message.extra.contains('"offloaded":')
+    query = message.select(message.conversation, message.turn).where(
+        message.conversation.in_(mine) & has_files
+    )
+    places: dict[int, set[int]] = {}
+    for place, turn in query.tuples().execute(database):
+        places.setdefault(place, set()).add(turn)
+    for place, numbers in places.items():
+        for entry in transcript.entries_of_turns(database, place, numbers):
+            yield place, entry
+
+
+def delete_pictures(folder: Path, images: Iterable[Image]) -> None:
+    """Delete pictures from an audience's folder, and what a crash left of others."""
+    for image in images:
+        (folder / image.file).unlink(missing_ok=True)
+    for unfinished in (folder / "data").glob(".*.draft"):
+        unfinished.unlink(missing_ok=True)
 
 
 def delete_folder(folder: Path) -> None:
@@ -110,11 +169,11 @@ def _gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) ->
     made = summary.select(summary.id, summary.turns, summary.prior).where(
         summary.conversation == conversation
     )
-    rows = made.order_by(summary.id).tuples().execute(database)
+    found = made.order_by(summary.id).tuples().execute(database)
     return _Gone(
         turns,
         frozenset(seq for (seq,) in seqs.tuples().execute(database)),
-        tainted(((row, orjson.loads(covers), prior) for row, covers, prior in rows), turns),
+        tainted(((row, orjson.loads(covers), prior) for row, covers, prior in found), turns),
     )
 
 

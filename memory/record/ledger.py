@@ -59,7 +59,8 @@ _SUMS = (  # the columns of a Bill
 
 
 def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent) -> None:
-    """Store one call."""
+    """Store one call, booked to who spoke last in the conversation."""
+    who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
     rows.insert(
         database,
         tables.Usage,
@@ -73,6 +74,7 @@ def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent)
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,
+        person=(who.fetchone() or ("",))[0],
     )
 
 
@@ -81,12 +83,16 @@ def bill(
     conversation: int | None = None,
     since: float = 0,
     until: float = math.inf,
+    purpose: str = "",
 ) -> Bill:
-    """The calls of one conversation (None: of all) within a time, added up."""
+    """The calls of one conversation (None: of all) within a time, for a purpose ("": for any),
+    added up."""
     columns = tables.Usage
     query = columns.select(*_SUMS).where((columns.at >= since) & (columns.at < until))
     if conversation is not None:
         query = query.where(columns.conversation == conversation)
+    if purpose:
+        query = query.where(columns.purpose == purpose)
     (row,) = query.tuples().execute(database)
     return Bill(*row)
 
@@ -109,6 +115,15 @@ def bills_by_conversation(database: SqliteDatabase, since: float = 0) -> dict[st
         .group_by(conversation.key)
     )
     return {row[0]: Bill(*row[1:]) for row in query.tuples().execute(database)}
+
+
+def bills_by_person(database: SqliteDatabase, since: float = 0) -> dict[str, Bill]:
+    """The bill of each person since a time, by their name."""
+    columns = tables.Usage
+    query = columns.select(columns.person, *_SUMS).where(columns.at >= since)
+    return {
+        row[0]: Bill(*row[1:]) for row in query.group_by(columns.person).tuples().execute(database)
+    }
 
 
 def note(database: SqliteDatabase, month: str, conversation: str, text: str) -> None:

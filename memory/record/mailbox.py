@@ -6,11 +6,11 @@ Both hold plain rows; what they mean is decided in `bot/delivery`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 from peewee import IntegrityError, SqliteDatabase
 
 from memory.record import rows, tables
@@ -28,6 +28,10 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
+    """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
+    counts how often it was begun: a command once, a turn each time it is taken up after a
+    crash."""
+
     id: int
     place: Place
     platform_id: str
@@ -35,6 +39,8 @@ class InboxRow:
     sender: str
     at: float
     is_done: bool = False
+    attachments: str = "[]"
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +54,36 @@ class OutboxRow:
     id: int = 0
 
 
-def receive(
-    database: SqliteDatabase, place: Place, platform_id: str, digest: str, text: str, sender: str
-) -> tuple[InboxRow, bool]:
+def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[InboxRow, bool]:
     """Store a message unless it is there already; returns its row and whether it is new."""
-    table, now = tables.Inbox, time.time()
+    table, place = tables.Inbox, message.place
     once = {
         "channel": place.channel,
         "chat": place.chat,
         "thread": place.thread,
-        "platform_id": platform_id,
+        "platform_id": message.platform_id,
         "digest": digest,
     }
-    rest = {"user": place.user, "text": text, "sender": sender, "at": now, "is_done": False}
+    rest = {
+        "user": place.user,
+        "text": message.text,
+        "sender": message.sender,
+        "at": message.at,
+        "is_done": False,
+        "attachments": message.attachments,
+    }
     try:
         row = rows.insert(database, table, **once, **rest)
     except IntegrityError:
         (known,) = table.select().filter(**once).tuples().execute(database)
         return _inbox_row(known), False
-    return InboxRow(row, place, platform_id, text, sender, now), True
+    return replace(message, id=row), True
+
+
+def waiting_files(database: SqliteDatabase) -> frozenset[str]:
+    """The files of all messages that were taken in and not answered."""
+    waiting = [orjson.loads(row.attachments) for row in waiting_in(database)]
+    return frozenset(file["path"] for files in waiting for file in files)
 
 
 def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
@@ -76,27 +93,56 @@ def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
     return [_inbox_row(row) for row in query.tuples().execute(database)]
 
 
-def answer(database: SqliteDatabase, inbox: int, replies: Sequence[OutboxRow]) -> list[int]:
-    """Store the replies to an inbox row and mark it done, in one transaction; returns their ids."""
-    ids = [
-        rows.insert(
-            database,
-            tables.Outbox,
-            inbox=inbox,
-            channel=reply.place.channel,
-            chat=reply.place.chat,
-            thread=reply.place.thread,
-            user=reply.place.user,
-            reply_to=reply.reply_to,
-            turn=reply.turn,
-            reply=reply.reply,
-            at=time.time(),
-            is_sent=False,
-        )
-        for reply in replies
-    ]
+def answer(database: SqliteDatabase, inbox: int, reply: OutboxRow) -> int:
+    """Store the reply to an inbox row and mark it done, in one transaction; returns its id."""
+    close(database, inbox)
+    return put_out(database, reply, inbox)
+
+
+def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
+    """Store what goes out; `inbox` is the row that it answers, if any. Returns its id."""
+    return rows.insert(
+        database,
+        tables.Outbox,
+        inbox=inbox,
+        channel=reply.place.channel,
+        chat=reply.place.chat,
+        thread=reply.place.thread,
+        user=reply.place.user,
+        reply_to=reply.reply_to,
+        turn=reply.turn,
+        reply=reply.reply,
+        at=time.time(),
+        is_sent=False,
+    )
+
+
+def close(database: SqliteDatabase, inbox: int) -> None:
+    """A message needs no answer any more."""
     rows.update(database, tables.Inbox, inbox, is_done=True)
-    return ids
+
+
+def begin(database: SqliteDatabase, inbox: int) -> None:
+    """A command is being carried out."""
+    rows.update(database, tables.Inbox, inbox, attempts=1)
+
+
+def count_resume(database: SqliteDatabase, inbox: int, progress: int) -> int:
+    """A turn of `progress` messages is taken up after a crash; returns how often it was since it
+    last got any further."""
+    columns = tables.Inbox
+    query = columns.select(columns.attempts, columns.progress).where(columns.id == inbox)
+    attempts, before = next(iter(query.tuples().execute(database)), (0, 0))
+    attempts = attempts + 1 if before == progress else 1
+    rows.update(database, columns, inbox, attempts=attempts, progress=progress)
+    return int(attempts)
+
+
+def excuse(database: SqliteDatabase) -> None:
+    """The bot stops in good order: that it cuts turns short is no failure of theirs."""
+    columns = tables.Inbox
+    is_turn = (columns.is_done == 0) & (columns.progress > 0)
+    columns.update(attempts=0).where(is_turn).execute(database)
 
 
 def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
@@ -142,9 +188,10 @@ def _is_at(table: Any, conversation: str) -> Any:
 
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
-    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done = row
+    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, *rest = row
     place = Place(channel, chat, thread, user)
-    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done))
+    files, attempts, _ = rest
+    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:

@@ -92,11 +92,63 @@ def _strategies(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
 
 
+def _attachments(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]'")
+
+
+def _recall(database: SqliteDatabase) -> None:
+    """The index of `memory/record/recall/index.py`, empty: it fills itself before a search."""
+    for statement in (
+        """CREATE VIRTUAL TABLE passage_words USING fts5(
+            words, content='', columnsize=0, detail=none, prefix=5, tokenize='porter unicode61')""",
+        """CREATE TABLE passage (
+            place INTEGER PRIMARY KEY, sitting INTEGER NOT NULL, words INTEGER NOT NULL,
+            signs INTEGER NOT NULL, speaker TEXT NOT NULL)""",
+        "CREATE INDEX passage_sitting ON passage(sitting)",
+        """CREATE TABLE sitting (
+            first INTEGER PRIMARY KEY, last INTEGER NOT NULL, at REAL NOT NULL,
+            messages INTEGER NOT NULL, words INTEGER NOT NULL, speakers TEXT NOT NULL)""",
+        "CREATE INDEX conversation_audience ON conversation(audience)",
+    ):
+        database.execute_sql(statement)
+
+
+def _people(database: SqliteDatabase) -> None:
+    for statement in (
+        """CREATE TABLE user (
+            kind TEXT NOT NULL, id TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+            by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (kind, id)) WITHOUT ROWID""",
+        """CREATE TABLE pairing (
+            person TEXT PRIMARY KEY, name TEXT NOT NULL, channel TEXT NOT NULL,
+            chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, digest TEXT NOT NULL,
+            at REAL NOT NULL, tries INTEGER NOT NULL)""",
+        # Who spoke last in a conversation; a call is booked to them, a summary too.
+        "ALTER TABLE conversation ADD COLUMN person TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE usage ADD COLUMN person TEXT NOT NULL DEFAULT ''",
+    ):
+        database.execute_sql(statement)
+
+
+def _attempts(database: SqliteDatabase) -> None:
+    """How often a message was begun, and how many messages its turn had then."""
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
+
+
+def _titles(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
     _answered_inbox,
     _strategies,
+    _attachments,
+    _recall,
+    _people,
+    _attempts,
+    _titles,
 ]
 
 

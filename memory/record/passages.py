@@ -57,10 +57,11 @@ Wanted = Words | Tail | Head | Around
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What may be found: all but the running turn (0: none), from the seq `first` on."""
+    """What may not be found: the running turn (0: none), and what stands before the seq `cleared`,
+    which a person has cleared."""
 
     running: int = 0
-    first: int = 0
+    cleared: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,11 +88,7 @@ class Passages:
 
 def find(database: SqliteDatabase, conversation: int, scope: Scope, wanted: Wanted) -> Passages:
     """What is wanted of a conversation, within what may be found."""
-    places = [
-        (seq, turn)
-        for seq, turn in transcript.places(database, conversation, scope.first)
-        if turn != scope.running
-    ]
+    places = _open_to(scope, transcript.places(database, conversation))
     if isinstance(wanted, Words):
         seqs = _seqs_with(database, conversation, wanted.text)
         hits = [number for number, (seq, _) in enumerate(places, 1) if seq in seqs]
@@ -115,6 +112,11 @@ def _chosen(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
         case Around():
             near = range(wanted.turn - wanted.before, wanted.turn + wanted.after + 1)
             return [number for number, turn in enumerate(turns, 1) if turn in near]
+
+
+def _open_to(scope: Scope, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """(seq, turn) of what may be found, in order."""
+    return [(seq, turn) for seq, turn in places if seq >= scope.cleared and turn != scope.running]
 
 
 def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from peewee import SqliteDatabase
 
 from memory.messages import Message
-from memory.record import tables, transcript
+from memory.record import transcript
 from memory.turns import Entry
 
 
@@ -58,27 +58,6 @@ def search(database: SqliteDatabase, conversation: int, words: Sequence[str], mo
     best = heapq.nlargest(most, scored())
     hits = tuple(_hit(entry, wanted) for _, _, entry in best)
     return Found(hits, counts[len(wanted)], counts.total())
-
-
-@dataclass(frozen=True, slots=True)
-class Gathered:
-    """The best hits over several conversations, with the conversation of each."""
-
-    hits: tuple[tuple[str, Hit], ...]
-    total: int
-
-
-def search_audience(
-    database: SqliteDatabase, audience: str, words: Sequence[str], most: int
-) -> Gathered:
-    """The same over all conversations of an audience, and no others."""
-    columns = tables.Conversation
-    query = columns.select(columns.id, columns.key).where(columns.audience == audience)
-    rows = list(query.tuples().execute(database))
-    found = [(name, search(database, row, words, most)) for row, name in rows]
-    hits = [(name, hit) for name, part in found for hit in part.hits]
-    best = heapq.nlargest(most, hits, key=lambda pair: (len(pair[1].spans), pair[1].entry.at))
-    return Gathered(tuple(best), sum(part.partly for _, part in found))
 
 
 def searched(message: Message) -> str:

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 from peewee import DatabaseError, OperationalError, SqliteDatabase
 
 from memory.record.migrations import migrate
+from memory.record.recall import index
 
 T = TypeVar("T")
 Work = Callable[[SqliteDatabase], T]
@@ -77,6 +78,7 @@ class _Lane(threading.Thread):
                 group, is_open = self._next_group()
                 self._carry_out(database, group)
                 self._loop.call_soon_threadsafe(_settle, group)
+                del group  # while the lane waits it must not hold what the work was about
         finally:
             database.close()
 
@@ -234,6 +236,7 @@ class Store:
 def _scrub(database: SqliteDatabase) -> None:
     # VACUUM too: the pages that rows were moved from keep copies, which secure_delete passes over.
     try:
+        index.scrub(database)
         database.execute_sql("VACUUM")
         is_busy = database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except DatabaseError as error:

@@ -6,10 +6,11 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase, fn
+from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.snapshot import Snapshot
@@ -21,12 +22,13 @@ from memory.turns import Entry, Turn
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """A conversation as stored: its row id, the numbers last given out, and the newest inbox row
-    that a turn was opened for."""
+    """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
+    newest inbox row that a turn was opened for."""
 
     id: int
     last_seq: int
     last_turn: int
+    person: str
     last_inbox: int
 
 
@@ -35,13 +37,24 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
     now = time.time()
     columns, message = tables.Conversation, tables.Message
     columns.insert(
-        key=key.id, audience=key.audience, last_seq=0, last_turn=0, created_at=now, active_at=now
+        key=key.id,
+        audience=key.audience,
+        last_seq=0,
+        last_turn=0,
+        person="",
+        created_at=now,
+        active_at=now,
+        title="",
     ).on_conflict_ignore().execute(database)
     newest = message.select(fn.MAX(message.inbox)).where(
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
     )
     query = columns.select(
-        columns.id, columns.last_seq, columns.last_turn, fn.COALESCE(newest, 0)
+        columns.id,
+        columns.last_seq,
+        columns.last_turn,
+        columns.person,
+        fn.COALESCE(newest, 0),
     ).where(columns.key == key.id)
     (row,) = query.tuples().execute(database)
     return ConversationRow(*row)
@@ -65,12 +78,16 @@ def of_audience(database: SqliteDatabase, audience: str) -> list[ConversationKey
 
 
 def insert(
-    database: SqliteDatabase, conversation: int, entries: Sequence[Entry], inbox: int | None = None
+    database: SqliteDatabase,
+    conversation: int,
+    entries: Sequence[Entry],
+    inbox: Sequence[int] = (),
+    person: str | None = None,
 ) -> None:
-    """Add entries at the end. `inbox` is the inbox row that the first of them answers."""
-    for entry in entries:
-        answers = inbox if entry is entries[0] else None
-        rows.insert(database, tables.Message, **_row(conversation, entry), inbox=answers)
+    """Add entries at the end. `inbox` are the inbox rows that the first of them came in with,
+    `person` is who spoke (None: who did before)."""
+    for entry, row in zip_longest(entries, inbox):
+        rows.insert(database, tables.Message, **_row(conversation, entry), inbox=row)
     last = entries[-1]
     rows.update(
         database,
@@ -79,13 +96,25 @@ def insert(
         last_seq=last.seq,
         last_turn=last.turn,
         active_at=last.at.timestamp(),
+        **({} if person is None else {"person": person}),
     )
 
 
-def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
-    """The entries of a conversation from `seq` on, in order."""
+def entries_from(
+    database: SqliteDatabase, conversation: int, seq: int, most: int | None = None
+) -> list[Entry]:
+    """The entries of a conversation from `seq` on, in order; the first `most` of them."""
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
+    rows = query.order_by(columns.seq).limit(most).tuples().execute(database)
+    return [_entry(row) for row in rows]
+
+
+def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
+    """The entries of a conversation with these seqs, in order."""
+    columns = tables.Message
+    chosen = SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(seqs)).decode(),))
+    query = _select().where((columns.conversation == conversation) & columns.seq.in_(chosen))
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
@@ -99,19 +128,11 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
-def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
-    """The entries with these numbers, in order."""
-    columns = tables.Message
-    query = _select().where((columns.conversation == conversation) & columns.seq.in_(list(seqs)))
-    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
-
-
-def places(database: SqliteDatabase, conversation: int, first: int) -> list[tuple[int, int]]:
-    """(seq, turn) of all entries from the seq `first` on, in order."""
+def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int]]:
+    """(seq, turn) of all entries, in order."""
     columns = tables.Message
     query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
-    found = query.where((columns.conversation == conversation) & (columns.seq >= first))
-    return list(found.tuples().execute(database))
+    return list(query.where(columns.conversation == conversation).tuples().execute(database))
 
 
 def beginnings_from(
@@ -232,7 +253,17 @@ def _extra(message: Message) -> dict[str, Any]:
     return extra
 
 
-_EXTRA = ("call_id", "tool", "speaker", "reasoning", "is_error", "mark", "kept", "terse")
+_EXTRA = (
+    "call_id",
+    "tool",
+    "speaker",
+    "reasoning",
+    "is_error",
+    "mark",
+    "kept",
+    "offloaded",
+    "terse",
+)
 
 
 def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:

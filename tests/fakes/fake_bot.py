@@ -17,11 +17,14 @@ from channels.base import (
     Accepted,
     Activity,
     Channel,
+    CommandEntry,
     ContextChanged,
     Delta,
     Done,
     Glance,
     Notice,
+    Said,
+    Session,
     StepRestarted,
     ToolEnded,
     ToolStarted,
@@ -116,6 +119,18 @@ class FakeBot:
         if name == "stop":
             return self._stop()
         return COMMANDS.get(name, Reply(f"There is no command `/{name}`; `/help` lists them."))
+
+    def offered(self) -> Sequence[CommandEntry]:
+        return [CommandEntry(name, "what it does") for name in COMMANDS]
+
+    async def sessions(self, channel: str, words: str = "") -> list[Session]:
+        return []
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+        return []
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        return False
 
     @contextmanager
     def watch(self, address: Address) -> Iterator[AsyncIterator[Activity]]:

@@ -15,13 +15,16 @@ from hypothesis import strategies as st
 from memory.context.change import Change
 from memory.context.summary import SummaryRequest
 from memory.record.forget import tainted
-from tests.memory.rooms import Lodge, Obedient
+from memory.record.offload import LocalWorkspace
+from tests.memory.rooms import KEY, Lodge, Obedient
 
 TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
 STEP = st.one_of(
     st.just(("say",)),
     st.just(("say",)),
-    st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
+    st.tuples(
+        st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle", "search"])
+    ),
     st.tuples(st.sampled_from(["pin", "drop", "squeeze"]), TURNS),
 )
 
@@ -48,6 +51,8 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
             await lodge.restart()
         case ("settle",):
             await lodge.settle()
+        case ("search",):
+            await conversation.memory.search("is said", 5)  # what was said is in the index now
         case (name,):
             await getattr(conversation, name)()
         case ("pin" | "drop" as kind, turns):
@@ -58,7 +63,8 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
 
 async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[int]) -> None:
     lodge = Lodge(folder, summarizer=Obedient(repeating))
-    lodge.limit(max_turns=3)
+    lodge.offloader = LocalWorkspace(folder / "audiences" / KEY.audience)
+    lodge.limit(max_turns=3, tool_result_limit=60)
     await lodge.open()
     try:
         for step in [*steps, ("say",)]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from memory.context.change import Change
+from memory.context.emergency import NoRoom
 from memory.context.forecast import forecast
 from memory.context.view import View
 from memory.messages import Message
@@ -321,6 +322,29 @@ async def test_a_message_of_200_kilobytes_is_clipped_when_nothing_else_makes_it_
     assert texts(view)[-1].endswith("end")
     assert "characters left out here" in texts(view)[-1]
     assert numbers(view) == [1, 2, 3, 4], "nothing else left for it"
+
+
+async def test_such_a_clip_may_leave_the_beginning_alone_and_a_restart_keeps_it(
+    lodge: Lodge,
+) -> None:
+    lodge.limit(window=16_000, snip_oversized=False)
+    (view,) = await lodge.says("start " + "word " * 40_000 + "end")
+    assert view.tokens <= lodge.limits.ceiling
+    assert texts(view)[-1].startswith("start ")
+    assert texts(view)[-1].endswith("characters left out here …]")
+    await lodge.restart()
+    again = (await lodge.conversation()).view()
+    assert texts(again)[0] == texts(view)[-1]
+
+
+async def test_without_clips_the_person_is_told_that_a_message_does_not_fit(lodge: Lodge) -> None:
+    lodge.limit(window=16_000, truncate_oversized=False)
+    for count in range(3):
+        await lodge.says(f"question {count}")
+    turn = await (await lodge.conversation()).turn("word " * 40_000)
+    with pytest.raises(NoRoom, match=r"The model's window of 16,000 tokens is too small"):
+        await turn.fit(lodge.frame)
+    await turn.record(Message("assistant", "It does not fit."))
 
 
 async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn(

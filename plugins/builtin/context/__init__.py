@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
+    advise,
     drawing,
     glance,
     history,
@@ -29,10 +30,12 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "preview": (preview.show, "what the next request will hold, and what goes before it"),
     "history": (history.show, "all that ever changed it, and who did it"),
     "json": (glance.show_json, "the same figures as data"),
+    "advise": (advise.show, "what its figures say about the settings, and what to change"),
     "compact": (
         steering.compact,
         "put a summary in the place of the turns (compact what was decided)",
     ),
+    "free": (steering.free, "let all but the newest messages leave at once, in an emergency"),
     "undo": (steering.undo, "take the last change back"),
     "redo": (steering.redo, "do again what was undone"),
     "pin": (steering.pin, "keep turns whatever leaves (pin t7)"),

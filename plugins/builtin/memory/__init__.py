@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 
-from memory.recollection import NoteHit
 from memory.record.daily import Note
-from memory.record.search import Hit
-from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.builtin.context.glance import moment
-from plugins.builtin.context.search import excerpt
-from plugins.builtin.context.state import CLEARED, DROPPED, States, states
-from plugins.builtin.context.turns import role
+from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
+from plugins.builtin.memory.search import as_data, search
+from plugins.builtin.memory.tool import memory_search
 from plugins.wording import count, literal
 
 SUBS = (
@@ -20,8 +16,6 @@ SUBS = (
     ("search", "find words in the daily memory and in all that was said: search WORDS"),
     ("status", "files, sizes, and summaries that are on their way"),
 )
-SHOWN = 10
-"""Hits that are shown, of each kind."""
 LONGEST = 6_000
 """Characters of a day that are shown, the newest."""
 
@@ -31,7 +25,7 @@ async def memory(ask: Ask) -> Reply:
     """Without a word: today's file."""
     verb, _, rest = ask.text.strip().partition(" ")
     if verb.lower() == "search":
-        return await _search(ask, rest.split())
+        return await search(ask, rest)
     if verb.lower() == "status":
         return await _status(ask)
     today = datetime.now(ask.bot.zone()).date()
@@ -57,7 +51,7 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     days = await ask.conversation.memory.days()
     others = _neighbours(days, day)
     name = "today" if day == today else f"on {day:%A}, {day}"
-    data = {"day": str(day), "sections": [_as_data(note) for note in notes]}
+    data = {"day": str(day), "sections": [as_data(note) for note in notes]}
     if notes:
         whole = "\n\n".join(map(_as_text, notes))
         return Reply(f"**{day:%A}, {day}**\n\n{_newest(whole)}", data, others)
@@ -83,79 +77,12 @@ def _as_text(note: Note) -> str:
     return f"**{note.at}** · {literal(note.conversation)} · {note.turns}\n\n{note.text}"
 
 
-def _as_data(note: Note) -> dict[str, str]:
-    return {
-        "at": note.at,
-        "conversation": note.conversation,
-        "turns": note.turns,
-        "text": note.text,
-    }
-
-
 def _newest(text: str) -> str:
     """The end of a long text, from the beginning of a line on."""
     if len(text) <= LONGEST:
         return text
     kept = text[-LONGEST:].partition("\n")[2] or text[-LONGEST:]
     return f"(… {len(text) - len(kept):,} characters before this are in the file.)\n\n{kept}"
-
-
-async def _search(ask: Ask, words: Sequence[str]) -> Reply:
-    if not words:
-        raise CommandError("/memory search wants words to look for: /memory search lisbon hotel.")
-    conversation = ask.conversation
-    found = await conversation.memory.search(words, SHOWN)
-    where = states(conversation.view(), conversation.events, conversation.limits.strategy)
-    total = found.total_notes + found.said.total
-    said = [_said(ask, name, hit, where) for name, hit in found.said.hits]
-    data = {"total": total, "notes": [_note(hit) for hit in found.notes], "said": said}
-    if not total:
-        return Reply(f"Nothing that is remembered holds {literal(' '.join(words))}.", data)
-    parts = (
-        _part("In the daily memory", found.total_notes, map(_note_line, found.notes)),
-        _part("Said", found.said.total, map(_said_line, said)),
-    )
-    return Reply("\n\n".join(filter(None, parts)), data)
-
-
-def _part(title: str, total: int, hits: Iterable[str]) -> str:
-    lines = [f"- {hit}" for hit in hits]
-    best = f", the best {len(lines)}" if total > len(lines) else ""
-    return f"**{title}** ({count(total, 'hit')}{best}):\n\n" + "\n".join(lines) if lines else ""
-
-
-def _note(hit: NoteHit) -> dict[str, str]:
-    return {
-        "day": str(hit.note.day),
-        **_as_data(hit.note),
-        "text": excerpt(hit.note.text, hit.spans),
-    }
-
-
-def _note_line(hit: NoteHit) -> str:
-    note = _note(hit)
-    heading = " ".join(filter(None, (note["at"], note["turns"])))
-    return f"**{note['day']}** {heading}".rstrip() + f": {note['text']}"
-
-
-def _said(ask: Ask, conversation: str, hit: Hit, where: States) -> dict[str, str]:
-    """A hit as data; `state` only where a person put the turn away in this conversation."""
-    is_here = conversation == ask.conversation.key.id
-    marks = [name for name in where.of(hit.entry.turn) if is_here and name in (CLEARED, DROPPED)]
-    return {
-        "conversation": "" if is_here else conversation,
-        "turn": f"t{hit.entry.turn}",
-        "role": role(hit.entry.message),
-        "at": moment(hit.entry.at, ask.bot.zone()),
-        "state": ", ".join(marks),
-        "text": excerpt(hit.text, hit.spans),
-    }
-
-
-def _said_line(hit: Mapping[str, str]) -> str:
-    where = f" in {literal(hit['conversation'])}" if hit["conversation"] else ""
-    state = f" ({hit['state']})" if hit["state"] else ""
-    return f"**{hit['turn']}** {literal(hit['role'])}{where}, {hit['at']}{state}: {hit['text']}"
 
 
 async def _status(ask: Ask) -> Reply:
@@ -193,3 +120,8 @@ def _on_their_way(pending: int) -> str:
 @hookimpl
 def parley_commands() -> list[Command]:
     return [memory]
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [memory_search]

@@ -1,0 +1,113 @@
+"""Blocks of the configuration that say settings by other names: `runtime.context`, and `agents`.
+
+Both are Digitorn's. An agent is a layer of settings for the conversations that choose it: what it
+leaves out falls back to everybody's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from bot.settings.schema import AGENT_ID, BRAIN, NO_AGENT, SETTINGS, SettingError, quoted
+
+AGENTS = "agents"
+RUNTIME_CONTEXT = (
+    "max_tokens",
+    "output_reserved",
+    "strategy",
+    "keep_recent",
+    "compression_trigger",
+    "summary_max_tokens",
+    "auto_compact",
+    "summary_brain",
+)
+"""The fields of `runtime.context`, which are all that it takes."""
+FOREIGN_STRATEGIES = ("trim", "slim", "full", "structured")
+"""Strategies that it does not know."""
+
+IN_RUNTIME: Mapping[str, str] = {
+    f"runtime.{key}": key
+    for key in SETTINGS
+    if key.startswith("context.") and key.split(".")[1] in RUNTIME_CONTEXT
+}
+"""Settings by the names that they have under `runtime`."""
+IN_AGENT: Mapping[str, str] = {
+    "system_prompt": "system_prompt",
+    "brain.model": "model",
+    **{key: key for key in sorted(BRAIN)},
+    **{f"brain.{key}": key for key in SETTINGS if key.startswith("context.")},
+}
+"""Settings by the names that they have in an agent's block."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """An agent as it stands in the file: `settings` is what it says besides its name."""
+
+    id: str
+    description: str
+    settings: Mapping[Any, Any]
+
+
+def blocks(written: Any, file: str) -> tuple[list[Block], list[str]]:
+    """The agents in a list, and a sentence for each entry that is none."""
+    if not isinstance(written, list):
+        return [], [f"agents in {file} is {quoted(written)}; it wants a list of agents."]
+    found: dict[str, Block] = {}
+    faults: list[str] = []
+    for number, entry in enumerate(written):
+        try:
+            block = _block(entry, f"agents[{number}] in {file}")
+            _refuse_taken(block.id, found, file)
+            found[block.id] = block
+        except SettingError as error:
+            faults.append(str(error))
+    return list(found.values()), faults
+
+
+def _refuse_taken(name: str, found: Collection[str], file: str) -> None:
+    if name == NO_AGENT:
+        raise SettingError(
+            f"agents in {file} has an agent {name!r}, which means none of them; rename it."
+        )
+    if name in found:
+        raise SettingError(f"agents in {file} has two agents {name!r}; rename one of them.")
+
+
+def _block(entry: Any, place: str) -> Block:
+    if not isinstance(entry, dict):
+        raise SettingError(f"{place} is {quoted(entry)}; it wants an id and a brain.")
+    name, description = entry.get("id"), entry.get("description", "")
+    if not (isinstance(name, str) and re.fullmatch(AGENT_ID, name)):
+        raise SettingError(
+            f"{place} has the id {quoted(name)}; it wants up to 64 letters, digits, - or _."
+        )
+    if not (isinstance(description, str) and len(description) <= 1_000):
+        raise SettingError(
+            f"{place} has the description {quoted(description)}; it wants text of at most 1000 "
+            "characters."
+        )
+    settings = {key: entry[key] for key in entry if key not in ("id", "description")}
+    return Block(name, description, settings)
+
+
+# --- brains ---
+
+_ENDPOINT = ("provider", "backend", "config.api_key", "config.base_url")
+_BRAINS = ("brain", "context.summary_brain")
+
+
+def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:
+    """What one source says, with the endpoint of each of its brains complete: a key that another
+    source names must not be sent to the address that this one does."""
+    whole = dict(written)
+    for brain in _BRAINS:
+        if any(f"{brain}.{name}" in written for name in _ENDPOINT):
+            defaults = {f"{brain}.{name}": "" for name in _ENDPOINT}
+            whole = {**defaults, f"{brain}.backend": "openai_compat", **whole}
+    if any(f"brain.{name}" in written for name in _ENDPOINT):
+        whole.setdefault("fallback_models", [])  # they are served elsewhere
+    return whole

@@ -1,0 +1,268 @@
+"""The index of what was said: which words stand in which message, and what else can be seen of it.
+
+A message's `place` is its conversation's row and its `seq` in one number, so that an audience is a
+few ranges of places, and a message's neighbours have the numbers beside its own. What has a row in
+`passage` is indexed, in the same transaction; so the index is its own cursor, and a crash leaves
+nothing half done. The words themselves are kept in the transcript alone (a contentless table): who
+deletes a message must delete it here before.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import orjson
+from peewee import SqliteDatabase
+
+from memory.messages import Message
+from memory.record import transcript
+from memory.record.recall import words
+from memory.record.recall.ranking import Passage, Sitting
+from memory.record.recall.words import Term
+from memory.record.search import searched
+from memory.turns import Entry
+
+BATCH = 200
+"""Messages that are indexed in one transaction; other writes go between two of them."""
+_BATCH_SIZE = 500_000  # characters, by which a batch ends sooner
+MOST = 1_000
+"""Messages that a term is looked up in, the newest: what stands in more says little."""
+SEARCHES = frozenset({"memory_search", "context_search"})
+"""Tools that return what was said."""
+_PAUSE = 2 * 3_600.0  # seconds of silence that end a sitting
+_SHIFT = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """The places from `first` to `last`."""
+
+    first: int
+    last: int
+
+
+def range_of(conversation: int, first: int = 0, last: int = (1 << _SHIFT) - 1) -> Range:
+    """The places of a conversation, from seq `first` to seq `last`."""
+    return Range(place_of(conversation, first), place_of(conversation, last))
+
+
+def place_of(conversation: int, seq: int) -> int:
+    return conversation << _SHIFT | seq
+
+
+def home_of(place: int) -> tuple[int, int]:
+    """The conversation's row and the seq of a place."""
+    return place >> _SHIFT, place & (1 << _SHIFT) - 1
+
+
+# --- writing -------------------------------------------------------------------------------
+
+
+def catch_up(database: SqliteDatabase, conversation: int) -> bool:
+    """Index the next messages of a conversation; returns whether more are left."""
+    last = _newest(database, conversation)
+    rest = transcript.entries_from(database, conversation, last + 1, BATCH)
+    batch = list(_within_size(rest))
+    if batch:
+        _add(database, conversation, batch, last)
+    return len(batch) == BATCH or len(batch) < len(rest)
+
+
+def _newest(database: SqliteDatabase, conversation: int) -> int:
+    """The seq of the newest message that is indexed; 0 before the first."""
+    span = range_of(conversation)
+    query = "SELECT place FROM passage WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
+    row = database.execute_sql(query, (span.first, span.last)).fetchone()
+    return home_of(row[0])[1] if row else 0
+
+
+def _within_size(entries: Iterable[Entry]) -> Iterator[Entry]:
+    size = 0
+    for entry in entries:
+        yield entry
+        size += len(entry.message.text)
+        if size > _BATCH_SIZE:
+            return
+
+
+def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], after: int) -> None:
+    sitting, silent_since = _left_at(database, conversation, after)
+    touched = set()
+    for entry in entries:
+        place, at = place_of(conversation, entry.seq), entry.at.timestamp()
+        if abs(at - silent_since) > _PAUSE:
+            sitting = place
+        silent_since = at
+        touched.add(sitting)
+        text = _original(entry.message)
+        said = words.words(text)
+        database.execute_sql(
+            "INSERT INTO passage_words (rowid, words) VALUES (?, ?)", (place, " ".join(said))
+        )
+        database.execute_sql(
+            "INSERT INTO passage VALUES (?, ?, ?, ?, ?)",
+            (place, sitting, len(said), words.signs(text, said), _speaker(entry.message)),
+        )
+    _sum_up(database, touched)
+
+
+def _left_at(database: SqliteDatabase, conversation: int, seq: int) -> tuple[int, float]:
+    """The sitting of the message that was indexed last, and its time."""
+    query = (
+        "SELECT sitting, at FROM passage JOIN message ON conversation = ? AND seq = ? "
+        "WHERE place = ?"
+    )
+    place = place_of(conversation, seq)
+    rows = database.execute_sql(query, (conversation, seq, place)).fetchall()
+    return rows[0] if rows else (0, float("-inf"))
+
+
+def _original(message: Message) -> str:
+    """All that a message says, but for searches: these repeat what is found without them."""
+    if message.tool in SEARCHES:
+        return ""
+    calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
+    return searched(replace(message, tool_calls=calls))
+
+
+def _speaker(message: Message) -> str:
+    return " ".join(words.words(message.speaker))
+
+
+def _sum_up(database: SqliteDatabase, sittings: Collection[int]) -> None:
+    """Add up what sittings hold now; one that holds nothing goes."""
+    chosen = orjson.dumps(sorted(sittings)).decode()
+    database.execute_sql(
+        "DELETE FROM sitting WHERE first IN (SELECT value FROM json_each(?))", (chosen,)
+    )
+    database.execute_sql(
+        """INSERT INTO sitting
+        SELECT sitting, MAX(place), MIN(at), COUNT(*), SUM(words), GROUP_CONCAT(DISTINCT speaker)
+        FROM passage JOIN message ON conversation = place >> 32 AND seq = place & 0xffffffff
+        WHERE sitting IN (SELECT value FROM json_each(?)) GROUP BY sitting""",
+        (chosen,),
+    )
+
+
+def forget(
+    database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
+) -> None:
+    """Take the messages of these turns (None: all) out, while they are still in the transcript."""
+    newest = _newest(database, conversation)
+    if turns is None:
+        entries: Iterable[Entry] = transcript.every_entry(database, conversation)
+    else:
+        entries = transcript.entries_of_turns(database, conversation, turns)
+    gone = []
+    for entry in entries:
+        if entry.seq <= newest:
+            gone.append(place_of(conversation, entry.seq))
+            said = " ".join(words.words(_original(entry.message)))
+            database.execute_sql(
+                "INSERT INTO passage_words (passage_words, rowid, words) VALUES ('delete', ?, ?)",
+                (gone[-1], said),
+            )
+    chosen = (orjson.dumps(gone).decode(),)
+    are_gone = "place IN (SELECT value FROM json_each(?))"
+    query = f"SELECT DISTINCT sitting FROM passage WHERE {are_gone}"
+    sittings = [sitting for (sitting,) in database.execute_sql(query, chosen)]
+    database.execute_sql(f"DELETE FROM passage WHERE {are_gone}", chosen)
+    _sum_up(database, sittings)
+
+
+def scrub(database: SqliteDatabase) -> None:
+    """Write the words anew: FTS5 only marks what is deleted, until it merges its parts."""
+    database.execute_sql("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
+
+
+# --- reading -------------------------------------------------------------------------------
+
+
+class Ranges:
+    """What may be found: ranges of places, in order."""
+
+    def __init__(self, ranges: Iterable[Range]) -> None:
+        self._ranges: list[Range] = []
+        for one in sorted(ranges, key=lambda one: one.first):
+            if self._ranges and self._ranges[-1].last + 1 == one.first:
+                one = Range(self._ranges.pop().first, one.last)
+            self._ranges.append(one)
+        self._firsts = [one.first for one in self._ranges]
+
+    def __iter__(self) -> Iterator[Range]:
+        return iter(self._ranges)
+
+    def __contains__(self, place: int) -> bool:
+        before = bisect.bisect_right(self._firsts, place)
+        return before > 0 and place <= self._ranges[before - 1].last
+
+
+class Conversation(NamedTuple):
+    """A conversation by its row and name; `was_cleared`: a person cleared its context once."""
+
+    row: int
+    name: str
+    was_cleared: bool
+
+
+def conversations(database: SqliteDatabase, audience: str) -> list[Conversation]:
+    """The conversations of an audience."""
+    query = """SELECT id, key, EXISTS (
+        SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind = 'clear')
+        FROM conversation AS c WHERE audience = ?"""
+    return [Conversation._make(row) for row in database.execute_sql(query, (audience,))]
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A sitting with its places, when it began, and the names of its speakers."""
+
+    span: Range
+    at: float
+    speakers: frozenset[str]
+    size: Sitting
+
+
+def stretches(database: SqliteDatabase, ranges: Ranges) -> list[Stretch]:
+    """The sittings of the conversations that these ranges are in, the newest first."""
+    query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ?"
+    spans = ((place_of(home_of(span.first)[0], 0), span.last) for span in ranges)
+    found = [
+        Stretch(Range(first, last), at, frozenset(speakers.split(",")), Sitting(messages, count))
+        for span in spans
+        for first, last, at, messages, count, speakers in database.execute_sql(query, span)
+    ]
+    return sorted(found, key=lambda stretch: stretch.at, reverse=True)
+
+
+def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
+    """Where a term stands, in the newest messages of each range."""
+    query = (
+        "SELECT rowid FROM passage_words WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? "
+        "ORDER BY rowid DESC LIMIT ?"
+    )
+    match = f'"{term.word}"*' if term.is_prefix else f'"{term.word}"'
+    spans = ((match, span.first, span.last, MOST) for span in ranges)
+    return [place for span in spans for (place,) in database.execute_sql(query, span)]
+
+
+def passages(
+    database: SqliteDatabase, near: Iterable[int], reach: int, ranges: Ranges
+) -> dict[int, Passage]:
+    """What is there at these places, and up to so many places from them."""
+    around = {place for own in near for place in range(own - reach, own + reach + 1)}
+    chosen = orjson.dumps([place for place in around if place in ranges]).decode()
+    query = "SELECT * FROM passage WHERE place IN (SELECT value FROM json_each(?))"
+    rows = database.execute_sql(query, (chosen,))
+    return {row[0]: Passage._make(row) for row in rows}
+
+
+def behind(database: SqliteDatabase, audience: str) -> list[int]:
+    """The conversations of an audience in which more was said than is indexed."""
+    query = """SELECT id FROM conversation WHERE audience = ? AND last_seq > COALESCE(
+        (SELECT place & 0xffffffff FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
+        ORDER BY place DESC LIMIT 1), 0)"""
+    return [row for (row,) in database.execute_sql(query, (audience,))]

@@ -1,0 +1,289 @@
+"""`/context advise`: what this conversation's own figures say about its settings.
+
+The rows are Digitorn's tuning checklist, and what the other strategies have like it. `advice` is
+pure; each row is a function from the facts to an advice, or to nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from memory.context.limits import Limits
+from plugins.api import Action, Ask, Reply
+from plugins.builtin.context.facts import Facts, gathered
+from plugins.rules import compacts, parse
+from plugins.wording import amount, count, money
+
+BY_RULE = ("truncate", "summarize")
+OFTEN = 3.0
+"""Turns from one cut to the next, on average, at which they come too often (Digitorn: 2-3)."""
+LESS_OFTEN, EARLIER = 0.85, 0.6
+"""Triggers that Digitorn advises where cuts come too often, and where requests overflow."""
+LONGER_SUMMARY = 2_048
+HUGE = 0.25
+"""A result of this share of the window makes a request overflow at once (Digitorn)."""
+MANY_CALLS = 50
+CALLS_RULE = {
+    "id": "many_calls",
+    "on": "turn_end",
+    "condition": {"type": "tool_calls", "threshold": MANY_CALLS},
+    "action": {"type": "compact_context"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What was found, what to do about it, and the lines to type for that."""
+
+    found: str
+    do: str
+    commands: tuple[str, ...] = ()
+
+
+def advice(facts: Facts) -> tuple[Advice, ...]:
+    """What these facts call for; empty where all is well."""
+    return tuple(found for row in ROWS if (found := row(facts)) is not None)
+
+
+def cuts_too_often(facts: Facts) -> Advice | None:
+    if not 0 < facts.distance <= OFTEN:
+        return None
+    found = (
+        f"Cuts come often: the last {len(facts.cuts)} came every {facts.distance:.1f} turns, and "
+        "each one breaks the provider's cache."
+    )
+    return Advice(found, *_later(facts))
+
+
+def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
+    """How cuts come later, by strategy."""
+    limits = facts.limits
+    match limits.strategy:
+        case "truncate" | "summarize" if limits.compression_trigger < LESS_OFTEN:
+            return "Let them come later.", (here("context.compression_trigger", LESS_OFTEN),)
+        case "structured" if limits.trigger_ratio < LESS_OFTEN:
+            return "Let them come later.", (here("context.trigger_ratio", LESS_OFTEN),)
+        case "trim" if facts.cuts[-1].tokens_before < 0.9 * limits.budget:
+            return "Allow more turns.", (here("agent_max_context_turns", 2 * limits.max_turns),)
+        case "trim" if limits.max_tokens < limits.ceiling:
+            more = min(2 * limits.max_tokens, limits.ceiling)
+            return "Allow more tokens.", (here("agent_max_context_tokens", more),)
+    if facts.max_tokens:
+        return "Use all of the model's window.", (here("context.max_tokens", 0),)
+    if limits.strategy in BY_RULE and limits.keep_recent > 2:
+        return "Let each one take more.", (here("context.keep_recent", limits.keep_recent // 2),)
+    return "Take a model with a larger window (/model).", ()
+
+
+def loses_the_thread(facts: Facts) -> Advice | None:
+    is_lost = facts.cuts and (facts.undone or facts.searches)
+    if facts.limits.strategy not in BY_RULE or not is_lost:
+        return None
+    longer = here("context.summary_max_tokens", LONGER_SUMMARY)
+    commands = (longer,) if facts.limits.summary_max_tokens < LONGER_SUMMARY else ()
+    found = (
+        "The thread gets lost after cuts: you took back "
+        f"{count(facts.undone, 'cut')}, and the model looked {count(facts.searches, 'time')} for "
+        "what had left."
+    )
+    if facts.limits.strategy == "truncate":
+        do = "Have what leaves summarised, in more words."
+        return Advice(found, do, (here("context.strategy", "summarize"), *commands))
+    return Advice(found, "Allow longer summaries.", commands) if commands else None
+
+
+def summaries_cost_too_much(facts: Facts) -> Advice | None:
+    spent, answers = facts.summaries, facts.answers
+    if len(facts.cuts) < 2 or not spent.calls:
+        return None
+    if spent.cost and answers.cost and answers.prompt:
+        saved = facts.saved * answers.cost / answers.prompt
+        is_dear, figures = spent.cost > saved, f"{money(spent.cost)} for {money(saved)}"
+    else:
+        tokens = spent.prompt + spent.completion
+        is_dear = tokens > facts.saved
+        figures = f"{amount(tokens)} tokens for {amount(facts.saved)}"
+    if not is_dear:
+        return None
+    found = f"Summaries cost more than they save: {figures} that need not be sent again."
+    than = f" than {facts.summary_model}" if facts.summary_model else ""
+    do = (
+        f"Let a cheaper model{than} write them: name it in the configuration, as "
+        "`context.summary_brain.model`, and start again."
+    )
+    if facts.limits.strategy != "summarize":
+        return Advice(found, do)
+    return Advice(found, f"{do} Or do without.", (here("context.strategy", "truncate"),))
+
+
+def overflows(facts: Facts) -> Advice | None:
+    if not facts.overflows:
+        return None
+    found = f"{count(facts.overflows, 'request')} did not fit into the model's window."
+    results, ceiling = facts.results, facts.limits.ceiling
+    do, commands = "Let cuts come earlier.", _earlier(facts.limits)
+    if _has_huge_result(facts):
+        do += (
+            f" And look at t{results.turn}: a result of {results.tool} fills "
+            f"{results.largest / ceiling:.0%} of the window; cut such ones when they arrive."
+        )
+        commands = (*commands, here("context.tool_result_limit", max(1, results.largest // 4)))
+    return Advice(found, do, commands)
+
+
+def _has_huge_result(facts: Facts) -> bool:
+    return facts.results.largest >= HUGE * facts.limits.ceiling
+
+
+def _earlier(limits: Limits) -> tuple[str, ...]:
+    match limits.strategy:
+        case "truncate" | "summarize":
+            lower = min(EARLIER, limits.compression_trigger - 0.1)
+            return (here("context.compression_trigger", round(max(0.05, lower), 2)),)
+        case "structured":
+            lower = min(EARLIER, limits.trigger_ratio - 0.1)
+            return (here("context.trigger_ratio", round(max(0.05, lower), 2)),)
+        case "slim" if limits.full_turns > 1:
+            return (here("context.full_turns", limits.full_turns - 1),)
+        case "trim":
+            return (here("agent_max_context_tokens", max(1_000, limits.budget * 3 // 4)),)
+        case "full":
+            return (here("context.strategy", "trim"),)
+    return ()
+
+
+def one_tool_fills_the_window(facts: Facts) -> Advice | None:
+    results, limits = facts.results, facts.limits
+    tool = max(results.tokens, key=lambda name: results.tokens[name], default="")
+    tokens = results.tokens.get(tool, 0)
+    if not tokens or tokens < max(0.5 * facts.tokens, 0.15 * limits.budget):
+        return None
+    if facts.overflows and _has_huge_result(facts):
+        return None  # it was advised on already
+    limit = max(500, results.largest // 4)
+    found = (
+        f"{tool} fills the context: its results hold {amount(tokens)} of {amount(facts.tokens)} "
+        f"tokens, the largest {amount(results.largest)}."
+    )
+    if limit >= limits.longest_result:
+        return None
+    do = "Cut long results when they arrive; what is left out stays on disk."
+    return Advice(found, do, (here("context.tool_result_limit", limit),))
+
+
+def many_calls(facts: Facts) -> Advice | None:
+    results = facts.results
+    is_cluttered = results.count >= MANY_CALLS and 2 * sum(results.tokens.values()) >= facts.tokens
+    if not is_cluttered or any(_counts_calls(hook) for hook in facts.hooks):
+        return None
+    found = f"{count(results.count, 'tool result')} are in the context, and most of it is theirs."
+    do = f"Compact after each {MANY_CALLS} calls, however full it is (for owners, everywhere)."
+    return Advice(found, do, (f"/config hooks {json.dumps([*facts.hooks, CALLS_RULE])}",))
+
+
+def _counts_calls(hook: Mapping[str, Any]) -> bool:
+    (rule,) = parse([hook])
+    return compacts([rule]) and '"tool_calls"' in rule.condition.model_dump_json()
+
+
+def folds_too_little(facts: Facts) -> Advice | None:
+    if facts.limits.strategy != "slim" or facts.limits.fold_turns != 1 or not facts.answers.cached:
+        return None
+    found = (
+        f"The provider caches ({amount(facts.answers.cached)} tokens so far), and folding one turn "
+        "at a time changes the beginning of every request."
+    )
+    return Advice(found, "Fold several at a time.", (here("context.fold_turns", "auto"),))
+
+
+def nothing_compacts(facts: Facts) -> Advice | None:
+    limits = facts.limits
+    if limits.strategy not in BY_RULE or limits.auto_compact or compacts(parse(list(facts.hooks))):
+        return None
+    found = (
+        f"Nothing makes the context smaller before it overflows: {limits.strategy} waits for a "
+        "rule, there is none, and context.auto_compact is false."
+    )
+    do = "Turn it on, or write a rule of your own (docs/hooks.md)."
+    return Advice(found, do, (here("context.auto_compact", "true"),))
+
+
+ROWS: Sequence[Callable[[Facts], Advice | None]] = (
+    overflows,
+    nothing_compacts,
+    cuts_too_often,
+    loses_the_thread,
+    summaries_cost_too_much,
+    one_tool_fills_the_window,
+    many_calls,
+    folds_too_little,
+)
+
+
+def here(key: str, value: object) -> str:
+    """The line that sets something for this conversation."""
+    return f"/config {key} {value} --here"
+
+
+# --- the command ---------------------------------------------------------------------------
+
+
+async def show(ask: Ask, rest: str) -> Reply:
+    """`/context advise`"""
+    del rest
+    facts = await gathered(ask)
+    found = advice(facts)
+    commands = [command for one in found for command in one.commands]
+    actions = tuple(Action(_label(command), command) for command in dict.fromkeys(commands))
+    data = {"advice": [asdict(one) for one in found], "figures": figures(facts)}
+    return Reply(as_text(facts, found), data, actions)
+
+
+def as_text(facts: Facts, found: Sequence[Advice]) -> str:
+    """Each advice with its lines; where there is none, that all is well; and the figures."""
+    parts = [
+        "\n\n".join((f"**{one.found}** {one.do}", *(f"`{command}`" for command in one.commands)))
+        for one in found
+    ]
+    return "\n\n".join((*(parts or ["All is well; nothing needs to be changed."]), said(facts)))
+
+
+def said(facts: Facts) -> str:
+    """The figures in one line."""
+    limits, spent = facts.limits, facts.summaries
+    often = f", one every {facts.distance:.1f} turns" if facts.distance else ""
+    results = sum(facts.results.tokens.values())
+    return (
+        f"{limits.strategy}: {count(facts.turns, 'turn')}, {count(len(facts.cuts), 'cut')}{often}, "
+        f"{count(facts.overflows, 'overflow')}. {amount(facts.tokens)} of {amount(limits.budget)} "
+        f"tokens in use, {amount(results)} of them tool results. {count(spent.calls, 'call')} for "
+        f"summaries, {money(spent.cost, spent.unknown)}; {amount(facts.saved)} tokens saved by "
+        f"cuts, {amount(facts.answers.cached)} read from the provider's cache."
+    )
+
+
+def figures(facts: Facts) -> dict[str, Any]:
+    """The same as data."""
+    return {
+        "strategy": facts.limits.strategy,
+        "turns": facts.turns,
+        "tokens": facts.tokens,
+        "cuts": len(facts.cuts),
+        "turns_between_cuts": facts.distance,
+        "undone": facts.undone,
+        "overflows": facts.overflows,
+        "searches": facts.searches,
+        "results": asdict(facts.results),
+        "saved": facts.saved,
+        "summaries": asdict(facts.summaries),
+        "answers": asdict(facts.answers),
+    }
+
+
+def _label(command: str) -> str:
+    """What stands on the button: "compression_trigger 0.85"."""
+    _, key, value, *_ = command.split(" ")
+    return f"{key.rpartition('.')[2]} {value}" if key != "hooks" else "add the rule"

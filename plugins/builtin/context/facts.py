@@ -1,0 +1,135 @@
+"""What `/context advise` looks at: the figures of a conversation, gathered at one moment."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from memory.context.change import ViewEvent
+from memory.context.limits import Limits
+from memory.conversation import Conversation
+from memory.messages import Message
+from memory.record.ledger import Bill
+from memory.turns import Turn
+from plugins.api import Ask
+
+LOOKED_AT = 100
+"""The newest turns that are looked at."""
+SEARCHES = ("context_search", "memory_search")
+"""Tools by which the model looks for what has left its context."""
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """Tool results that the model sees: tokens by tool, and the largest one with its turn."""
+
+    tokens: Mapping[str, int] = field(default_factory=dict)
+    count: int = 0
+    largest: int = 0
+    tool: str = ""
+    turn: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What is known of a conversation. `limits` are in force, `max_tokens` is the window as it was
+    set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
+    turns, oldest first, `searches` how often the model looked for what had left, and
+    `summary_model` writes the summaries ("": the one that answers)."""
+
+    limits: Limits
+    turns: int
+    tokens: int
+    max_tokens: int = 0
+    events: tuple[ViewEvent, ...] = ()
+    answers: Bill = field(default_factory=Bill)
+    summaries: Bill = field(default_factory=Bill)
+    results: Results = field(default_factory=Results)
+    searches: int = 0
+    hooks: tuple[Mapping[str, Any], ...] = ()
+    summary_model: str = ""
+
+    @property
+    def cuts(self) -> list[ViewEvent]:
+        """The cuts that the strategy in force has made."""
+        own = self.limits.strategy
+        return [
+            e for e in self.events if (e.kind, e.actor, e.strategy) == ("compact", "strategy", own)
+        ]
+
+    @property
+    def undone(self) -> int:
+        """How many of these cuts a person took back."""
+        ids = {event.id for event in self.cuts}
+        return sum(e.kind == "undo" and e.change.target in ids for e in self.events)
+
+    @property
+    def overflows(self) -> int:
+        return sum(event.reason == "context_overflow" for event in self.events)
+
+    @property
+    def distance(self) -> float:
+        """Turns from one cut to the next, on average; 0 with fewer than three cuts."""
+        cuts = self.cuts
+        return (cuts[-1].turn - cuts[0].turn) / (len(cuts) - 1) if len(cuts) > 2 else 0
+
+    @property
+    def saved(self) -> int:
+        """Tokens that were not sent, because cuts had taken them out: what each freed, for every
+        request until the next one."""
+        cuts = self.cuts
+        turns = pairwise((*(cut.turn for cut in cuts), self.turns))
+        steps = self.answers.calls / max(1, self.turns)
+        freed = [
+            (cut.tokens_before - cut.tokens_after) * (end - start)
+            for cut, (start, end) in zip(cuts, turns, strict=True)
+        ]
+        return round(sum(freed) * steps)
+
+
+async def gathered(ask: Ask) -> Facts:
+    """The facts about the conversation that is asked in."""
+    conversation, settings = ask.conversation, ask.bot.settings
+    newest, view = conversation.newest, conversation.view()
+    first = max(1, newest - LOOKED_AT + 1)
+    scope = conversation.key.id
+    return Facts(
+        limits=conversation.limits,
+        turns=newest,
+        tokens=view.tokens,
+        max_tokens=settings.describe("context.max_tokens", scope).value,
+        events=tuple(event for event in conversation.events if event.turn >= first),
+        answers=await conversation.bill_for("answer"),
+        summaries=await conversation.bill_for("summary"),
+        results=results_in(view.turns, view.scale.part),
+        searches=await _searches(conversation, range(first, newest + 1)),
+        hooks=tuple(settings.describe("hooks", scope).value),
+        summary_model=settings.describe("context.summary_brain.model", scope).value,
+    )
+
+
+def results_in(turns: Sequence[Turn], part: Callable[[int], int]) -> Results:
+    """The tool results in these turns; `part` makes the provider's tokens of raw ones."""
+    found = [
+        (part(entry.tokens), entry.message.tool, turn.number)
+        for turn in turns
+        for entry in turn.entries
+        if entry.message.role == "tool"
+    ]
+    tokens: Counter[str] = Counter()
+    for size, tool, _ in found:
+        tokens[tool] += size
+    return Results(dict(tokens), len(found), *max(found, default=(0, "", 0)))
+
+
+async def _searches(conversation: Conversation, numbers: Sequence[int]) -> int:
+    """How often the model has searched for what was said, in these turns."""
+    turns = await conversation.turns(numbers)
+    return sum(_is_search(entry.message) for turn in turns for entry in turn.entries)
+
+
+def _is_search(message: Message) -> bool:
+    return message.role == "tool" and message.tool in SEARCHES

@@ -1,0 +1,159 @@
+"""The engine of the hook rules (`plugins/rules`): hears what happens, and does what they say."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from memory.conversation import Conversation
+from memory.events import NOTHING, EventName
+from plugins.api import Event, House, Listener, Verdict, hookimpl
+from plugins.rules import Rule, auto_compact, compacts
+from plugins.rules.actions import CompactContext, InjectMessage, Log, Notify
+from plugins.rules.conditions import Moment
+
+log = logging.getLogger(__name__)
+
+BEFORE_A_STEP: frozenset[EventName] = frozenset(
+    ("session_start", "turn_start", "tool_start", "tool_end")
+)
+"""Events after which the model reads on in the same turn."""
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+
+
+@dataclass(slots=True)
+class Tally:
+    """How often a rule has acted in a conversation, when last (by the clock, in seconds), and how
+    many tool calls had ended by then."""
+
+    fires: int = 0
+    last: float = -math.inf
+    calls: int = 0
+
+    def allows(self, rule: Rule, now: float) -> bool:
+        """Whether the rule may act again."""
+        is_spent = 0 < rule.max_fires <= self.fires
+        return not is_spent and now - self.last >= rule.cooldown
+
+
+@dataclass(slots=True)
+class Session:
+    """What is counted of a conversation while the bot runs: tool calls in all, and before the last
+    compaction; each rule's tally; and what waits for the model to read on."""
+
+    calls: int = 0
+    compacted_at: int = 0
+    compaction: int = 0
+    tallies: dict[str, Tally] = field(default_factory=dict)
+    waiting: tuple[str, ...] = ()
+
+    def count(self, event: Event) -> None:
+        """Take note of a compaction, and then of a call that has ended."""
+        events = event.conversation.events
+        newest = next((e.id for e in reversed(events) if e.kind == "compact"), 0)
+        if newest != self.compaction:
+            self.compaction, self.compacted_at = newest, self.calls
+        self.calls += event.name == "tool_end"
+
+    def tally(self, rule: Rule) -> Tally:
+        return self.tallies.setdefault(rule.id, Tally())
+
+    def calls_for(self, rule: Rule) -> int:
+        """Tool calls since the session began, the last compaction, or the rule acted."""
+        return self.calls - max(self.compacted_at, self.tally(rule).calls)
+
+    def act(self, rule: Rule, now: float) -> None:
+        """The rule acts now: counted before it does, so that it can't set itself off."""
+        tally = self.tally(rule)
+        tally.fires, tally.last, tally.calls = tally.fires + 1, now, self.calls
+
+
+class Engine:
+    """Does what the rules in force want. Their state lasts as long as a session."""
+
+    def __init__(self, house: House, clock: Callable[[], float] = time.monotonic) -> None:
+        self._house, self._clock = house, clock
+        self._sessions: dict[str, Session] = {}
+
+    def minds(self, name: EventName) -> bool:
+        """Whether an event can set a rule off, or is needed to count."""
+        rules = self._house.rules()
+        if name in ("turn_start", "session_end"):
+            return True  # `_auto_compact` acts on the one, and the other ends the session
+        return any(rule.on == name for rule in rules) or (name == "tool_end" and bool(rules))
+
+    async def hear(self, event: Event) -> Verdict:
+        """Let each rule act whose event and condition this is."""
+        session = self._sessions.setdefault(event.conversation.key.id, Session())
+        session.count(event)
+        said: list[str] = []
+        for rule in self._rules_for(event):
+            now = self._clock()
+            moment = Moment(event, session.calls_for(rule))
+            if session.tally(rule).allows(rule, now) and rule.condition.holds(moment):
+                session.act(rule, now)
+                said += await self._carried_out(rule, event)
+        return self._verdict(session, event, tuple(said))
+
+    def _rules_for(self, event: Event) -> Iterator[Rule]:
+        rules = [*self._house.rules()]
+        limits = event.conversation.limits
+        is_moved_by_rules = limits.strategy in ("truncate", "summarize") and limits.auto_compact
+        if is_moved_by_rules and not compacts(rules):
+            rules.append(auto_compact(limits))
+        own = (rule for rule in rules if rule.enabled and rule.on == event.name)
+        return iter(sorted(own, key=lambda rule: rule.priority))
+
+    async def _carried_out(self, rule: Rule, event: Event) -> tuple[str, ...]:
+        """Let a rule act, in the time that it has; returns what it says to the model."""
+        try:
+            async with asyncio.timeout(rule.timeout):
+                return await self._act(rule, event)
+        except TimeoutError:
+            log.warning("the rule %s took longer than %g s and was ended", rule.id, rule.timeout)
+        except Exception:
+            log.exception("the rule %s failed", rule.id)
+        return ()
+
+    async def _act(self, rule: Rule, event: Event) -> tuple[str, ...]:
+        match rule.action:
+            case InjectMessage(content=content):
+                return (content,)
+            case Notify(message=message):
+                self._house.notify(event.conversation.key, message)
+            case Log(message=message, level=level):
+                log.log(LEVELS[level], "%s: %s", rule.id, message)
+            case CompactContext() as compaction:
+                await _compact(rule, compaction, event)
+        return ()
+
+    def _verdict(self, session: Session, event: Event, said: tuple[str, ...]) -> Verdict:
+        """What the model is to read; where it does not read on, it waits for the next turn."""
+        session.waiting += said
+        if event.name == "session_end":
+            del self._sessions[event.conversation.key.id]
+        if event.name not in BEFORE_A_STEP or not session.waiting:
+            return NOTHING
+        said, session.waiting = session.waiting, ()
+        return Verdict(inject=said)
+
+
+async def _compact(rule: Rule, compaction: CompactContext, event: Event) -> None:
+    conversation = event.conversation
+    assert isinstance(conversation, Conversation)  # only pre_compact comes from a mere stage
+    await conversation.compact_by_rule(
+        compaction.strategy,
+        compaction.keep_recent,
+        compaction.summary_max_tokens,
+        why=f"the rule {rule.id}, with the window {conversation.pressure:.0%} full",
+    )
+
+
+@hookimpl
+def parley_listeners(house: House) -> list[Listener]:
+    engine = Engine(house)
+    return [Listener("hook rules", engine.hear, timeout=None, minds=engine.minds)]

@@ -1,0 +1,182 @@
+"""When a rule acts: conditions, which a moment in a conversation meets or does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from memory.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An event, and how many tool calls ended since the session began, the context was compacted
+    or the rule acted, whichever came last."""
+
+    event: Event
+    calls: int = 0
+
+
+class Strict(BaseModel):
+    """A part of a rule: it takes what it names, and nothing else."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class Always(Strict):
+    type: Literal["always"] = "always"
+
+    def holds(self, moment: Moment) -> bool:
+        return True
+
+
+class Never(Strict):
+    type: Literal["never"] = "never"
+
+    def holds(self, moment: Moment) -> bool:
+        return False
+
+
+class ContextPressure(Strict):
+    """Tokens / (window - reserve), by the meter, is `threshold` or more."""
+
+    type: Literal["context_pressure"] = "context_pressure"
+    threshold: float = Field(default=0.75, ge=0, le=1)
+
+    def holds(self, moment: Moment) -> bool:
+        return moment.event.conversation.pressure >= self.threshold
+
+
+class TurnCount(Strict):
+    """From turn `threshold` on; with `every`, in each turn whose number it divides."""
+
+    type: Literal["turn_count"] = "turn_count"
+    threshold: int = Field(default=0, ge=0)
+    every: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _says_when(self) -> Self:
+        if not self.threshold and not self.every:
+            raise ValueError("names no turn; give it a threshold, or every")
+        return self
+
+    def holds(self, moment: Moment) -> bool:
+        turn = moment.event.turn
+        return turn >= max(1, self.threshold) and not (self.every and turn % self.every)
+
+
+class ToolCalls(Strict):
+    """`threshold` calls or more ended since `Moment.calls` began to count."""
+
+    type: Literal["tool_calls"] = "tool_calls"
+    threshold: int = Field(ge=1)
+
+    def holds(self, moment: Moment) -> bool:
+        return moment.calls >= self.threshold
+
+
+class MessageCount(Strict):
+    """The model sees `threshold` messages or more."""
+
+    type: Literal["message_count"] = "message_count"
+    threshold: int = Field(ge=1)
+
+    def holds(self, moment: Moment) -> bool:
+        return len(moment.event.conversation.view().messages) >= self.threshold
+
+
+def _alternatives(match: Any) -> Any:
+    """ "read_*|grep" -> ["read_*", "grep"]"""
+    return [name.strip() for name in match.split("|")] if isinstance(match, str) else match
+
+
+class ToolName(Strict):
+    """The event's tool has one of these names, in which * and ? stand for any characters."""
+
+    type: Literal["tool_name"] = "tool_name"
+    match: Annotated[tuple[str, ...], BeforeValidator(_alternatives)] = Field(strict=False)
+
+    def holds(self, moment: Moment) -> bool:
+        tool = moment.event.tool
+        return bool(tool) and any(fnmatchcase(tool, name) for name in self.match)
+
+
+class ToolFailed(Strict):
+    type: Literal["tool_failed"] = "tool_failed"
+
+    def holds(self, moment: Moment) -> bool:
+        return moment.event.name == "tool_end" and moment.event.is_error
+
+
+class ContentContains(Strict):
+    """The event's text holds these words, in any case."""
+
+    type: Literal["content_contains"] = "content_contains"
+    keyword: str = Field(min_length=1)
+
+    def holds(self, moment: Moment) -> bool:
+        return self.keyword.casefold() in moment.event.text.casefold()
+
+
+class AllOf(Strict):
+    type: Literal["all_of"] = "all_of"
+    conditions: tuple[Condition, ...] = Field(min_length=1, strict=False)
+
+    def holds(self, moment: Moment) -> bool:
+        return all(condition.holds(moment) for condition in self.conditions)
+
+
+class AnyOf(Strict):
+    type: Literal["any_of"] = "any_of"
+    conditions: tuple[Condition, ...] = Field(min_length=1, strict=False)
+
+    def holds(self, moment: Moment) -> bool:
+        return any(condition.holds(moment) for condition in self.conditions)
+
+
+class Not(Strict):
+    type: Literal["not"] = "not"
+    condition: Condition
+
+    def holds(self, moment: Moment) -> bool:
+        return not self.condition.holds(moment)
+
+
+def spelled_out(value: Any) -> Any:
+    """The short forms `always` and `turn_count: {every: 10}` as the long one, which has a type."""
+    if isinstance(value, str):
+        return {"type": value}
+    if not isinstance(value, dict) or "type" in value or len(value) != 1:
+        return value
+    ((name, inside),) = value.items()
+    if name in ("all_of", "any_of"):
+        return {"type": name, "conditions": inside}
+    if name == "not":
+        return {"type": name, "condition": inside}
+    return {**inside, "type": name} if isinstance(inside, dict) else {"type": name}
+
+
+Condition = Annotated[
+    Annotated[
+        Always
+        | Never
+        | ContextPressure
+        | TurnCount
+        | ToolCalls
+        | MessageCount
+        | ToolName
+        | ToolFailed
+        | ContentContains
+        | AllOf
+        | AnyOf
+        | Not,
+        Field(discriminator="type"),
+    ],
+    BeforeValidator(spelled_out),
+]
+
+for _holder in (AllOf, AnyOf, Not):
+    _holder.model_rebuild()

@@ -1,0 +1,114 @@
+"""What is wrong with a rule, as sentences that name the place and what was probably meant."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, get_args
+
+from pydantic import BaseModel, ValidationError
+
+Place = tuple[str | int, ...]
+
+_TYPED = ("condition", "action")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """`text` is the rest of a sentence about the place: (2, "condition", "threshold")."""
+
+    place: Place
+    text: str
+
+    def name(self, setting: str) -> str:
+        """The place as people write it: "hooks[2].condition.threshold"."""
+        parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.place)
+        return setting + "".join(parts)
+
+
+class RuleFaults(ValueError):
+    """Rules that can't be taken."""
+
+    def __init__(self, faults: Iterable[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(" ".join(f"{f.name('hooks')} {f.text}" for f in self.faults))
+
+
+def faults_of(error: ValidationError, rule: type[BaseModel]) -> list[Fault]:
+    """A fault for each thing that pydantic found in a list of rules."""
+    fields = dict(_models(rule))
+    found = error.errors(include_url=False)
+    # A list whose items are all wrong is called too short as well.
+    return [_fault(f, fields) for f in found if f["type"] != "too_short" or not f["input"]]
+
+
+def _models(model: type[BaseModel]) -> Iterator[tuple[str, Collection[str]]]:
+    """("", fields of a rule), and (type, fields) of each condition and action."""
+    yield "", list(model.model_fields)
+    for field in ("condition", "action"):
+        for kind in members(model.model_fields[field].annotation):
+            (name,) = get_args(kind.model_fields["type"].annotation)
+            yield name, list(kind.model_fields)
+
+
+def members(union: Any) -> Iterator[type[BaseModel]]:
+    for part in get_args(union):
+        if isinstance(part, type) and issubclass(part, BaseModel):
+            yield part
+        else:
+            yield from members(part)
+
+
+def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
+    place, kind = _place(found["loc"])
+    written, about = found["input"], found.get("ctx", {})
+    match found["type"]:
+        case "extra_forbidden":
+            return Fault(place, f"is not known{_meant(place[-1], fields[kind])}")
+        case "missing":
+            return Fault(place[:-1], f"has no {place[-1]}; add it.")
+        case "union_tag_invalid":
+            types = [name.strip(" '") for name in about["expected_tags"].split(",")]
+            return Fault(place, f"has the type {about['tag']!r}{_meant(about['tag'], types)}")
+        case "union_tag_not_found" | "model_type" | "model_attributes_type" | "dict_type":
+            return Fault(place, f"is {quoted(written)}; it wants fields, a type first of all.")
+        case "literal_error":
+            words = [word for word in _words(about["expected"]) if word]
+            return Fault(place, f"is {quoted(written)}{_meant(written, words)}")
+        case "value_error":
+            return Fault(place, f"{about['error']}.")
+    reason = found["msg"][:1].lower() + found["msg"][1:]
+    return Fault(place, f"is {quoted(written)}; {reason.replace('input should', 'it should')}.")
+
+
+def _place(loc: Place) -> tuple[Place, str]:
+    """Where a fault is as a person sees it, without the types that pydantic puts between, and the
+    last of these."""
+    place: list[str | int] = []
+    kind, is_typed = "", False
+    for part in loc:
+        if is_typed and isinstance(part, str):
+            kind, is_typed = part, False
+            continue
+        place.append(part)
+        is_typed = part in _TYPED if isinstance(part, str) else len(place) > 1
+    return tuple(place), kind
+
+
+def _words(expected: str) -> list[str]:
+    """ "'a', 'b' or 'c'" -> ["a", "b", "c"]"""
+    return expected.replace(" or ", ", ").replace("'", "").split(", ")
+
+
+def _meant(word: Any, words: Collection[str]) -> str:
+    """The end of a sentence about a word that is none of these."""
+    near = difflib.get_close_matches(str(word)[:100].lower(), words, n=1)
+    return f"; did you mean {near[0]!r}?" if near else f"; it wants one of {', '.join(words)}."
+
+
+def quoted(value: Any) -> str:
+    """What was written, on one line and not too long."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:59]}…"

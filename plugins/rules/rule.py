@@ -1,0 +1,116 @@
+"""A hook rule, and how what is written in the configuration becomes rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any, Self
+
+from pydantic import Field, TypeAdapter, ValidationError, model_validator
+
+from memory.context.limits import Limits
+from memory.events import EventName
+from plugins.rules.actions import Action, CompactContext
+from plugins.rules.conditions import Always, Condition, ContextPressure, Strict
+from plugins.rules.faults import Fault, RuleFaults, faults_of
+
+MOST_RULES = 200
+DEEPEST = 20
+"""Lists and mappings inside each other; six are enough for two `not` in an `all_of`."""
+
+
+class Rule(Strict):
+    """On this event, under this condition, this action. Times in seconds.
+
+    `cooldown` is the least time between two times that it acts in a conversation, `max_fires` how
+    often it acts there at most until the bot stops (0: any number), `timeout` how long one time may
+    take. Lower priorities come first, equal ones in the order in which they are written.
+    """
+
+    id: str = Field(min_length=1, max_length=100)
+    on: EventName
+    condition: Condition = Always()
+    action: Action
+    cooldown: float = Field(default=0.0, ge=0)
+    max_fires: int = Field(default=0, ge=0)
+    priority: int = 100
+    enabled: bool = True
+    timeout: float = Field(default=60.0, gt=0, le=3_600)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _on_is_a_word(cls, value: Any) -> Any:
+        """To YAML 1.1 a bare `on` is true, as the name of a field too."""
+        if isinstance(value, dict) and True in value and "on" not in value:
+            return {"on" if name is True else name: inside for name, inside in value.items()}
+        return value
+
+    @model_validator(mode="after")
+    def _does_not_match_itself(self) -> Self:
+        if self.on == "pre_compact" and isinstance(self.action, CompactContext):
+            raise ValueError("compacts before each compaction, which would never end")
+        return self
+
+
+_RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
+
+
+def parse(written: Any) -> tuple[Rule, ...]:
+    """The rules that a list in the configuration stands for; raises RuleFaults."""
+    if not isinstance(written, list | tuple):
+        raise RuleFaults([Fault((), "is no list; it wants rules, each with an id, on and action.")])
+    if len(written) > MOST_RULES:
+        raise RuleFaults([Fault((), f"has {len(written)} rules; {MOST_RULES} are the most.")])
+    if deep := [i for i, rule in enumerate(written) if _is_deeper(rule, DEEPEST)]:
+        raise RuleFaults([Fault((i,), "is nested too deeply; make it flatter.") for i in deep])
+    try:
+        rules = _RULES.validate_python(tuple(written))
+    except ValidationError as error:
+        raise RuleFaults(faults_of(error, Rule)) from None
+    if twice := _twice(rules):
+        raise RuleFaults(twice)
+    return rules
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    """Whether more than so many lists and mappings are inside each other."""
+    layer = [value]
+    for _ in range(most):
+        layer = list(chain.from_iterable(map(_inside, layer)))
+    return bool(layer)
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list | tuple) else ()
+
+
+def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
+    ids = [rule.id for rule in rules]
+    return [
+        Fault((i, "id"), f"is {name!r}, which an earlier rule has; give each its own.")
+        for i, name in enumerate(ids)
+        if name in ids[:i]
+    ]
+
+
+def compacts(rules: Iterable[Rule]) -> bool:
+    """Whether any of these rules compacts, so that none is added for that."""
+    return any(rule.enabled and isinstance(rule.action, CompactContext) for rule in rules)
+
+
+def auto_compact(limits: Limits) -> Rule:
+    """The rule that is added where no other compacts; the only trigger of `truncate` and
+    `summarize` (Digitorn)."""
+    return Rule(
+        id="_auto_compact",
+        on="turn_start",
+        condition=ContextPressure(threshold=limits.compression_trigger),
+        action=CompactContext(
+            strategy="truncate" if limits.strategy == "truncate" else "summarize",
+            keep_recent=limits.keep_recent,
+            summary_max_tokens=limits.summary_max_tokens,
+        ),
+        cooldown=30.0,
+    )

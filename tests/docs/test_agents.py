@@ -1,0 +1,45 @@
+"""The examples on the page about agents are taken as they stand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from agent.models.providers import PROVIDERS
+from agent.models.selection import place_of
+from bot.app import credentials
+from bot.ports import choice_of, summary_choice_of
+from bot.settings import SettingsBook, load_layers
+from bot.settings.agents import RUNTIME_CONTEXT
+from tests.docs.pages import ROOT, example
+
+KEYS = {f"{name}_API_KEY": name.lower() for name in ("DEEPSEEK", "ANTHROPIC", "GROQ")}
+
+
+def test_the_agents_on_the_page_have_their_brains_and_their_contexts(tmp_path: Path) -> None:
+    config = tmp_path / "config.yaml"
+    config.write_text(example("agents.md", "yaml"))
+    layers = load_layers(config, KEYS)
+    book = SettingsBook(layers)
+    explorer, writer = book.with_agent("explorer"), book.with_agent("writer")
+
+    assert (explorer.model, explorer.context.max_tokens) == ("deepseek-chat", 65536)
+    assert (writer.context.strategy, writer.context.keep_recent) == ("summarize", 8)
+    assert writer.system_prompt.startswith("You are an editor.")
+    assert place_of(choice_of(writer).brain, credentials(layers)).api_key == "anthropic"
+    summaries = summary_choice_of(writer)
+    assert summaries.model == "llama-3.1-8b-instant"
+    assert place_of(summaries.brain, credentials(layers)).api_key == "groq"
+
+
+def test_the_block_on_the_page_has_all_fields_that_there_are(tmp_path: Path) -> None:
+    config = tmp_path / "config.yml"
+    config.write_text(example("agents.md", "yml"))
+    context = SettingsBook(load_layers(config, KEYS)).effective().context
+
+    assert context.summary_brain.model == "deepseek-chat"
+    assert all(f" {field}:" in config.read_text() for field in RUNTIME_CONTEXT)
+
+
+def test_the_page_names_all_providers_that_are_known() -> None:
+    page = (ROOT / "docs" / "agents.md").read_text("utf-8")
+    assert ", ".join(f"`{name}`" for name in PROVIDERS) in page

@@ -1,0 +1,142 @@
+"""Events: who hears them, in which order, and what a listener can and cannot do to a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from memory.events import Event, EventName, Events, Listener, Verdict
+from memory.messages import Message, ToolCall
+from tests.memory.rooms import Lodge
+
+
+def hearing(
+    heard: list[str], name: str = "ear", verdict: Verdict | None = None, priority: int = 100
+) -> Listener:
+    """A listener that writes down what it hears."""
+
+    async def hear(event: Event) -> Verdict | None:
+        heard.append(f"{name}: {event.name} t{event.turn} {event.text}".strip())
+        return verdict
+
+    return Listener(name, hear, priority)
+
+
+async def lodge_with(folder: Path, *listeners: Listener) -> Lodge:
+    lodge = Lodge(folder, events=Events(listeners))
+    await lodge.open()
+    return lodge
+
+
+async def test_a_session_begins_once_and_ends_when_the_bot_stops(tmp_path: Path) -> None:
+    heard: list[str] = []
+    lodge = await lodge_with(tmp_path, hearing(heard))
+    conversation = await lodge.conversation()
+    for text in ("Hello", "Bye"):
+        turn = await conversation.turn(text)
+        await turn.begin()
+        await turn.record(Message("assistant", "Yes."))
+        await turn.tell("turn_end", "Yes.")
+    await lodge.close()
+    assert heard == [
+        "ear: session_start t1",
+        "ear: turn_start t1 Hello",
+        "ear: turn_end t1 Yes.",
+        "ear: turn_start t2 Bye",
+        "ear: turn_end t2 Yes.",
+        "ear: session_end t0",
+    ]
+
+
+async def test_a_turn_that_goes_on_has_begun_already(tmp_path: Path) -> None:
+    heard: list[str] = []
+    lodge = await lodge_with(tmp_path, hearing(heard))
+    turn = await (await lodge.conversation()).turn("Look!", inbox=1)
+    await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
+    await lodge.restart()
+    again = await (await lodge.conversation()).turn("Look!", inbox=1)
+    await again.begin()
+    await lodge.close()
+    assert again.number == turn.number
+    assert heard == []
+
+
+async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Path) -> None:
+    heard: list[str] = []
+    late = hearing(heard, "late", Verdict("no", ("b",)), 200)
+    early = hearing(heard, "early", Verdict("never", ("a",)), 1)
+    lodge = await lodge_with(tmp_path, late, early)
+    turn = await (await lodge.conversation()).turn("Hello")
+    verdict = await turn.tell("tool_start", call=ToolCall("c", "look", "{}"))
+    await lodge.close()
+    assert verdict == Verdict("never", ("a", "b"))
+    assert heard == ["early: tool_start t1", "late: tool_start t1"]
+
+
+async def test_what_listeners_say_stands_behind_the_question(tmp_path: Path) -> None:
+    lodge = await lodge_with(tmp_path, hearing([], verdict=Verdict(inject=("Be brief.",))))
+    turn = await (await lodge.conversation()).turn("Hello")
+    await turn.begin()
+    await lodge.close()
+    assert [(e.message.role, e.message.text) for e in turn.entries] == [
+        ("user", "Hello"),
+        ("note", "Be brief."),  # as the session starts
+        ("note", "Be brief."),  # as the turn starts
+    ]
+
+
+async def test_a_listener_that_fails_or_sleeps_is_passed_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fails(event: Event) -> Verdict:
+        raise OSError("broken")
+
+    async def sleeps(event: Event) -> Verdict:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    heard: list[str] = []
+    lodge = await lodge_with(
+        tmp_path,
+        Listener("bad", fails),
+        Listener("slow", sleeps, timeout=0.01),
+        hearing(heard, verdict=Verdict(inject=("x",))),
+    )
+    turn = await (await lodge.conversation()).turn("Hello")
+    assert (await turn.tell("turn_start", "Hello")).inject == ("x",)
+    await lodge.close()
+    assert "bad failed over turn_start" in caplog.text
+    assert "slow took longer than 0.01 s over turn_start" in caplog.text
+
+
+async def test_a_listener_hears_only_what_it_minds(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    def minds(name: EventName) -> bool:
+        return name == "tool_end"
+
+    async def hear(event: Event) -> None:
+        heard.append(event.name)
+
+    lodge = await lodge_with(tmp_path, Listener("picky", hear, minds=minds))
+    turn = await (await lodge.conversation()).turn("Hello")
+    await turn.begin()
+    await turn.tell("tool_end", "done", ToolCall("c", "look", "{}"), is_error=True)
+    await lodge.close()
+    assert heard == ["tool_end"]
+
+
+async def test_the_end_of_a_session_keeps_no_one_from_stopping(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleeps(event: Event) -> None:
+        if event.name == "session_end":
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr("memory.conversations.FAREWELL", 0.05)
+    lodge = await lodge_with(tmp_path, Listener("slow", sleeps, timeout=None))
+    await (await (await lodge.conversation()).turn("Hello")).begin()
+    async with asyncio.timeout(5):
+        await lodge.close()

@@ -1,0 +1,297 @@
+"""Memory search: the best answers first, all that was said, and nobody else's words."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator, Sequence
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory import indexer
+from memory.keys import ConversationKey
+from memory.messages import Message, ToolCall
+from memory.record import transcript
+from memory.record.daily import Note
+from memory.record.migrations import MIGRATIONS
+from memory.record.recall import Gathered, index, notes
+from memory.record.store import connect
+from memory.turns import Entry
+from tests.memory.rooms import KEY, Lodge
+
+MONDAY = datetime(2023, 5, 8, 10, tzinfo=UTC)
+THREAD = ConversationKey("pipe/main/thread", KEY.audience)
+STRANGER = ConversationKey("pipe/other", "pipe-other")
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def tell(lodge: Lodge, *said: str, at: datetime = MONDAY, key: ConversationKey = KEY) -> None:
+    """Let Ann and Bob talk, a minute a message, Ann first; as whole turns."""
+    conversation = await lodge.conversation(key)
+    messages = [
+        Message("assistant" if n % 2 else "user", text, speaker="Bob" if n % 2 else "Ann")
+        for n, text in enumerate(said)
+    ]
+    turns = [messages[n : n + 2] for n in range(0, len(messages), 2)]
+    await conversation.append(turns, [at + timedelta(minutes=n) for n in range(len(said))])
+
+
+async def recalled(lodge: Lodge, text: str, most: int = 5, key: ConversationKey = KEY) -> list[str]:
+    """What the model finds."""
+    return texts((await (await lodge.conversation(key)).memory.recall(text, most)).said)
+
+
+async def searched(lodge: Lodge, text: str, key: ConversationKey = KEY) -> list[str]:
+    """What a person finds."""
+    return texts((await (await lodge.conversation(key)).memory.search(text, 10)).said)
+
+
+def texts(found: Gathered) -> list[str]:
+    return [one.hit.entry.message.text for one in found.hits]
+
+
+async def test_the_message_that_answers_stands_before_those_that_share_a_word(lodge: Lodge) -> None:
+    await tell(
+        lodge, "The class was fun.", "Which class?", "I began pottery class.", "Great class!"
+    )
+    assert (await recalled(lodge, "When did Ann start her pottery class?"))[0] == (
+        "I began pottery class."
+    )
+
+
+async def test_an_answer_that_holds_none_of_the_words_is_found_beside_the_question(
+    lodge: Lodge,
+) -> None:
+    await tell(lodge, "It rained.", "It did.")
+    await tell(lodge, "How many cats have you?", "Three!", at=MONDAY + timedelta(days=9))
+    assert "Three!" in (await recalled(lodge, "cats", 2))
+    assert await searched(lodge, "cats") == ["How many cats have you?"]
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("What does Bob like about the tea?", "I like the tea a lot, it is good."),
+        ("When did we drink tea?", "Yesterday the tea was cold."),
+        ("How many teas?", "We had 3 teas then."),
+        ("Which tea in June?", "That tea is red."),
+    ],
+    ids=["a person", "a time", "a number", "a date"],
+)
+async def test_what_a_question_asks_for_decides(lodge: Lodge, question: str, answer: str) -> None:
+    await tell(lodge, "I like the tea a lot, it is fine.", "I like the tea a lot, it is good.")
+    await tell(lodge, "Yesterday the tea was cold.", "Some.", at=MONDAY + timedelta(days=1))
+    await tell(lodge, "We had 3 teas then.", "Some.", at=MONDAY + timedelta(days=2))
+    await tell(lodge, "That tea is red.", "Some.", at=MONDAY + timedelta(days=40))
+    assert (await recalled(lodge, question))[0] == answer
+
+
+async def test_words_are_found_in_other_forms_and_in_any_case(lodge: Lodge) -> None:
+    await tell(lodge, "She PAINTED the Straße.", "Lovely stories!")
+    for word in ("painting", "strasse", "story"):
+        assert await searched(lodge, word), word
+
+
+@pytest.mark.parametrize("word", ["猫", "猫が", "黒い猫", "東京", "京都", "北京烤鸭", "烤鸭"])
+async def test_chinese_and_japanese_words_are_found(lodge: Lodge, word: str) -> None:
+    await tell(lodge, "私は黒い猫が好きです", "東京都に行きます", "我想吃北京烤鸭", "Good.")
+    found = (await (await lodge.conversation()).memory.search(word, 3)).said.hits[0].hit
+    assert any(found.text[span.start : span.end] in word for span in found.spans)
+
+
+async def test_nobody_finds_another_audiences_words(lodge: Lodge) -> None:
+    await tell(lodge, "My secret is Lisbon.", "I keep it.", key=STRANGER)
+    await tell(lodge, "The weather is fine.", "Yes.")
+    await tell(lodge, "In the thread it is Porto.", "Yes.", key=THREAD)
+    assert await recalled(lodge, "secret Lisbon keep") == []
+    assert await searched(lodge, "secret Lisbon ec") == []
+    assert await searched(lodge, "secret", STRANGER) == ["My secret is Lisbon."]
+    assert await searched(lodge, "Porto") == ["In the thread it is Porto."], "a thread is not other"
+
+
+async def test_the_model_finds_neither_the_running_turn_nor_what_was_cleared(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    await lodge.says("I live in Lisbon.")
+    await lodge.says("Lisbon is warm.", key=THREAD)
+    await conversation.clear()
+    await lodge.says("I moved to Porto.")
+    running = await conversation.turn("Is it Lisbon or Porto?")
+    assert sorted(await recalled(lodge, "Lisbon Porto", 2)) == [
+        "I moved to Porto.",
+        "Lisbon is warm.",
+    ]
+    assert "I live in Lisbon." in await searched(lodge, "Lisbon")
+    await running.record(Message("assistant", "Porto."))
+    await conversation.undo()
+    assert "I live in Lisbon." in await recalled(lodge, "Lisbon")
+
+
+async def test_what_left_with_a_summary_is_found_until_it_is_cleared(lodge: Lodge) -> None:
+    lodge.limit(max_turns=2)
+    for text in ("I live in Lisbon.", "It is warm.", "And dry.", "And bright."):
+        await lodge.says(text)
+    assert await recalled(lodge, "Lisbon", 1) == ["I live in Lisbon."]
+    conversation = await lodge.conversation()
+    await conversation.clear()
+    assert await recalled(lodge, "Lisbon") == []
+    await lodge.restart()
+    assert await recalled(lodge, "Lisbon") == []
+
+
+async def test_what_is_forgotten_is_not_found_and_counts_for_nothing(lodge: Lodge) -> None:
+    await tell(lodge, "Hm.", "Ah.", "Is the piano old?", "Aha.", "It is nice.", "So it is.")
+    assert "It is nice." in await recalled(lodge, "piano")
+    conversation = await lodge.conversation()
+    await conversation.forget([2])
+    assert await recalled(lodge, "piano") == []
+    assert await recalled(lodge, "nice") == ["It is nice.", "So it is."], "t1 stands too far away"
+    await conversation.forget()
+    assert await recalled(lodge, "nice") == []
+    await tell(lodge, "The piano is new.", "Nice.")
+    assert await searched(lodge, "piano") == ["The piano is new."]
+
+
+def count(lodge: Lodge) -> int:
+    with sqlite3.connect(lodge.folder / "parley.db") as database:
+        (number,) = database.execute("SELECT COUNT(*) FROM passage").fetchone()
+    database.close()
+    return int(number)
+
+
+async def test_each_message_is_indexed_once(lodge: Lodge) -> None:
+    await tell(lodge, *(f"Tea number {n}" for n in range(3 * index.BATCH)))
+    assert count(lodge) == 0, "no turn waits for it"
+    await searched(lodge, "tea")
+    assert count(lodge) == 3 * index.BATCH
+    await tell(lodge, "More tea?", "Please.")
+    assert await searched(lodge, "please") == ["Please."]
+    assert count(lodge) == 3 * index.BATCH + 2
+
+
+async def test_many_turns_are_indexed_without_a_search(
+    lodge: Lodge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexer, "TURNS", 2)
+    await lodge.says("Tea?")
+    await lodge.settle()
+    assert count(lodge) == 0
+    await lodge.says("Milk?")
+    await lodge.settle()
+    assert count(lodge) == 4
+
+
+async def test_a_crash_between_message_and_index_loses_nothing(lodge: Lodge) -> None:
+    await tell(lodge, *(f"Tea number {n}" for n in range(index.BATCH + 2)))
+    with pytest.raises(ZeroDivisionError):
+        await lodge.store.write(lambda db: index.catch_up(db, 1) and 1 / 0)
+    assert count(lodge) == 0, "a batch is whole or not there"
+    await lodge.store.write(lambda db: index.catch_up(db, 1))
+    await lodge.restart()
+    assert await searched(lodge, f"number {index.BATCH + 1}")
+    assert count(lodge) == index.BATCH + 2
+
+
+async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_path: Path) -> None:
+    database = connect(tmp_path / "parley.db")
+    for step in MIGRATIONS[:3]:
+        step(database)
+    database.execute_sql("PRAGMA user_version = 3")
+    row = transcript.find_or_create(database, KEY)
+    entries = [Entry(1, 1, Message("user", "Tea!"), 1, MONDAY)]
+    transcript.insert(database, row.id, entries)
+    database.close()
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    assert await searched(lodge, "tea") == ["Tea!"]
+    await lodge.close()
+
+
+async def test_tools_are_found_by_name_input_and_result_but_not_by_searches(lodge: Lodge) -> None:
+    def step(tool: str, input: str, result: str) -> Sequence[Message]:
+        call = ToolCall("c", tool, input)
+        return (
+            Message("assistant", "", (call,)),
+            Message("tool", result, call_id="c", tool=tool),
+            Message("assistant", "Done."),
+        )
+
+    conversation = await lodge.conversation()
+    await conversation.append(
+        [
+            [Message("user", "Go."), *step("read_file", '{"path": "rhubarb.txt"}', "cinnamon")],
+            [Message("user", "Go."), *step("memory_search", '{"query": "nutmeg"}', "cardamom")],
+        ]
+    )
+    assert await searched(lodge, "rhubarb")
+    assert await searched(lodge, "cinnamon") == ["cinnamon"]
+    assert (await conversation.memory.recall("nutmeg cardamom", 5)).said.total == 0
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        "  \n",
+        '"',
+        "'; DROP TABLE message; --",
+        "AND OR NOT NEAR(tea, 2)",
+        "tea* ^tea words:tea -tea {tea}",
+        "(((",
+        ".*[a-z]+(?P<x>",
+        "\x00\ud800",
+        "😀",
+        "tea " * 50_000,
+        "x" * 200_000,
+        " ".join(map(str, range(3_000, 30_000))),
+    ],
+    ids=lambda query: query[:10] or "nothing",
+)
+async def test_any_text_may_be_looked_for(lodge: Lodge, query: str) -> None:
+    await tell(lodge, "Tea or milk?", "Tea.")
+    found = await recalled(lodge, query)
+    assert ("Tea." in found) == ("tea" in query)
+
+
+async def test_a_person_finds_what_is_no_word_letter_by_letter(lodge: Lodge) -> None:
+    await tell(lodge, "I write c++ 🎉", "And Haskell?")
+    assert await searched(lodge, "🎉") == ["I write c++ 🎉"]
+    assert await searched(lodge, "kell") == ["And Haskell?"]
+    assert await searched(lodge, "%_") == []
+
+
+async def test_a_word_that_is_everywhere_is_looked_up_in_the_newest_messages(lodge: Lodge) -> None:
+    await tell(lodge, *(f"Tea number {n}" for n in range(index.MOST + 100)))
+    found = (await (await lodge.conversation()).memory.search("tea", 10)).said
+    assert found.total == index.MOST
+    assert texts(found)[0].startswith("Tea number")
+    assert await searched(lodge, "number 7"), "what is rare is found however old it is"
+
+
+async def test_a_long_message_is_found_by_its_end(lodge: Lodge) -> None:
+    await tell(lodge, f"{'filler ' * 200_000} walrus", "I see.")
+    found = (await (await lodge.conversation()).memory.search("walrus", 1)).said.hits[0].hit
+    assert found.text[found.spans[0].start : found.spans[0].end] == "walrus"
+
+
+def test_notes_are_ranked_as_what_was_said_is() -> None:
+    days = [date(2023, 5, day) for day in (8, 9)]
+    written = [
+        Note(days[0], "They spoke of tea, and of the weather."),
+        Note(days[0], "Ann paints; she sold a painting."),
+        Note(days[1], "They spoke of tea again."),
+    ]
+    found = notes.find(written, "What has Ann painted, and when was tea?", 2, UTC)
+    assert found.hits[0].note is written[1]
+    assert found.total == 3
+    assert [written[1].text[s.start : s.end] for s in found.hits[0].spans] == ["Ann", "paint"]
+    assert notes.find(written, "tea on the 9", 3, UTC).hits[0].note is written[2]
+    assert notes.find(written, "bicycle", 3, UTC).total == 0
+    assert notes.find([], "tea", 3, UTC).total == 0

@@ -1,0 +1,236 @@
+"""`/context advise`: each row of Digitorn's tuning table, and the rows that are ours."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.context.change import Actor, Change, Kind, ViewEvent
+from memory.context.limits import Limits
+from memory.record.ledger import Bill
+from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
+from plugins.builtin.context.facts import Facts, Results
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.house import living
+
+NOW = datetime.fromtimestamp(0, UTC)
+
+
+def event(
+    turn: int,
+    kind: Kind = "compact",
+    actor: Actor = "strategy",
+    reason: str = "",
+    sizes: tuple[int, int] = (9_000, 3_000),
+    **more: Any,
+) -> ViewEvent:
+    strategy = more.pop("strategy", "summarize")
+    change = Change(target=more.pop("target", 0))
+    return ViewEvent(
+        NOW, kind, actor, reason, change, strategy, turn,
+        tokens_before=sizes[0], tokens_after=sizes[1], **more,
+    )  # fmt: skip
+
+
+def cuts(*turns: int, strategy: str = "summarize", **more: Any) -> tuple[ViewEvent, ...]:
+    return tuple(event(turn, strategy=strategy, id=turn, **more) for turn in turns)
+
+
+def facts(strategy: str = "summarize", **known: Any) -> Facts:
+    limits = Limits(
+        strategy=strategy, window=12_000, output_reserved=2_000, **known.pop("limits", {})
+    )
+    answers = known.pop("answers", Bill(calls=40, prompt=200_000, cost=0.4))
+    return Facts(limits, turns=40, tokens=5_000, answers=answers, **known)
+
+
+def only(found: tuple[Advice, ...]) -> Advice:
+    (one,) = found
+    return one
+
+
+def test_where_all_is_well_it_says_so_with_the_figures() -> None:
+    well = facts(events=cuts(10, 25, 40))
+    assert advice(well) == ()
+    text = as_text(well, ())
+    assert text.startswith("All is well")
+    assert "40 turns, 3 cuts, one every 15.0 turns, 0 overflows" in text
+
+
+# --- Digitorn's tuning checklist -----------------------------------------------------------
+
+
+def test_compaction_that_fires_every_two_or_three_turns_wants_a_trigger_of_085() -> None:
+    one = only(advice(facts(events=cuts(31, 33, 36))))
+    assert "every 2.5 turns" in one.found
+    assert one.commands == ("/config context.compression_trigger 0.85 --here",)
+    assert advice(facts(events=cuts(28, 32, 36))) == ()
+
+
+def test_where_the_trigger_is_high_already_the_window_is_raised() -> None:
+    high = {"compression_trigger": 0.9}
+    one = only(advice(facts(events=cuts(31, 33, 36), limits=high, max_tokens=12_000)))
+    assert one.commands == ("/config context.max_tokens 0 --here",)
+    one = only(advice(facts(events=cuts(31, 33, 36), limits=high)))
+    assert one.commands == ("/config context.keep_recent 5 --here",)
+
+
+@pytest.mark.parametrize("sign", [{"undone": True}, {"searches": 2}])
+def test_an_agent_that_loses_the_thread_after_truncate_wants_longer_summaries(
+    sign: dict[str, Any],
+) -> None:
+    events = cuts(20, strategy="truncate")
+    if sign.pop("undone", False):
+        events = (*events, event(21, "undo", "person", target=20))
+    assert only(advice(facts("truncate", events=events, **sign))).commands == (
+        "/config context.strategy summarize --here",
+        "/config context.summary_max_tokens 2048 --here",
+    )
+
+
+def test_summaries_that_cost_more_than_they_save_want_a_cheaper_brain() -> None:
+    known: dict[str, Any] = {
+        "events": cuts(20, 35),
+        "answers": Bill(calls=40, prompt=1_000_000, cost=1.0),
+    }
+    # 6000 tokens less in 15 + 5 requests: 120000 tokens, at $1 for a million.
+    one = only(advice(facts(summaries=Bill(calls=2, cost=0.13), **known)))
+    assert "$0.13 for $0.12" in one.found
+    assert "context.summary_brain.model" in one.do
+    assert one.commands == ("/config context.strategy truncate --here",)
+    assert advice(facts(summaries=Bill(calls=2, cost=0.11), **known)) == ()
+
+
+def test_summaries_of_unknown_price_are_weighed_in_tokens() -> None:
+    known: dict[str, Any] = {"events": cuts(20, 35), "answers": Bill(calls=40, unknown=40)}
+    one = only(advice(facts("trim", summaries=Bill(2, 130_000, unknown=2), **trimmed(known))))
+    assert "130k tokens for 120k" in one.found
+    assert one.commands == ()
+    assert advice(facts("trim", summaries=Bill(2, 110_000, unknown=2), **trimmed(known))) == ()
+
+
+def trimmed(known: dict[str, Any]) -> dict[str, Any]:
+    return known | {"events": cuts(20, 35, strategy="trim")}
+
+
+def test_overflows_want_an_earlier_trigger_and_a_look_at_the_largest_result() -> None:
+    overflow = event(30, actor="emergency", reason="context_overflow")
+    results = Results({"read_file": 4_000, "grep": 100}, 3, 4_000, "read_file", 29)
+    one = only(advice(facts(events=(overflow,), results=results, limits={"keep_recent": 8})))
+    assert "read_file fills 40% of the window" in one.do
+    assert "t29" in one.do
+    assert one.commands == (
+        "/config context.compression_trigger 0.6 --here",
+        "/config context.tool_result_limit 1000 --here",
+    )
+
+
+def test_calls_that_clutter_the_context_want_a_rule_that_counts_them() -> None:
+    results = Results({f"tool{n}": 300 for n in range(10)}, 50, 100, "tool1", 3)
+    own = {"id": "own", "on": "error", "action": {"type": "log", "message": "x"}}
+    one = only(advice(facts(results=results, hooks=(own,))))
+    line = one.commands[0].removeprefix("/config hooks ")
+    assert json.loads(line) == [own, CALLS_RULE], "the rules that are there stay"
+    assert advice(facts(results=results, hooks=(CALLS_RULE,))) == ()
+
+
+def test_without_auto_compact_a_rule_of_ones_own_is_wanted() -> None:
+    off = {"auto_compact": False}
+    assert only(advice(facts(limits=off))).commands == ("/config context.auto_compact true --here",)
+    assert advice(facts(limits=off, hooks=(CALLS_RULE,))) == ()
+    assert advice(facts("trim", limits=off)) == ()
+
+
+# --- ours ----------------------------------------------------------------------------------
+
+
+def test_one_tool_that_fills_the_context_wants_a_limit_for_results() -> None:
+    results = Results({"read_file": 2_600, "grep": 100}, 3, 2_000, "read_file", 29)
+    one = only(advice(facts(results=results)))
+    assert "read_file fills the context: its results hold 2.6k of 5k tokens" in one.found
+    assert one.commands == ("/config context.tool_result_limit 500 --here",)
+
+
+def test_slim_with_a_provider_that_caches_wants_folding() -> None:
+    cached = Bill(calls=40, prompt=200_000, cached=90_000)
+    one = only(advice(facts("slim", answers=cached, limits={"fold_turns": 1})))
+    assert one.commands == ("/config context.fold_turns auto --here",)
+    assert advice(facts("slim", answers=cached, limits={"fold_turns": 7})) == ()
+    assert advice(facts("slim", limits={"fold_turns": 1})) == ()
+
+
+@pytest.mark.parametrize(
+    ("limits", "sizes", "command"),
+    [
+        ({"max_turns": 4, "max_tokens": 9_500}, (3_000, 1_000), "agent_max_context_turns 8"),
+        ({"max_turns": 40, "max_tokens": 4_000}, (4_100, 1_000), "agent_max_context_tokens 8000"),
+        ({"max_turns": 40, "max_tokens": 8_000}, (8_100, 1_000), "agent_max_context_tokens 10000"),
+    ],
+)
+def test_trim_that_cuts_often_wants_more_of_what_it_ran_out_of(
+    limits: dict[str, int], sizes: tuple[int, int], command: str
+) -> None:
+    events = cuts(34, 36, 39, strategy="trim", sizes=sizes)
+    assert only(advice(facts("trim", events=events, limits=limits))).commands == (
+        f"/config {command} --here",
+    )
+
+
+@pytest.mark.parametrize("strategy", ["trim", "slim", "full", "truncate", "structured"])
+def test_each_strategy_has_an_answer_to_overflows(strategy: str) -> None:
+    overflow = event(30, actor="emergency", reason="context_overflow", strategy=strategy)
+    (command,) = only(advice(facts(strategy, events=(overflow,)))).commands
+    assert command.startswith("/config ")
+
+
+def test_nothing_is_advised_about_a_conversation_without_a_turn() -> None:
+    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured"):
+        assert advice(Facts(Limits(strategy=strategy), turns=0, tokens=0)) == ()
+    assert len(ROWS) == len({row.__name__ for row in ROWS})
+
+
+# --- in a whole bot ------------------------------------------------------------------------
+
+
+async def test_what_is_advised_can_be_typed_and_helps(tmp_path: Path) -> None:
+    def reads(request: Received) -> Answer:
+        is_asked = request.body["messages"][-1]["role"] == "user"
+        call = Call("read_file", '{"path": "big.txt"}')
+        return Say(calls=(call,) * 4) if is_asked and "tools" in request.body else Say("Read.")
+
+    files = tmp_path / "data" / "audiences" / "pipe-main" / "files"
+    files.mkdir(parents=True)
+    (files / "big.txt").write_text("word " * 3_000)
+    settings = {"context": {"strategy": "truncate", "max_tokens": 16_000}}
+    async with living(tmp_path, reads, settings) as house:
+        assert (await house.says("/context advise")).text.startswith("All is well")
+        await house.says("Read it!")
+        reply = await house.says("/context advise")
+        assert "read_file fills the context" in reply.text
+        (action,) = reply.actions
+        assert f"`{action.command}`" in reply.text
+        assert "is now" in (await house.says(action.command)).text
+        await house.says("Read it again!")
+        assert "<<<TRUNCATED>>>" in house.sent_to_model()[-1]["content"]
+
+
+async def test_every_line_that_is_advised_is_taken(tmp_path: Path) -> None:
+    overflow = event(30, actor="emergency", reason="context_overflow")
+    results = Results({"read_file": 4_000}, 60, 4_000, "read_file", 29)
+    lost = facts("truncate", events=cuts(31, 33, 35, strategy="truncate"), searches=1)
+    all_at_once = (
+        facts(events=(overflow, *cuts(31, 33, 36)), results=results),
+        facts(limits={"auto_compact": False}),
+        facts("slim", answers=Bill(1, 10, 5), limits={"fold_turns": 1}),
+        facts("trim", events=cuts(34, 36, 39, strategy="trim"), limits={"max_tokens": 9_000}),
+        lost,
+    )
+    lines = [line for known in all_at_once for one in advice(known) for line in one.commands]
+    assert len(lines) > 8
+    async with living(tmp_path) as house:
+        for line in lines:
+            assert "(from: " in (await house.says(line)).text, line

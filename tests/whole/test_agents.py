@@ -1,0 +1,234 @@
+"""Agents and brains in a bot that runs: each asks its own endpoint with its own key."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.models import selection
+from agent.models.providers import PROVIDERS, Provider
+from bot.router import key_of
+from bot.settings.files import read_tree
+from channels.message import Address
+from memory.context.limits import Limits
+from tests.bot.test_settings_agents import AGENTS_BLOCK
+from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
+from tests.whole.house import House, living
+
+DEEPSEEK = {"DEEPSEEK_API_KEY": "deep-key-123"}
+
+
+def answers(text: str) -> Any:
+    def answer(request: Received) -> Answer:
+        return Say(text)
+
+    return answer
+
+
+@asynccontextmanager
+async def other(text: str, key: str) -> AsyncIterator[OpenAIServer]:
+    """A second endpoint, which demands a key of its own."""
+    async with OpenAIServer(answers(text), key=key) as server:
+        yield server
+
+
+def brain(server: OpenAIServer, **more: Any) -> dict[str, Any]:
+    config = {"api_key": "{{secret.DEEPSEEK_API_KEY}}", "base_url": server.base_url}
+    return {"provider": "deepseek", "model": "deepseek-chat", "config": config, **more}
+
+
+def limits(house: House, chat: str) -> Limits:
+    return house.app.in_force.limits(key_of(Address("pipe", chat)))
+
+
+async def test_the_documents_two_agents_live_side_by_side_in_one_bot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "agents.yaml"
+    path.write_text(AGENTS_BLOCK)
+    keys = {**DEEPSEEK, "ANTHROPIC_API_KEY": "ant-key-123"}
+    async with other("Deep.", "deep-key-123") as deep, other("Sonnet.", "ant-key-123") as sonnet:
+        here = {
+            "deepseek": Provider(deep.base_url, "DEEPSEEK_API_KEY"),
+            "anthropic": Provider(sonnet.base_url, "ANTHROPIC_API_KEY"),
+        }
+        monkeypatch.setattr(selection, "PROVIDERS", {**PROVIDERS, **here})
+        async with living(tmp_path, answers("Mine."), read_tree(path), keys) as house:
+            await house.says("/agent explorer", chat="one")
+            await house.says("/agent writer", chat="two")
+            one, two, three = limits(house, "one"), limits(house, "two"), limits(house, "three")
+            assert (one.window, one.keep_recent, one.strategy) == (65536, 15, "truncate")
+            assert (two.window, two.keep_recent, two.strategy) == (200_000, 8, "summarize")
+            assert three == Limits(model="gpt-4o-mini")
+            heard = [(await house.says("Hi", chat=chat)).text for chat in ("one", "two", "three")]
+    assert heard == ["Deep.", "Sonnet.", "Mine."]
+    assert [r.body["model"] for r in (*deep.requests, *sonnet.requests)] == [
+        "deepseek-chat",
+        "claude-sonnet-4-5",
+    ]
+
+
+async def test_an_agent_is_chosen_for_one_conversation_and_stays_chosen(tmp_path: Path) -> None:
+    async with other("Deep.", "deep-key-123") as deep:
+        explorer = {
+            "id": "explorer",
+            "description": "looks things up",
+            "system_prompt": "You explore.",
+            "brain": brain(deep, temperature=0.2, max_tokens=300),
+        }
+        settings = {"agents": [explorer]}
+        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
+            before = await house.says("/agent")
+            assert "| **default** | gpt-4o-mini | 128k | trim |" in before.text
+            assert "| explorer | deepseek-chat | 64k | trim | looks things up |" in before.text
+            assert [action.command for action in before.actions] == ["/agent explorer"]
+            chosen = await house.says("/agent explorer")
+            assert chosen.text == (
+                "From the next turn on explorer answers here: deepseek-chat, a window of 64k "
+                "tokens, strategy trim."
+            )
+            assert (await house.says("Hi")).text == "Deep."
+            body = deep.requests[-1].body
+            assert (body["temperature"], body["max_tokens"]) == (0.2, 300)
+            assert body["messages"][0]["content"].startswith("You explore.")
+            assert (await house.says("Hi", chat="other")).text == "Mine."
+            assert "temperature" not in house.server.requests[-1].body
+            assert "(from: agent explorer;" in (await house.says("/config model")).text
+            assert "stays deepseek-chat" in (await house.says("/config model gpt-4o")).text
+            assert deep.base_url in (await house.says("/model")).text
+        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
+            assert (await house.says("Still you?")).text == "Deep.", "the choice is kept"
+            assert "default answers here" in (await house.says("/agent default")).text
+            assert (await house.says("And now?")).text == "Mine."
+            assert "(from: default;" in (await house.says("/config agent")).text
+
+
+async def test_an_agent_that_is_gone_is_told_of_and_the_default_answers(tmp_path: Path) -> None:
+    agents = {"agents": [{"id": "writer", "system_prompt": "You write."}]}
+    async with living(tmp_path, answers("Yes."), agents) as house:
+        await house.says("/agent writer")
+    async with living(tmp_path, answers("Yes.")) as house:
+        assert (await house.says("Hi")).text == "Yes."
+        assert "You write" not in str(house.sent_to_model())
+        status = (await house.says("/status")).text
+        assert "had chosen the agent 'writer', which is gone" in status
+        assert "has no agents" in (await house.says("/agent")).text
+    async with living(tmp_path, answers("Yes."), agents) as house:
+        await house.says("Hi again")
+        assert "You write" in str(house.sent_to_model()), "it came back, and is chosen still"
+
+
+async def test_agents_that_are_none_get_a_sentence_and_change_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path, (), {"agents": [{"id": "writer"}]}) as house:
+        assert "did you mean 'writer'?" in (await house.says("/agent writr")).text
+        assert "takes one name" in (await house.says("/agent the writer")).text
+        assert "**default** answers here" in (await house.says("/agent")).text
+
+
+async def test_an_agent_without_its_key_says_which_one_is_missing(tmp_path: Path) -> None:
+    agents = [{"id": "a", "brain": {"provider": "groq", "model": "small"}}]
+    async with living(tmp_path, (), {"agents": agents}) as house:
+        await house.says("/agent a")
+        assert "'small' needs a key: put GROQ_API_KEY into" in (await house.says("Hi")).text
+
+
+async def test_a_brain_for_summaries_takes_them_with_its_own_endpoint_and_key(
+    tmp_path: Path,
+) -> None:
+    async with other("They counted.", "deep-key-123") as deep:
+        context = {"summary_brain": brain(deep, temperature=0.0, max_tokens=64)}
+        settings = {"agent_max_context_turns": 4, "context": context}
+        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
+            for number in range(6):
+                await house.says(f"Number {number}.")
+            await house.app.conversations.settle()
+            await house.says("How many?")
+            preview = str(house.sent_to_model())
+            usage = await house.says("/usage")
+            everything = str([await house.says(line) for line in ("/config", "/context detail")])
+    assert "They counted." in preview
+    assert all(request.body["model"] == "gpt-4o-mini" for request in house.server.requests)
+    bodies = [request.body for request in deep.requests]
+    assert bodies
+    assert all(body["model"] == "deepseek-chat" for body in bodies)
+    assert all((body["temperature"], body["max_tokens"]) == (0.0, 64) for body in bodies)
+    assert usage.data is not None
+    by_model = usage.data["this month by model"]
+    assert set(by_model) == {"gpt-4o-mini, answer", "deepseek-chat, summary"}
+    assert by_model["deepseek-chat, summary"]["cost"] > 0
+    assert "deep-key-123" not in everything
+
+
+async def test_a_brain_for_summaries_that_fails_leaves_a_plain_extract(tmp_path: Path) -> None:
+    async with other("Never heard.", "another-key") as deep:
+        settings = {"agent_max_context_turns": 4, "context": {"summary_brain": brain(deep)}}
+        async with living(tmp_path, answers("Mine."), settings, DEEPSEEK) as house:
+            for number in range(6):
+                assert (await house.says(f"Number {number}.")).text == "Mine."
+            await house.app.conversations.settle()
+            memory = (await house.says("/memory")).text
+    assert "- t1: Number 0. → Mine." in memory
+    assert len(house.server.requests) == 6, "the model that answers is not asked instead"
+
+
+async def test_a_spending_limit_stops_the_summaries_of_a_brain_that_costs_something(
+    tmp_path: Path,
+) -> None:
+    async with other("They talked.", "deep-key-123") as deep:
+        costly, free = brain(deep), brain(deep, provider="ollama")
+        own = {"provider": "ollama", "model": "m", "context": {"summary_brain": costly}}
+        settings = {
+            "agents": [{"id": "free", "brain": own}],
+            "context": {"summary_brain": free},
+        }
+        async with living(tmp_path, answers("Yes."), settings, DEEPSEEK) as house:
+            for chat in ("one", "two"):
+                await house.says("Remember this.", chat=chat)
+            await house.says("/config spend_limit_chat 0.0000001")
+            await house.says("/agent free", chat="two")
+            for chat in ("one", "two"):
+                await house.says("/new", chat=chat)
+            await house.app.conversations.settle()
+            memories = [(await house.says("/memory", chat=chat)).text for chat in ("one", "two")]
+    assert "They talked." in memories[0], "this one is free"
+    assert "- t1: Remember this. → Yes." in memories[1], "that one is not asked"
+    assert len(deep.requests) == 1
+
+
+async def test_the_window_of_a_model_is_known_by_its_name_or_128000(tmp_path: Path) -> None:
+    def context(model: str, **more: Any) -> dict[str, Any]:
+        return {"id": model.replace("/", "-"), "brain": {"model": model, "context": more}}
+
+    agents = [
+        context("claude-sonnet-4-5"),
+        context("anthropic/claude-sonnet-4-5"),
+        context("deepseek/deepseek-chat", max_tokens=0),
+        context("nobody/knows-me"),
+        context("mine", max_tokens=5000),
+    ]
+    async with living(tmp_path, (), {"agents": agents}) as house:
+        data = (await house.says("/agent")).data
+    assert data is not None
+    windows = [info["window"] for info in data["agents"]]
+    assert windows == [128_000, 200_000, 200_000, 64_000, 128_000, 5000]
+
+
+@pytest.mark.parametrize(
+    ("brain", "window"),
+    [
+        ({"model": "deepseek/deepseek-chat"}, 64_000),
+        ({"model": "nobody-knows-me"}, 128_000),
+        ({"model": "deepseek-chat", "context": {"max_tokens": 9000}}, 9000),
+        ({}, 7000),
+    ],
+)
+async def test_the_window_of_a_brain_for_summaries_is_its_own(
+    tmp_path: Path, brain: dict[str, Any], window: int
+) -> None:
+    settings = {"context": {"max_tokens": 7000, "summary_brain": brain}}
+    async with living(tmp_path, (), settings) as house:
+        assert house.app.in_force.summary_window(key_of(Address("pipe", "main"))) == window

@@ -1,0 +1,129 @@
+"""The tool `memory_search` through the whole bot, and `/memory search` beside it."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from memory.keys import ConversationKey
+from memory.record import daily
+from memory.record.daily import Section
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.house import House, living
+
+SETTINGS = {"timezone": "UTC"}
+
+
+def seeker(request: Received) -> Answer:
+    """Looks for what a question that begins with "Find" names; says "Hm." to all else."""
+    last = request.body["messages"][-1]
+    if last["role"] == "user" and last["content"].startswith("Find "):
+        arguments = json.dumps({"query": last["content"].removeprefix("Find ")})
+        return Say(calls=(Call("memory_search", arguments, "s"),))
+    return Say(last["content"] if last["role"] == "tool" else "Hm.")
+
+
+async def finds(house: House, what: str, chat: str = "main") -> str:
+    """What the tool returns to the model."""
+    return (await house.says(f"Find {what}", chat)).text
+
+
+async def test_the_model_finds_what_left_its_context(tmp_path: Path) -> None:
+    async with living(tmp_path, seeker, SETTINGS | {"agent_max_context_turns": 2}) as house:
+        await house.says("My sister lives in Lisbon.")
+        for number in range(4):
+            await house.says(f"It is {number} o'clock.")
+        found = await finds(house, "Where does my sister live?")
+    assert found.startswith(f"--- {datetime.now(UTC):%Y-%m-%d} ")
+    assert found.splitlines()[1:3] == ["[user t1] My sister lives in Lisbon.", "[assistant t1] Hm."]
+
+
+async def test_it_finds_nothing_that_was_cleared_or_forgotten_or_is_another_chats(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        await house.says("The cleared code is 4711.")
+        await house.says("/context clear")
+        await house.says("The forgotten code is 4712.")
+        await house.says("/forget t2 yes")
+        await house.says("The strange code is 4713.", chat="other")
+        assert await finds(house, "code") == "Nothing was found; other words may find it."
+        await house.says("/context undo")
+        assert "4711" in await finds(house, "the code again")
+        cleared = (await house.says("/memory search code")).text
+    assert "4711" in cleared
+    assert "4712" not in cleared
+    assert "4713" not in cleared
+
+
+async def test_what_was_written_to_memory_before_a_clear_is_still_found(tmp_path: Path) -> None:
+    at = datetime.now(UTC) - timedelta(days=3)
+    here = ConversationKey("pipe/main", "pipe-main")
+    daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        await house.says("/context clear")
+        found = await finds(house, "Lisbon")
+    assert found == f"[daily memory, {at:%Y-%m-%d} {at:%H:%M} t1 to t3]\nAnn moved to Lisbon."
+
+
+async def test_a_long_message_is_shown_where_it_matches_and_the_whole_is_short(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        for number in range(8):
+            await house.says(f"{'filler ' * 900}walrus {number} {'filler ' * 900}")
+        found = await finds(house, "walrus")
+    assert found.count("walrus") == 5
+    assert len(found) < 5 * 1_000
+
+
+async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        await house.says("I like tea.")
+        await house.says("I like green tea.")
+        found = await finds(house, "green tea")
+    assert found.count("I like green tea.") == 1
+    assert found.count("I like tea.") == 1
+    assert found.count("---") == 2, "what follows one another is in one block"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, "query"),
+        ({"query": "tea", "limit": 0}, "limit"),
+        ({"query": "tea", "limit": "many"}, "limit"),
+        ({"query": "t" * 2_000}, "query"),
+        ({"query": ""}, "Nothing was found"),
+    ],
+)
+async def test_what_can_not_be_looked_for_gets_a_sentence(
+    tmp_path: Path, arguments: dict[str, object], told: str
+) -> None:
+    call = Call("memory_search", json.dumps(arguments), "s")
+    async with living(tmp_path, [Say(calls=(call,)), Say("I see.")], SETTINGS) as house:
+        assert (await house.says("Look.")).text == "I see."
+        assert told in house.sent_to_model()[-1]["content"]
+
+
+async def test_it_is_offered_once_and_with_the_same_bytes(tmp_path: Path) -> None:
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        await house.says("Hi")
+        await house.says("Find tea")
+        offered = [json.dumps(request.body["tools"]) for request in house.server.requests]
+    assert len(set(offered)) == 1
+    assert offered[0].count('"memory_search"') == 1
+
+
+async def test_a_person_sees_what_stands_beside_a_hit(tmp_path: Path) -> None:
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        await house.says("I moved to Lisbon.")
+        await house.says("It is warm.")
+        reply = await house.says("/memory search lisbon")
+    assert "I moved to **Lisbon**.\n  after assistant: Hm." in reply.text
+    assert reply.data is not None
+    (hit,) = reply.data["said"]
+    assert (hit["before"], hit["after"]) == ("", "assistant: Hm.")
