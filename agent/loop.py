@@ -21,6 +21,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
+from agent.pictures import Pictures
 from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -58,6 +59,7 @@ class Agent:
     frame: Frame
     toolbox: Toolbox
     surroundings: ToolContext
+    pictures: Pictures
     max_steps: Callable[[], int]
     hides_terse: bool = False
 
@@ -107,7 +109,8 @@ class Agent:
     async def _ask(self, view: View, tool_choice: ToolChoice, output: Output) -> ModelReply:
         """Ask the model; an answer that breaks off or is empty is asked for once more."""
         tools = self.frame.tools
-        request = ModelRequest(view.to_wire(self.frame), tools, tool_choice if tools else "auto")
+        messages = await self.pictures.shown(view.to_wire(self.frame), self.model.sees)
+        request = ModelRequest(messages, tools, tool_choice if tools else "auto")
         try:
             return await self._streamed(request, output)
         except ModelAnswerBroken:

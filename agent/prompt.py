@@ -1,4 +1,4 @@
-"""The system prompt and the `Frame` that it is sent in.
+"""The system prompt and the `Frame` that it is sent in: base, skills, what plugins make of it.
 
 Nothing here changes with time: no clock, no counter, no unsorted set. The provider's prompt cache
 holds as long as the frame stays byte for byte the same (DESIGN.md, rule 4).
@@ -6,11 +6,17 @@ holds as long as the frame stays byte for byte the same (DESIGN.md, rule 4).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from memory.context.meter import Frame
 from memory.context.terse import REQUEST
+from memory.keys import ConversationKey
+from memory.record.offload import CONTEXT
+
+log = logging.getLogger(__name__)
 
 PERSONA = (
     "You are Parley, a helpful assistant in a chat. Answer in the language of the person who "
@@ -30,28 +36,69 @@ SUBAGENT = (
     "result: your last message is all that the other one gets, so put in it what it needs."
 )
 SMALL = "You are Parley, a friendly assistant. Answer briefly."
+OFFLOADED = (
+    f"Turns that have left are also in sessions/*/{CONTEXT} of the workspace, a JSON line each "
+    "message, for grep."
+)
+_MOST_FRAMES = 100
 
 
-def base(persona: str, takes_tools: bool, asks_terse: bool = False) -> str:
-    """The text of the system prompt. A small model that takes no tools gets a short one, so that
-    its first word comes soon; it would not keep to a form for tags either."""
+def base(
+    persona: str,
+    takes_tools: bool,
+    asks_terse: bool = False,
+    offloads: bool = False,
+    skills: str = "",
+) -> str:
+    """The text of the system prompt, before any hook: for a persona ("" is Parley's own), with what
+    is said of skills at its end. A small model that takes no tools gets a short one, so that its
+    first word comes soon; it would not keep to a form for tags either."""
     if not takes_tools:
         return persona or SMALL
-    parts = (persona or PERSONA, WITH_TOOLS, REQUEST if asks_terse else "")
+    terse, offloaded = REQUEST if asks_terse else "", OFFLOADED if offloads else ""
+    parts = (persona or PERSONA, WITH_TOOLS, terse, offloaded, skills)
     return "\n\n".join(filter(None, parts))
+
+
+@dataclass(frozen=True, slots=True)
+class PromptHook:
+    """The say of the plugin named in the system prompt (AgentScope's `on_system_prompt`): `rewrite`
+    takes the prompt so far and returns it as it wants it; what is no text is a fault."""
+
+    plugin: str
+    rewrite: Callable[[str, ConversationKey], object]
 
 
 class Prompt:
     """Makes frames, and remembers them: the same words give the very same object, so that the
     meter counts each frame once."""
 
-    def __init__(self, tools: tuple[Mapping[str, Any], ...]) -> None:
-        self._tools = tools
-        self._frames: dict[str, Frame] = {}
+    def __init__(
+        self, tools: tuple[Mapping[str, Any], ...], hooks: Sequence[PromptHook] = ()
+    ) -> None:
+        self._tools, self._hooks = tools, tuple(hooks)
+        self._frames: dict[tuple[str, bool], Frame] = {}
+        self._told: set[tuple[str, str]] = set()
 
-    def frame(self, persona: str, takes_tools: bool, asks_terse: bool = False) -> Frame:
-        """What is sent besides the conversation, for a persona ("" is Parley's own)."""
-        system = base(persona, takes_tools, asks_terse)
-        if system not in self._frames:
-            self._frames[system] = Frame(system, self._tools if takes_tools else ())
-        return self._frames[system]
+    def frame(self, key: ConversationKey, system: str, takes_tools: bool) -> Frame:
+        """What is sent besides the conversation: `system` (`base`), as the hooks leave it."""
+        for hook in self._hooks:
+            system = self._rewritten(hook, system, key)
+        if (system, takes_tools) not in self._frames:
+            if len(self._frames) > _MOST_FRAMES:  # a hook that never says the same twice
+                self._frames.clear()
+            self._frames[system, takes_tools] = Frame(system, self._tools if takes_tools else ())
+        return self._frames[system, takes_tools]
+
+    def _rewritten(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
+        """The prompt by this hook, or as it was where the hook fails: that is logged, once."""
+        try:
+            rewritten = hook.rewrite(system, key)
+            if not isinstance(rewritten, str):
+                raise TypeError(f"it returned {rewritten!r}, not text")
+        except Exception as error:
+            if (told := (hook.plugin, repr(error))) not in self._told:
+                self._told.add(told)
+                log.exception("parley_system_prompt of the plugin %s failed", hook.plugin)
+            return system
+        return rewritten

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from pathlib import Path
 
@@ -17,7 +17,9 @@ from agent.models import catalogue
 from agent.models.base import Model, ModelError
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
-from agent.prompt import Prompt
+from agent.pictures import UNSEEN, Pictures
+from agent.prompt import Prompt, base
+from agent.skills import Library, listed
 from agent.summarizer import ModelSummarizer
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -49,6 +51,7 @@ from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record import overrides
+from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store
 from memory.room import Room
 from memory.settings import ContextSettings
@@ -80,6 +83,7 @@ class InForce:
     models: Models
     prompt: Prompt
     toolbox: Toolbox
+    skills: Library
     data: Path
 
     def settings(self, key: ConversationKey) -> Settings:
@@ -97,29 +101,50 @@ class InForce:
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
-        return limits_of(settings, window, model.name)
+        limits = limits_of(settings, window, model.name)
+        return limits if model.sees else replace(limits, picture=len(UNSEEN) // 4)
 
     def frame(self, key: ConversationKey) -> Frame:
-        settings = self.settings(key)
-        asks_terse = settings.context.strategy == "slim"
-        return self.prompt.frame(settings.system_prompt, self.model(key).takes_tools, asks_terse)
+        settings, takes_tools = self.settings(key), self.model(key).takes_tools
+        context = settings.context
+        system = base(
+            settings.system_prompt,
+            takes_tools,
+            asks_terse=context.strategy == "slim",
+            offloads=context.offload,
+            skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
+        )
+        return self.prompt.frame(key, system, takes_tools)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
+        workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
             frame=self.frame(key),
             toolbox=self.toolbox,
-            surroundings=ToolContext(key, self.workspace(key), self.settings(key).zone),
+            surroundings=ToolContext(
+                key, workspace, self.settings(key).zone, skills=self.skills.of(workspace)
+            ),
+            pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
             hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
-        folder = self.data / "audiences" / key.audience
+        folder = self.folder(key)
         (folder / "files").mkdir(parents=True, exist_ok=True)
         return folder
+
+    def folder(self, key: ConversationKey) -> Path:
+        """Where the folder of a conversation's audience is, or will be."""
+        return self.data / "audiences" / key.audience
+
+    def offloader(self, key: ConversationKey) -> Offloader | None:
+        """Who keeps what leaves the context of a conversation."""
+        is_on = self.settings(key).context.offload
+        return LocalWorkspace(self.workspace(key)) if is_on else None
 
     def spending_limits(self) -> SpendingLimits:
         settings = self.book.effective()
@@ -228,7 +253,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     plugins = load(Path(folder) if folder else data / "plugins", house)
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
-    in_force = InForce(book, models, Prompt(toolbox.wire), toolbox, data)
+    prompt = Prompt(toolbox.wire, plugins.prompt_hooks)
+    in_force = InForce(book, models, prompt, toolbox, Library(data), data)
 
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
@@ -249,6 +275,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             restores_exactly=lambda: book.effective().restore == "exact",
             events=Events(plugins.listeners),
             keeps_files=lambda key: in_force.settings(key).context.context_files,
+            offloader_for=in_force.offloader,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
 
+from bot.attachments import Stored, dumped, loaded
 from bot.lanes import Lanes
 from channels.base import Channel
 from channels.message import Action, Address, Inbound, Outbound, Reply
@@ -33,6 +35,7 @@ class Received:
     address: Address
     text: str
     sender: str
+    files: tuple[Stored, ...] = ()
 
 
 class Delivery:
@@ -42,16 +45,24 @@ class Delivery:
         self._store, self._channels = store, channels
         self.lanes = Lanes("send")
 
-    async def receive(self, inbound: Inbound) -> tuple[Received, bool]:
-        """Put a message into the inbox; says whether it is new. The same id with the same text,
-        in the same chat, is the same message. Raises StoreError."""
-        address = inbound.address
-        digest = hashlib.sha256(inbound.text.encode()).hexdigest()[:32]
-        row, is_new = await self._store.write(
-            lambda db: mailbox.receive(
-                db, _place(address), inbound.id, digest, inbound.text, inbound.sender
-            )
+    async def receive(
+        self, inbound: Inbound, files: tuple[Stored, ...] = ()
+    ) -> tuple[Received, bool]:
+        """Put a message into the inbox, with its files, which are on disk; says whether it is new.
+        The same id with the same text and files, in the same chat, is the same message. Raises
+        StoreError."""
+        message = InboxRow(
+            0,
+            _place(inbound.address),
+            inbound.id,
+            inbound.text,
+            inbound.sender,
+            time.time(),
+            attachments=dumped(files),
         )
+        said = "\0".join((inbound.text, *(file.path for file in files)))
+        digest = hashlib.sha256(said.encode()).hexdigest()[:32]
+        row, is_new = await self._store.write(lambda db: mailbox.receive(db, message, digest))
         return _received(row), is_new
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
@@ -113,7 +124,8 @@ def _address(place: Place) -> Address:
 
 
 def _received(row: InboxRow) -> Received:
-    return Received(row.id, row.platform_id, _address(row.place), row.text, row.sender)
+    files = loaded(row.attachments)
+    return Received(row.id, row.platform_id, _address(row.place), row.text, row.sender, files)
 
 
 def _dump(reply: Reply) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from bot.turns import Turns
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
 from memory.keys import ConversationKey
+from memory.messages import Image
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
 from memory.record.store import Store
@@ -153,8 +155,10 @@ class RunningTurns:
     def stop(self, key: ConversationKey) -> bool:
         return self.turns.stop(key)
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        return await self.turns.ask(key, address, text)
+    async def ask(
+        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
+    ) -> str:
+        return await self.turns.ask(key, address, text, images)
 
     def status(self) -> Status:
         return Status(

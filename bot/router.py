@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from bot.access import LOCAL, identify, refusal
 from bot.activity import Hub
+from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery, Received, sendable
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
@@ -105,18 +106,24 @@ class Router:
             self._refuse(inbound, BUSY)
             return None
         try:
-            received, is_new = await self._delivery.receive(inbound)
-        except StoreError as error:
+            received, is_new = await self._delivery.receive(inbound, await self._stored(inbound))
+        except (StoreError, AttachmentRefused) as error:
             self._refuse(inbound, str(error))
             return None
         if is_new:
             self.route(received)
         return Accepted(inbound.id, is_new)
 
+    async def _stored(self, inbound: Inbound) -> tuple[Stored, ...]:
+        """The files of a message, on disk; a command has no use for any."""
+        if not inbound.attachments or command_line(inbound.text):
+            return ()
+        return await store(self._ports.workspace(key_of(inbound.address)), inbound.attachments)
+
     def route(self, received: Received) -> None:
         """Send a message that is on disk to its command or into its conversation's line."""
         key = key_of(received.address)
-        if not received.text.strip():
+        if not received.text.strip() and not received.files:
             self._reply(key, received, Reply(EMPTY))
         elif line := command_line(received.text):
             self.lanes.put(self._lane(key, line), lambda: self._answer_command(received, line))

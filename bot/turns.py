@@ -6,13 +6,14 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from uuid import uuid4
 
 from agent.loop import Agent
 from agent.models.base import ModelError
 from bot.activity import Hub
+from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
 from bot.lanes import Lanes
 from bot.logs import in_turn
@@ -22,7 +23,7 @@ from channels.message import Address, Inbound, Reply
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.messages import Mark, ToolCall
+from memory.messages import Image, Mark, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.store import StoreError
 
@@ -87,13 +88,15 @@ class Turns:
         """Add a message to its conversation's line."""
         self.lanes.put(key.id, lambda: self._carry_out(key, received, text))
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        """Put a text into the inbox and into the line, as if it had been said at this address;
-        returns the message's id. Raises StoreError."""
+    async def ask(
+        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
+    ) -> str:
+        """Put a text into the inbox and into the line, as if it had been said at this address, with
+        pictures that are there; returns the message's id. Raises StoreError."""
         is_command = text.lstrip().startswith("/")  # or would be, when the inbox is read again
         said = f"/{text.lstrip()}" if is_command else text
         inbound = Inbound(f"again-{uuid4().hex}", address, said)
-        received, _ = await self._delivery.receive(inbound)
+        received, _ = await self._delivery.receive(inbound, kept(images))
         self.put(key, received, text)
         return received.id
 
@@ -121,7 +124,8 @@ class Turns:
     async def _take(self, key: ConversationKey, received: Received, text: str) -> None:
         try:
             conversation = await self._conversations.get(key)
-            turn = await conversation.turn(text, inbox=received.row)
+            said, images = with_files(text, received.files), images_of(received.files)
+            turn = await conversation.turn(said, inbox=received.row, images=images)
             with in_turn(f"{key.id} {turn.id}"):
                 await self._answer(key, turn, received)
         except StoreError as error:

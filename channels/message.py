@@ -18,6 +18,12 @@ class Address:
     user: str = ""
 
 
+LARGEST_ATTACHMENT = 20_000_000
+"""Bytes of one file; a channel need not fetch a larger one to have it refused."""
+MOST_ATTACHMENTS = 10
+"""Files of one message."""
+
+
 @dataclass(frozen=True, slots=True)
 class Attachment:
     """A file that came with a message: its name there, its type ("image/png"), its bytes."""

@@ -1,9 +1,10 @@
 """Standard input and output: JSON lines for scripts and tests, or plain lines.
 
 With `--jsonl` each input line is `{"text": …, "chat": …, "user": …, "id": …}`, all but `text`
-optional. A message that is on disk is confirmed by `{"accepted": id}`; a reply is
-`{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths of its
-pictures in `images` if it has any. Plain: a line in, a reply out.
+optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names files of this machine, of
+which all but `path` is optional. A message that is on disk is confirmed by `{"accepted": id}`; a
+reply is `{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths
+of its pictures in `images` if it has any. Plain: a line in, a reply out.
 """
 
 from __future__ import annotations
@@ -15,12 +16,14 @@ import sys
 import threading
 import uuid
 from collections.abc import Mapping
+from mimetypes import guess_type
+from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
 from channels.base import Bot, Capabilities
-from channels.message import Address, Inbound, Outbound
+from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
 AHEAD = 1_000  # lines that are read before they can be taken in
@@ -185,6 +188,8 @@ def inbound_of(line: str) -> Inbound:
         value = fields.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, str | int)):
             raise BadLine(f'The field "{name}" wants text; the next line is read.')
+    if fields.get("attachments") is not None and not _are_files(fields["attachments"]):
+        raise BadLine('"attachments" wants a list like [{"path": "a.png"}]; the next line is read.')
     return _inbound(fields)
 
 
@@ -195,7 +200,34 @@ def _inbound(fields: Mapping[str, Any]) -> Inbound:
         "pipe", CHAT if chat is None else str(chat), user="" if user is None else str(user)
     )
     name = uuid.uuid4().hex if own_id is None else own_id
-    return Inbound(orjson.dumps(name).decode(), address, fields["text"], address.user)
+    files = tuple(map(_attachment, fields.get("attachments") or ()))
+    return Inbound(orjson.dumps(name).decode(), address, fields["text"], address.user, files)
+
+
+def _attachment(fields: Mapping[str, Any]) -> Attachment:
+    """A file of this machine; one that is too large is read so far that the bot sees it is."""
+    file = Path(fields["path"])
+    try:
+        if not file.is_file():  # a device or a pipe might never end
+            raise BadLine(f"There is no file {str(file)!r} to attach; the next line is read.")
+        with file.open("rb") as source:
+            content = source.read(LARGEST_ATTACHMENT + 1)
+    except OSError as error:
+        raise BadLine(
+            f"{str(file)!r} can't be read ({error.strerror}); the next line is read."
+        ) from None
+    kind = fields.get("media_type") or guess_type(file.name)[0] or "application/octet-stream"
+    return Attachment(fields.get("name") or file.name, kind, content)
+
+
+def _are_files(value: object) -> bool:
+    """Whether this is a list of objects with a path, and text in all that they have."""
+    return isinstance(value, list) and all(
+        isinstance(item, dict)
+        and "path" in item
+        and all(isinstance(text, str) and "\0" not in text for text in item.values())
+        for item in value
+    )
 
 
 def _own_id(reply_to: str) -> Any:

@@ -22,9 +22,9 @@ from memory.context.plan import Plan
 from memory.context.view import Scale, View, shown
 from memory.errand import Errand
 from memory.events import NOTHING, Event, EventName, Verdict
-from memory.messages import TRUNCATED, Message
+from memory.messages import Image, Message, truncated
 from memory.open_turn import OpenTurn
-from memory.record import ledger, transcript
+from memory.record import ledger, offload, transcript
 from memory.record.ledger import Bill, Spent
 from memory.stage import Anchor
 from memory.steering import Steering
@@ -65,7 +65,13 @@ class Conversation(Steering):
             self._is_in_session = False
             await self.tell(Event("session_end", self))
 
-    async def turn(self, text: str, speaker: str = "", inbox: int | None = None) -> OpenTurn:
+    async def turn(
+        self,
+        text: str,
+        speaker: str = "",
+        inbox: int | None = None,
+        images: tuple[Image, ...] = (),
+    ) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark."""
         if inbox is not None and (known := await self._known_turn(inbox)) is not None:
@@ -75,7 +81,8 @@ class Conversation(Steering):
             await self._switch(self._room.limits_for(self.key).strategy)
             await self._inject()
             number = self._last_turn + 1
-            entry = await self._entry(Message("user", text, speaker=speaker), number)
+            question = Message("user", text, speaker=speaker, images=images)
+            entry = await self._entry(question, number)
             await self._room.store.write(
                 lambda db: transcript.insert(db, self._row, [entry], inbox),
                 is_synced=inbox is None,  # else the inbox has the message, for the next start
@@ -147,18 +154,22 @@ class Conversation(Steering):
 
     async def weighed(self, message: Message) -> tuple[Message, int]:
         """A message as it arrives, cut where it is a result that is too long; and its tokens."""
-        tokens = await self._room.meter.message(message)
-        limit = self.limits.longest_result
-        if message.role == "tool" and tokens > limit:
-            message = self._cut_on_arrival(message, limit)
+        limits = self.limits
+        tokens = await self._room.meter.message(message, limits.picture)
+        if message.role == "tool" and tokens > limits.longest_result:
+            message = await self._cut_on_arrival(message, limits.longest_result)
             tokens = await self._room.meter.message(message)
         return message, tokens
 
-    def _cut_on_arrival(self, message: Message, limit: int) -> Message:
-        """AgentScope's limit: the model is shown the beginning, with the marker after it."""
-        meter = self._room.meter
-        beginning = meter.beginning(message.text, max(1, limit - meter.count(TRUNCATED)))
-        return replace(message, kept=max(1, len(beginning)))
+    async def _cut_on_arrival(self, message: Message, limit: int) -> Message:
+        """AgentScope's limit: the model is shown the beginning, with the marker after it, which
+        names the file that holds the whole."""
+        offloader, meter = self._room.offloader_for(self.key), self._room.meter
+        file = ""
+        if offloader is not None:
+            file = await offload.attempted(offloader.offload_tool_result(self.key.id, message))
+        beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
+        return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     def _append(self, entries: Sequence[Entry]) -> None:
         self._whole = _with(self._whole, entries)
@@ -285,7 +296,8 @@ class Conversation(Steering):
         raw = view.raw_tokens
         self._anchor = Anchor(reported, raw, model, view.boundaries)
         old = self._house.ratios.get(model, 1.0)
-        new = calibrated(old, reported, raw) if raw >= _SMALL else old
+        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
+        new = calibrated(old, reported, raw) if raw >= _SMALL and not has_pictures else old
         if abs(new - old) > _DRIFT * old:
             self._house.ratios[model] = new
             await self._room.store.write(

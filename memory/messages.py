@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from mimetypes import MimeTypes
 from typing import Any, Literal
 
 Role = Literal["user", "assistant", "tool", "note"]
@@ -11,11 +12,25 @@ Role = Literal["user", "assistant", "tool", "note"]
 Mark = Literal["", "stopped", "failed", "steps"]
 """Why a turn's last message is not the model's own ending."""
 
-TRUNCATED = (
-    "<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited context."
-    "</system-reminder>"
-)
-"""AgentScope's marker at the end of a tool result that was cut when it arrived."""
+PICTURE = "[image]"
+"""The text of a message that came without words, and what stands for a picture that is not sent."""
+PICTURE_TOKENS = 1_000
+"""What a picture counts: providers bill a photo with 765 to 1,600 tokens."""
+_ENDINGS = MimeTypes()  # Python's own table, the same on every machine
+
+
+def truncated(file: str = "") -> str:
+    """AgentScope's marker at the end of a tool result that was cut when it arrived; `file` is
+    where the whole of it was put, as the model's tools name it."""
+    where = (
+        f" You can refer to the file in '{file}' for the truncated content if needed."
+        if file
+        else ""
+    )
+    return (
+        "<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited "
+        f"context.{where}</system-reminder>"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +59,12 @@ class Image:
     sha256: str
     media_type: str
 
+    @property
+    def file(self) -> str:
+        """The file's name in its audience's folder (AgentScope's layout)."""
+        ending = _ENDINGS.guess_extension(self.media_type, strict=False) or ".bin"
+        return f"data/{self.sha256}{ending}"
+
 
 @dataclass(frozen=True, slots=True)
 class Message:
@@ -52,8 +73,9 @@ class Message:
     `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
     talk, `reasoning` where the model returned its thoughts; `mark` on a turn's last message.
     `kept` is how many characters of a long tool result the model is shown (0: all of it); the
-    whole stays in the transcript. `terse` is the line that the model wrote about its own reply, or
-    a sub-agent about its work, for the activity log; it is no part of the text.
+    whole stays in the transcript, and in the file `offloaded` ("": in none). `terse` is the line
+    that the model wrote about its own reply, or a sub-agent about its work, for the activity log;
+    it is no part of the text.
     """
 
     role: Role
@@ -66,13 +88,16 @@ class Message:
     is_error: bool = False
     mark: Mark = ""
     kept: int = 0
+    offloaded: str = ""
     terse: str = ""
     images: tuple[Image, ...] = ()
 
     @property
     def shown_text(self) -> str:
         """The text as the model sees it."""
-        return f"{self.text[: self.kept]}\n{TRUNCATED}" if self.kept else self.text
+        if not self.kept:
+            return self.text
+        return f"{self.text[: self.kept]}\n{truncated(self.offloaded)}"
 
     @property
     def is_final(self) -> bool:
@@ -80,14 +105,17 @@ class Message:
         return self.role == "assistant" and not self.tool_calls
 
     def to_wire(self) -> dict[str, Any]:
-        """The message in the shape of OpenAI's chat protocol."""
+        """The message in the shape of OpenAI's chat protocol; but its pictures are only named, in
+        `images`, until the request is made (`agent/pictures.py`)."""
         if self.role == "tool":
             return {"role": "tool", "tool_call_id": self.call_id, "content": self.shown_text}
         if self.role == "note":
             reminder = f"<system-reminder>\n{self.text}\n</system-reminder>"
             return {"role": "user", "content": reminder}
-        if self.role == "user" and self.speaker:
-            return {"role": "user", "content": f"{self.speaker}: {self.text}"}
+        if self.role == "user":
+            text = f"{self.speaker}: {self.text}" if self.speaker else self.text
+            images = {"images": [image.file for image in self.images]} if self.images else {}
+            return {"role": "user", "content": text, **images}
         if not self.tool_calls:
             return {"role": self.role, "content": self.text}
         return {

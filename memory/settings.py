@@ -65,6 +65,20 @@ class ContextSettings(BaseModel):
         json_schema_extra={"unit": "tokens", "here": True},
     )
 
+    offload: bool = Field(
+        default=True,
+        description="Whether what leaves the context is kept in files that the model can read: "
+        "turns, and the whole of tool results that were cut. The transcript has it in any case.",
+        json_schema_extra={"here": True},
+    )
+    max_images: int = Field(
+        default=8,
+        ge=0,
+        le=100,
+        description="The most pictures that one request holds; of older ones the model sees "
+        "that they were there.",
+        json_schema_extra={"unit": "pictures", "here": True},
+    )
     summary_max_tokens: int = Field(
         default=1_024,
         ge=16,

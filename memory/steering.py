@@ -15,7 +15,7 @@ from memory.context.strategies.split import split
 from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View
-from memory.record import daily, forget, summaries
+from memory.record import daily, forget, offload, summaries
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
@@ -249,5 +249,16 @@ class Steering(Stage):
 
     async def _delete(self, turns: Collection[int] | None) -> None:
         async with self._filing:
-            await asyncio.to_thread(forget.delete_folder, self.folder)
+            await self._delete_files(turns)
             await self._room.store.write(lambda db: forget.delete(db, self.key, self._row, turns))
+
+    async def _delete_files(self, turns: Collection[int] | None) -> None:
+        files = await self._room.store.read(
+            lambda db: forget.attached(db, self.key, self._row, turns)
+        )
+        if turns is None:
+            await asyncio.to_thread(forget.delete_folder, self.folder)
+        else:
+            await asyncio.to_thread(offload.forget, self.folder, turns, files.staying)
+        folder = self._room.audience_folder(self.key.audience)
+        await asyncio.to_thread(forget.delete_pictures, folder, files.lone)

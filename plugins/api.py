@@ -30,6 +30,7 @@ from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
+from memory.messages import Image
 from memory.record.ledger import Bill
 from plugins.rules import Rule
 
@@ -136,9 +137,12 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
-    async def ask(self, key: ConversationKey, address: Address, text: str) -> str:
-        """Put a text into the conversation's line as if it had been said at this address; it is on
-        disk when this returns. Returns the id of the message, to which the answer replies."""
+    async def ask(
+        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
+    ) -> str:
+        """Put a text into the conversation's line as if it had been said at this address, with
+        pictures that are in the chat's folder; it is on disk when this returns. Returns the id of
+        the message, to which the answer replies."""
         ...
 
     def status(self) -> Status: ...

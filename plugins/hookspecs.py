@@ -5,6 +5,7 @@ from __future__ import annotations
 import pluggy
 
 from memory.events import Listener
+from memory.keys import ConversationKey
 from plugins.api import Command, House, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
@@ -26,4 +27,14 @@ def parley_tools() -> list[Tool]:
 def parley_listeners(house: House) -> list[Listener]:
     """Who hears what happens in conversations (`memory/events.py`); what needs nothing of the
     house may leave the argument out."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_system_prompt(prompt: str, key: ConversationKey) -> str:
+    """The system prompt as this plugin wants it, made from what it is so far; `key` says for which
+    conversation. Asked at every step, in the order in which plugins are loaded, the built-in ones
+    first: it must be quick, and say the same as long as nothing has changed, since the provider's
+    cache holds only as long as the prompt does (no clock, no counter). One that fails is skipped.
+    """
     raise NotImplementedError

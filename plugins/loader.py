@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -20,7 +21,9 @@ from typing import Any
 import pluggy
 
 import plugins.builtin
+from agent.prompt import PromptHook
 from memory.events import Listener
+from memory.keys import ConversationKey
 from plugins import hookspecs
 from plugins.api import Command, House, Tool
 
@@ -48,6 +51,7 @@ class Loaded:
     commands: dict[str, Command] = field(default_factory=dict)
     tools: dict[str, Tool] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
+    prompt_hooks: list[PromptHook] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
 
@@ -114,6 +118,7 @@ def _add(
     loaded.commands |= {command.name: command for command in commands}
     loaded.tools |= {tool.name: tool for tool in tools}
     loaded.listeners += listeners
+    loaded.prompt_hooks += _prompt_hooks(manager, name, plugin)
     loaded.names.append(name)
 
 
@@ -138,6 +143,17 @@ def _offered(
         if not isinstance(item, kind):
             raise Unfit(f"{hook} must return a list of {kind.__name__}, not {item!r}")
     return list(lists[0])
+
+
+def _prompt_hooks(manager: pluggy.PluginManager, name: str, plugin: Any) -> list[PromptHook]:
+    hooks = manager.hook.parley_system_prompt.get_hookimpls()
+    return [PromptHook(name, partial(_rewrite, hook)) for hook in hooks if hook.plugin is plugin]
+
+
+def _rewrite(hook: pluggy.HookImpl, prompt: str, key: ConversationKey) -> object:
+    """Call one plugin's hook, with those of the arguments that it takes."""
+    known = {"prompt": prompt, "key": key}
+    return hook.function(**{name: known[name] for name in hook.argnames})
 
 
 def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:

@@ -54,7 +54,8 @@ class Model(Protocol):
     """Something that answers requests.
 
     `window` is its context window in tokens (0: unknown); `takes_tools` whether tools are worth
-    sending; `is_free` whether its calls cost nothing, as they do where it runs on this machine.
+    sending, `sees` whether pictures are; `is_free` whether its calls cost nothing, as they do where
+    it runs on this machine.
     Cancelling `reply` ends the request on the wire, retries included.
     """
 
@@ -66,6 +67,9 @@ class Model(Protocol):
 
     @property
     def takes_tools(self) -> bool: ...
+
+    @property
+    def sees(self) -> bool: ...
 
     @property
     def is_free(self) -> bool: ...

@@ -74,6 +74,10 @@ class EmbeddedModel(Model):
         return False
 
     @property
+    def sees(self) -> bool:
+        return False
+
+    @property
     def is_free(self) -> bool:
         return True
 

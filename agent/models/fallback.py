@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDelta
+from agent.pictures import blind
 
 OnFallback = Callable[[str, ModelError], None]
 """Called with the name of the model that answered instead of the first, and the first's error."""
@@ -36,6 +37,10 @@ class FallbackModel(Model):
         return self._models[0].takes_tools
 
     @property
+    def sees(self) -> bool:
+        return any(model.sees for model in self._models)
+
+    @property
     def is_free(self) -> bool:
         return all(model.is_free for model in self._models)
 
@@ -60,5 +65,8 @@ class FallbackModel(Model):
 
 
 def _fit_for(model: Model, request: ModelRequest) -> ModelRequest:
-    """The request, without its tools for a model that takes none."""
-    return request if model.takes_tools else replace(request, tools=(), tool_choice="auto")
+    """The request, without its tools for a model that takes none, and without its pictures for one
+    that can't see them."""
+    if not model.takes_tools:
+        request = replace(request, tools=(), tool_choice="auto")
+    return request if model.sees else replace(request, messages=blind(request.messages))

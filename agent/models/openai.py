@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
@@ -20,6 +21,7 @@ from agent.models.base import (
     OnDelta,
 )
 from agent.models.endpoint import OPENAI_URL, Endpoint
+from agent.pictures import blind, has_pictures
 
 if TYPE_CHECKING:
     from agent.models.openai_client import Client
@@ -49,20 +51,28 @@ class OpenAIModel(Model):
         return self._endpoint.takes_tools
 
     @property
+    def sees(self) -> bool:
+        return True  # until it refuses them: no package knows
+
+    @property
     def is_free(self) -> bool:
         return self._endpoint.is_free
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        """Answer, streaming. A parameter that the endpoint refuses by name is left out for good."""
+        """Answer, streaming. A parameter that the endpoint refuses by name is left out for good;
+        where it refuses pictures, words stand for them in this request."""
         whole = wire_body(self.name, tuned(request, self._endpoint))
         while True:
             body = without(whole, self._unwanted)
             try:
                 return await self._ask(body, on_delta)
             except ModelRefused as error:
-                if not (refused := refused_parameter(body, str(error))):
+                if refused := refused_parameter(body, str(error)):
+                    self._unwanted |= {refused}
+                elif is_about_pictures(body, str(error)):
+                    whole = {**whole, "messages": blind(whole["messages"])}
+                else:
                     raise
-                self._unwanted |= {refused}
 
     async def first_listed_model(self) -> str | None:
         """The first model that the endpoint lists; None where it lists none, or fails."""
@@ -148,6 +158,15 @@ def refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
     """The parameter of a request that a refusal is about and that can be left out, or ""."""
     named = (name for name, words in _REFUSALS.items() if name in body and words in complaint)
     return next(named, "")
+
+
+_PICTURES = re.compile(r"image|multi-?modal|vision|content\b.*\bstring", re.IGNORECASE)
+
+
+def is_about_pictures(body: Mapping[str, Any], complaint: str) -> bool:
+    """Whether a refusal may be about the pictures of a request: the model can't see, or can't read
+    one of them, which would be in every later request too."""
+    return has_pictures(body["messages"]) and _PICTURES.search(complaint) is not None
 
 
 def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]:

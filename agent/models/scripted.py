@@ -40,6 +40,7 @@ class ScriptedModel(Model):
         name: str = "scripted",
         window: int = 128_000,
         takes_tools: bool = True,
+        sees: bool = True,
         usage: Count = estimated_usage,
     ) -> None:
         self.requests: list[ModelRequest] = []
@@ -48,6 +49,7 @@ class ScriptedModel(Model):
         self._name = name
         self._window = window
         self._takes_tools = takes_tools
+        self._sees = sees
         self._usage = usage
 
     @property
@@ -61,6 +63,10 @@ class ScriptedModel(Model):
     @property
     def takes_tools(self) -> bool:
         return self._takes_tools
+
+    @property
+    def sees(self) -> bool:
+        return self._sees
 
     @property
     def is_free(self) -> bool:

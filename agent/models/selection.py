@@ -177,7 +177,7 @@ def _tell(name: str, error: ModelError) -> None:
 class _KeyMissing:
     """A model that can't be asked, because nothing says where it is served."""
 
-    window, takes_tools, is_free = 0, True, False
+    window, takes_tools, sees, is_free = 0, True, True, False
 
     def __init__(self, name: str, key_name: str) -> None:
         self.name, self._key_name = name, key_name
@@ -199,7 +199,7 @@ class _FirstListed:
     """`auto` at an endpoint of one's own: the first model that it lists, found at the first
     request; `USUAL` where it lists none."""
 
-    window, takes_tools, is_free = 0, True, False
+    window, takes_tools, sees, is_free = 0, True, True, False
 
     def __init__(self, served: Callable[[str], OpenAIModel]) -> None:
         self._served = served

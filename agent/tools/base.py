@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+
+if TYPE_CHECKING:
+    from agent.skills import Skill
 
 Touch = Literal["reads", "writes", "network", "shell"]
 """What a tool touches outside the conversation."""
@@ -23,7 +26,8 @@ class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
     Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
-    None where no sub-agent may be sent, as in a sub-agent itself.
+    None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
+    system prompt lists.
     """
 
     key: ConversationKey
@@ -31,6 +35,7 @@ class ToolContext:
     timezone: ZoneInfo
     conversation: Conversation | None = None
     delegate: Delegate | None = None
+    skills: tuple[Skill, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from memory.keys import ConversationKey
+from memory.messages import PICTURE_TOKENS
 
 DEFAULT_WINDOW = 128_000
 
@@ -13,7 +14,8 @@ DEFAULT_WINDOW = 128_000
 @dataclass(frozen=True, slots=True)
 class Limits:
     """All sizes in tokens. `window` is the model's context window, `output_reserved` what its
-    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone.
+    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone. `picture`
+    is what an image counts, which is little where the model can't see it.
 
     `fold_turns` 0 means "auto". What the other fields govern is said where they can be set, in
     `memory.settings`.
@@ -41,6 +43,7 @@ class Limits:
     snip_oversized: bool = True
     merge_system: bool = False
     model: str = ""
+    picture: int = PICTURE_TOKENS
 
     @property
     def ceiling(self) -> int:

@@ -23,7 +23,7 @@ from typing import Any
 
 import tiktoken
 
-from memory.messages import Message
+from memory.messages import PICTURE_TOKENS, Message
 
 ENCODING = "cl100k_base"
 _SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
@@ -99,12 +99,12 @@ class Meter:
             left -= len(ids)
         return "".join(kept)
 
-    async def message(self, message: Message) -> int:
-        """Tokens of a message, as it is sent."""
+    async def message(self, message: Message, picture: int = PICTURE_TOKENS) -> int:
+        """Tokens of a message, as it is sent; each of its pictures counts `picture`."""
         texts = [message.shown_text, message.speaker, message.terse]
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
-        extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls)
+        extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls) + picture * len(message.images)
         if sum(map(len, texts)) > _LONG:
             return extra + await asyncio.to_thread(self._count_all, texts)
         return extra + self._count_all(texts)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
-from pathlib import Path
+from typing import Any
 
 from memory.context import summary as words
 from memory.context.compaction import Wanted
 from memory.context.limits import Limits
 from memory.keys import ConversationKey
-from memory.record import daily, ledger, summaries, transcript
+from memory.record import daily, ledger, offload, summaries, transcript
 from memory.record.daily import Section
 from memory.record.ledger import Spent
 from memory.record.summaries import Job, Summary
@@ -46,7 +46,7 @@ class Scribe:
         self._preparing: Wanted | None = None
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._appending: asyncio.Task[Path] | None = None
+        self._writing: asyncio.Task[object] | None = None
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -112,8 +112,8 @@ class Scribe:
         """Stop; jobs that are not done are on disk, and are done at the next start."""
         self._stop()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._appending is not None:
-            await asyncio.gather(self._appending, return_exceptions=True)
+        if self._writing is not None:
+            await asyncio.gather(self._writing, return_exceptions=True)
 
     async def halt(self) -> None:
         """Stop, and let a summary end that a person waits for: nothing is written any more."""
@@ -146,6 +146,7 @@ class Scribe:
             self._prepared = (wanted, await self._make(wanted))
 
     async def _finish(self, job: Job, wanted: Wanted) -> None:
+        await self._offload(job)
         known = self.prepared(wanted)  # it may have been under way when the cut came
         if job.summary:
             summary = await self.read(job.summary)
@@ -154,11 +155,23 @@ class Scribe:
             summary_id = summary.id
             await self._room.store.write(lambda db: summaries.set_summary(db, job.id, summary_id))
         if summary is not None:
-            append = asyncio.to_thread(daily.append, self._room.data, self._section(job, summary))
-            self._appending = asyncio.create_task(append)
-            await asyncio.shield(self._appending)  # a thread goes on when its task is cancelled
+            section = self._section(job, summary)
+            await self._to_the_end(asyncio.to_thread(daily.append, self._room.data, section))
             self._by_event[job.event] = summary.id
         await self._room.store.write(lambda db: summaries.finish(db, job.id))
+
+    async def _offload(self, job: Job) -> None:
+        """What left is kept where the model's file tools find it."""
+        offloader = self._room.offloader_for(self._key)
+        if offloader is not None:
+            turns = await self._turns(job.turns)
+            entries = [entry for turn in turns for entry in turn.entries]
+            offloading = offloader.offload_context(self._key.id, entries)
+            await self._to_the_end(offload.attempted(offloading))
+
+    async def _to_the_end(self, writing: Coroutine[Any, Any, object]) -> None:
+        self._writing = asyncio.create_task(writing)
+        await asyncio.shield(self._writing)  # a thread goes on when its task is cancelled
 
     def _section(self, job: Job, summary: Summary) -> Section:
         now = datetime.now(self._room.zone())

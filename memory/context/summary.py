@@ -11,7 +11,7 @@ from memory.context.limits import Limits
 from memory.context.lines import lines_of
 from memory.context.log import as_text
 from memory.keys import ConversationKey
-from memory.messages import Message
+from memory.messages import PICTURE, Message
 from memory.record.ledger import Spent
 from memory.turns import Turn
 
@@ -178,7 +178,8 @@ def _line(message: Message) -> str:
     if message.role == "tool":
         return f"result of {message.tool}: {_shortened(message.text, _RESULT_SHOWN)}"
     calls = "".join(f" [calls {call.name}({call.arguments})]" for call in message.tool_calls)
-    return f"{message.speaker or message.role}: {message.text}{calls}"
+    pictures = f" {PICTURE}" * len(message.images)
+    return f"{message.speaker or message.role}: {message.text}{pictures}{calls}"
 
 
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:

@@ -8,18 +8,20 @@ continue it; their jobs are opened again, and bring to the daily memory what is 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 import orjson
 from peewee import SqliteDatabase
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
+from memory.messages import Image
 from memory.record import mailbox, summaries, tables, transcript
 from memory.record.summaries import Job
+from memory.turns import Entry
 
 _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a change speaks of
 
@@ -94,6 +96,61 @@ def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> N
     message.delete().where(
         (message.conversation == conversation) & message.turn.in_(list(gone.turns))
     ).execute(database)
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """Files that messages point to: `lone` are pictures that only the messages have which go,
+    `staying` the offloaded tool results of those that stay."""
+
+    lone: tuple[Image, ...]
+    staying: frozenset[str]
+
+
+def attached(
+    database: SqliteDatabase,
+    key: ConversationKey,
+    conversation: int,
+    turns: Collection[int] | None = None,
+) -> Attached:
+    """The files of these turns (None: of all of a conversation), and of what stays beside them.
+    A picture that another conversation of the audience has, or one not answered yet, is not lone.
+    """
+    gone: set[Image] = set()
+    stay: set[Image] = set()
+    staying: set[str] = set()
+    for place, entry in _with_files(database, key.audience):
+        is_gone = place == conversation and (turns is None or entry.turn in turns)
+        (gone if is_gone else stay).update(entry.message.images)
+        if not is_gone and entry.message.offloaded:
+            staying.add(PurePosixPath(entry.message.offloaded).name)
+    waiting = mailbox.waiting_files(database)
+    lone = {image for image in gone - stay if image.file not in waiting}
+    return Attached(tuple(sorted(lone, key=lambda image: image.file)), frozenset(staying))
+
+
+def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, Entry]]:
+    """(conversation, entry) for the messages of an audience that may have files."""
+    message, conversation = tables.Message, tables.Conversation
+    mine = conversation.select(conversation.id).where(conversation.audience == audience)
+    has_files = message.extra.contains('"images":') | message.extra.contains('"offloaded":')
+    query = message.select(message.conversation, message.turn).where(
+        message.conversation.in_(mine) & has_files
+    )
+    places: dict[int, set[int]] = {}
+    for place, turn in query.tuples().execute(database):
+        places.setdefault(place, set()).add(turn)
+    for place, numbers in places.items():
+        for entry in transcript.entries_of_turns(database, place, numbers):
+            yield place, entry
+
+
+def delete_pictures(folder: Path, images: Iterable[Image]) -> None:
+    """Delete pictures from an audience's folder, and what a crash left of others."""
+    for image in images:
+        (folder / image.file).unlink(missing_ok=True)
+    for unfinished in (folder / "data").glob(".*.draft"):
+        unfinished.unlink(missing_ok=True)
 
 
 def delete_folder(folder: Path) -> None:

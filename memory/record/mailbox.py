@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
 
+import orjson
 from peewee import IntegrityError, SqliteDatabase
 
 from memory.record import rows, tables
@@ -28,6 +29,8 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
+    """`attachments` is JSON text: an object for each file, whose place is its `path`."""
+
     id: int
     place: Place
     platform_id: str
@@ -35,6 +38,7 @@ class InboxRow:
     sender: str
     at: float
     is_done: bool = False
+    attachments: str = "[]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +52,36 @@ class OutboxRow:
     id: int = 0
 
 
-def receive(
-    database: SqliteDatabase, place: Place, platform_id: str, digest: str, text: str, sender: str
-) -> tuple[InboxRow, bool]:
+def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[InboxRow, bool]:
     """Store a message unless it is there already; returns its row and whether it is new."""
-    table, now = tables.Inbox, time.time()
+    table, place = tables.Inbox, message.place
     once = {
         "channel": place.channel,
         "chat": place.chat,
         "thread": place.thread,
-        "platform_id": platform_id,
+        "platform_id": message.platform_id,
         "digest": digest,
     }
-    rest = {"user": place.user, "text": text, "sender": sender, "at": now, "is_done": False}
+    rest = {
+        "user": place.user,
+        "text": message.text,
+        "sender": message.sender,
+        "at": message.at,
+        "is_done": False,
+        "attachments": message.attachments,
+    }
     try:
         row = rows.insert(database, table, **once, **rest)
     except IntegrityError:
         (known,) = table.select().filter(**once).tuples().execute(database)
         return _inbox_row(known), False
-    return InboxRow(row, place, platform_id, text, sender, now), True
+    return replace(message, id=row), True
+
+
+def waiting_files(database: SqliteDatabase) -> frozenset[str]:
+    """The files of all messages that were taken in and not answered."""
+    waiting = [orjson.loads(row.attachments) for row in waiting_in(database)]
+    return frozenset(file["path"] for files in waiting for file in files)
 
 
 def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
@@ -142,9 +157,9 @@ def _is_at(table: Any, conversation: str) -> Any:
 
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
-    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done = row
+    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, files = row
     place = Place(channel, chat, thread, user)
-    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done))
+    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done), files)
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:

@@ -92,11 +92,16 @@ def _strategies(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
 
 
+def _attachments(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]'")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
     _answered_inbox,
     _strategies,
+    _attachments,
 ]
 
 

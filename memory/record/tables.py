@@ -144,6 +144,7 @@ class Inbox(Model):
     sender = TextField()
     at = FloatField()
     is_done = BooleanField()
+    attachments = TextField()
 
     class Meta:
         table_name = "inbox"

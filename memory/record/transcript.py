@@ -231,7 +231,17 @@ def _extra(message: Message) -> dict[str, Any]:
     return extra
 
 
-_EXTRA = ("call_id", "tool", "speaker", "reasoning", "is_error", "mark", "kept", "terse")
+_EXTRA = (
+    "call_id",
+    "tool",
+    "speaker",
+    "reasoning",
+    "is_error",
+    "mark",
+    "kept",
+    "offloaded",
+    "terse",
+)
 
 
 def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:

@@ -31,7 +31,10 @@ async def retry(ask: Ask) -> Reply:
         raise CommandError("/retry takes nothing after it: it asks your last question again.")
     (turn,) = taken = _last(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
-    message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question.text)
+    question = turn.question
+    message = await ask.bot.turns.ask(
+        ask.conversation.key, ask.address, question.text, question.images
+    )
     return Reply(
         f"{first}{turn.id} is taken back and asked again: {_words(turn)}",
         {"turn": turn.id, "asked": message},

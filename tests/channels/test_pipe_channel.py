@@ -70,7 +70,8 @@ values = st.recursive(
     texts
     | values.map(json.dumps)
     | st.fixed_dictionaries(
-        {}, optional={"text": values, "chat": values, "user": values, "id": values}
+        {},
+        optional=dict.fromkeys(("text", "chat", "user", "id", "attachments"), values),
     ).map(json.dumps)
 )
 def test_any_other_line_is_told_in_one_sentence(line: str) -> None:

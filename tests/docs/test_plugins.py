@@ -67,3 +67,28 @@ async def test_the_package_on_the_page_is_found_by_its_entry_point(
     async with living(tmp_path) as house:
         assert (await house.says("/roll 1d1")).text == "1 = 1"
     sys.modules.pop(module)
+
+
+async def test_the_hook_on_the_page_has_the_last_word_in_the_prompt(tmp_path: Path) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "house.py").write_text(example("plugins.md", "python3"))
+    async with living(tmp_path, lambda _: Say("Fine.")) as house:
+        await house.says("Hi")
+        assert house.sent_to_model()[0]["content"].endswith(
+            "\n\nThe heating is never set above 21 degrees."
+        )
+        await house.says("Hi", chat="other")
+        assert "heating" not in house.sent_to_model()[0]["content"]
+
+
+async def test_the_skill_on_the_page_is_listed_and_read(tmp_path: Path) -> None:
+    file = tmp_path / "data" / "skills" / "invoices" / "SKILL.md"
+    file.parent.mkdir(parents=True)
+    file.write_text(example("plugins.md", "markdown"))
+    call = Call("read_skill", '{"name": "invoices"}')
+    async with living(tmp_path, [Say(calls=(call,)), Say("Whose?")]) as house:
+        await house.says("An invoice, please.")
+        sent = house.sent_to_model()
+    assert "\n- invoices: Write an invoice for a customer." in sent[0]["content"]
+    assert sent[-1]["content"].startswith("Ask for the customer's address")

@@ -19,6 +19,7 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent
+from memory.record.offload import Offloader
 from memory.record.store import Store
 from memory.room import Room
 
@@ -52,6 +53,7 @@ class Lodge:
     restores_exactly: bool = True
     frame: Frame = FRAME
     events: Events = field(default_factory=Events)
+    offloader: Offloader | None = None
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -65,6 +67,7 @@ class Lodge:
             zone=lambda: UTC,
             restores_exactly=lambda: self.restores_exactly,
             events=self.events,
+            offloader_for=lambda key: self.offloader,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from memory.context.change import Change
 from memory.context.summary import SummaryRequest
 from memory.record.forget import tainted
-from tests.memory.rooms import Lodge, Obedient
+from memory.record.offload import LocalWorkspace
+from tests.memory.rooms import KEY, Lodge, Obedient
 
 TURNS = st.frozensets(st.integers(1, 9), min_size=1, max_size=4)
 STEP = st.one_of(
@@ -58,7 +59,8 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
 
 async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[int]) -> None:
     lodge = Lodge(folder, summarizer=Obedient(repeating))
-    lodge.limit(max_turns=3)
+    lodge.offloader = LocalWorkspace(folder / "audiences" / KEY.audience)
+    lodge.limit(max_turns=3, tool_result_limit=60)
     await lodge.open()
     try:
         for step in [*steps, ("say",)]:

@@ -17,7 +17,7 @@ from typing import Any
 from bot.app import App, assemble
 from bot.settings import load_layers
 from channels.base import Accepted, Activity, Bot, Capabilities
-from channels.message import Address, Inbound, Outbound, Reply
+from channels.message import Address, Attachment, Inbound, Outbound, Reply
 from tests.fakes.openai_server import OpenAIServer, Script
 
 PATIENCE = 30.0
@@ -54,11 +54,17 @@ class Hands:
         return await asyncio.wait_for(asyncio.shield(self._bot), PATIENCE)
 
     async def writes(
-        self, text: str, chat: str = "main", user: str = "", id: str = ""
+        self,
+        text: str,
+        chat: str = "main",
+        user: str = "",
+        id: str = "",
+        files: tuple[Attachment, ...] = (),
     ) -> Accepted | None:
         """Submit a message and do not wait for its answer."""
         self._count += 1
-        inbound = Inbound(id or f"m{self._count}", Address(self.name, chat, user=user), text)
+        address = Address(self.name, chat, user=user)
+        inbound = Inbound(id or f"m{self._count}", address, text, attachments=files)
         return await (await self.bot()).submit(inbound)
 
     async def reply_to(self, message: str) -> Outbound:
@@ -73,11 +79,13 @@ class Hands:
         assert outbound is not None
         return outbound
 
-    async def says(self, text: str, chat: str = "main", user: str = "") -> Reply:
+    async def says(
+        self, text: str, chat: str = "main", user: str = "", files: tuple[Attachment, ...] = ()
+    ) -> Reply:
         """Say something and wait for the answer to it."""
         self._count += 1
         message = f"m{self._count}"
-        await self.writes(text, chat, user, message)
+        await self.writes(text, chat, user, message, files)
         return (await self.reply_to(message)).reply
 
     async def watches(self, events: list[Activity], chat: str = "main") -> asyncio.Task[None]:

@@ -192,6 +192,7 @@ async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_k
     check_mail(files, script)
     check_transcript(files, script)
     check_memory(files)
+    check_offloaded(files)
     check_tools(files, script)
 
 
@@ -319,6 +320,20 @@ def check_memory(files: Files) -> None:
     assert of_jobs == Counter((c, turn) for c, turns in events for turn in json.loads(turns))
     assert max(of_jobs.values()) == 1
     assert len({event for _, _, event, *_ in jobs}) == len(jobs) > 0
+
+
+def check_offloaded(files: Files) -> None:
+    """What left the context stands in its conversation's file, each message once."""
+    for chat in "ab":
+        places = files.rows(
+            "SELECT seq, turn, c.id FROM message JOIN conversation c ON c.id = conversation "
+            f"WHERE c.key = 'pipe/{chat}' ORDER BY seq"
+        )
+        jobs = files.rows("SELECT conversation, turns FROM job")
+        left = {(c, turn) for c, turns in jobs for turn in json.loads(turns)}
+        file = files.data / f"audiences/pipe-{chat}/sessions/pipe%2F{chat}/context.jsonl"
+        kept = [json.loads(line)["seq"] for line in file.read_text().splitlines()]
+        assert sorted(kept) == [seq for seq, turn, c in places if (c, turn) in left]
 
 
 def check_tools(files: Files, script: Script) -> None:

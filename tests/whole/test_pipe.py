@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sqlite3
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
@@ -197,6 +198,13 @@ BAD_LINES = {
     b'{"text": "x", "id": 36893488147419103232}': '"id"',
     b'{"text": "x", "chat": {}}': '"chat"',
     b'{"text": "x", "user": []}': '"user"',
+    b'{"text": "x", "attachments": "a.png"}': '"attachments"',
+    b'{"text": "x", "attachments": [{"name": "a.png"}]}': '"attachments"',
+    b'{"text": "x", "attachments": [{"path": 5}]}': '"attachments"',
+    b'{"text": "x", "attachments": [{"path": "/no/such/file"}]}': "no file '/no/such/file'",
+    b'{"text": "x", "attachments": [{"path": "/dev/zero"}]}': "no file '/dev/zero'",
+    b'{"text": "x", "attachments": [{"path": "/"}]}': "no file '/'",
+    b'{"text": "x", "attachments": [{"path": "%s"}]}' % (b"x" * 5_000): "can't be read",
 }
 
 
@@ -209,6 +217,24 @@ async def test_each_bad_line_gets_a_sentence_and_the_next_one_works(tmp_path: Pa
         assert told in complaint, line
         assert "\n" not in complaint
     assert [reply["text"] for reply in bot.replies] == ["Parley 0.1.0"]
+
+
+async def test_a_picture_that_was_accepted_is_seen_after_a_kill(tmp_path: Path) -> None:
+    picture = b"\x89PNG\r\n\x1a\n"
+    (tmp_path / "a.png").write_bytes(picture)
+    files = [{"path": str(tmp_path / "a.png")}, {"path": str(tmp_path / "a.png"), "name": "b"}]
+    async with OpenAIServer([Hang()]) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.tell("Look!", id=1, attachments=files)
+        await bot.line(lambda line: line.get("accepted") == 1)
+        await bot.kill()
+        endpoint.answers.clear()
+    (tmp_path / "a.png").unlink()
+    async with OpenAIServer([Say("A cat.")]) as endpoint, talking(tmp_path, endpoint) as bot:
+        assert (await bot.reply_to(1))["text"] == "A cat."
+        (asked,) = endpoint.requests
+    parts = asked.body["messages"][-1]["content"]
+    url = f"data:image/png;base64,{b64encode(picture).decode()}"
+    assert [part.get("image_url") for part in parts] == [None, {"url": url}, {"url": url}]
 
 
 async def test_broken_utf8_and_control_characters_are_cleaned_and_answered(tmp_path: Path) -> None:

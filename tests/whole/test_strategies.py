@@ -76,20 +76,20 @@ async def test_the_log_grows_line_by_line_and_context_shows_it(tmp_path: Path) -
 
 
 async def test_structured_asks_for_json_and_shows_it_after_the_prompt(tmp_path: Path) -> None:
-    settings = {"context": {"strategy": "structured", "max_tokens": 2_500}}
+    settings = {"context": {"strategy": "structured", "max_tokens": 8_000}}
 
     def answer(request: Received) -> Answer:
         if "response_format" in request.body:
             return Say(json.dumps({"task_overview": "Count.", "next_steps": "Go on."}))
-        return Say("reply " + "word " * 150)
+        return Say("reply " + "word " * 800)
 
     async with living(tmp_path, answer, settings) as house:
         for number in range(6):
             await house.says(f"question {number}")
-        sent = house.sent_to_model()
-        formats = [
-            r.body["response_format"] for r in house.server.requests if "response_format" in r.body
-        ]
+            await house.app.conversations.settle()
+        bodies = [request.body for request in house.server.requests]
+        formats = [body["response_format"] for body in bodies if "response_format" in body]
+        sent = [body for body in bodies if "tools" in body][-1]["messages"]
     assert formats[0]["json_schema"]["schema"]["required"][0] == "task_overview"
     assert sent[1]["role"] == "system"
     assert "# Task overview\nCount." in sent[1]["content"]

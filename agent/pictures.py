@@ -1,0 +1,106 @@
+"""Pictures of a request: named in the messages until it is made, then sent as data URLs.
+
+The newest `most` are sent. Older ones become the text "[image]", half of `most` at a time: which
+ones is a function of the pictures in the request alone, so that its beginning changes, and the
+provider's cache breaks, once in many pictures and not with each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from memory.messages import PICTURE
+
+log = logging.getLogger(__name__)
+
+Wire = list[dict[str, Any]]
+
+UNSEEN = "[image: this model can't see it]"
+LOST = "[image: its file is not there any more]"
+_TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pictures:
+    """`folder` is the audience's, in which messages name their pictures; `most` is asked at every
+    request, so that `/config` holds from the next one on."""
+
+    folder: Path
+    most: Callable[[], int]
+
+    async def shown(self, messages: Wire, sees: bool) -> Wire:
+        """The messages as they are sent: with their pictures, or with words in their place."""
+        count = sum(len(message.get("images", ())) for message in messages)
+        if not count:
+            return messages
+        if not sees:
+            return illustrated(messages, [_text(UNSEEN)] * count)
+        past = faded(count, self.most())
+        names = [name for message in messages for name in message.get("images", ())]
+        parts = await asyncio.to_thread(lambda: [self._part(name) for name in names[past:]])
+        return illustrated(messages, [_text(PICTURE)] * past + parts)
+
+    def _part(self, name: str) -> dict[str, Any]:
+        try:
+            content = (self.folder / name).read_bytes()
+        except OSError as error:
+            log.warning("the picture %s can't be sent: %s", name, error)
+            return _text(LOST)
+        kind = _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
+        url = f"data:{kind};base64,{base64.b64encode(content).decode()}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+
+def faded(count: int, most: int) -> int:
+    """How many of so many pictures, the oldest, are not sent."""
+    if count <= most:
+        return 0
+    batch = max(1, most // 2)
+    return min(count, -(-(count - most) // batch) * batch)
+
+
+def illustrated(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:
+    """The messages with these parts in the place of the pictures that they name, in order."""
+    left = iter(parts)
+    return [
+        _with_parts(message, [next(left) for _ in message["images"]])
+        if "images" in message
+        else message
+        for message in messages
+    ]
+
+
+def _with_parts(message: Mapping[str, Any], parts: list[dict[str, Any]]) -> dict[str, Any]:
+    words = [] if message["content"] == PICTURE else [_text(message["content"])]
+    whole = {"role": message["role"], "content": [*words, *parts]}
+    return whole if has_pictures([whole]) else dict(blind([whole])[0])
+
+
+def has_pictures(messages: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether any of these messages, as they are sent, holds a picture."""
+    lists = [m["content"] for m in messages if isinstance(m.get("content"), list)]
+    return any(part["type"] == "image_url" for parts in lists for part in parts)
+
+
+def blind(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The messages for a model that takes text alone: words in the place of pictures."""
+    return [
+        {**message, "content": "\n".join(map(_words, message["content"]))}
+        if isinstance(message.get("content"), list)
+        else message
+        for message in messages
+    ]
+
+
+def _words(part: Mapping[str, Any]) -> str:
+    return str(part["text"]) if part["type"] == "text" else UNSEEN
+
+
+def _text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}

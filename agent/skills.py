@@ -1,0 +1,164 @@
+"""Skills: instructions for certain tasks, of which the model is shown the names, and reads the rest
+when it needs it.
+
+A skill is a folder with a `SKILL.md` that begins with YAML front matter: its `name` and its
+`description`. An audience's own are in its `skills/`, those that all share in the data folder's.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from agent.tools.workspace import open_file, plain_errors
+
+log = logging.getLogger(__name__)
+
+FOLDER = "skills"
+FILE = "SKILL.md"
+LONGEST_MATTER = 8_000
+"""Bytes that the front matter of a skill may have."""
+LONGEST_BODY = 100_000
+"""Bytes of a skill that the model is shown."""
+MOST = 100
+"""Skills that are read of one folder."""
+_LONGEST = {"name": 64, "description": 1_024}  # characters, as others have it
+
+
+class SkillError(Exception):
+    """A skill that can't be used; the text completes "it was left out: …"."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skill:
+    """What the model is told of a skill, and where the rest is: `file` is below `root`."""
+
+    name: str
+    description: str
+    root: Path
+    file: Path
+
+    def text(self) -> str:
+        """The instructions, without the front matter. Raises ToolError."""
+        with plain_errors(self.name), open_file(self.root, self.file) as file:
+            content = file.read(LONGEST_BODY + 1)
+        body = content[:LONGEST_BODY].decode("utf-8", "replace")
+        rest = "\n[The skill goes on; only its beginning is shown.]"
+        return _parted(body)[1].strip() + (rest if len(content) > LONGEST_BODY else "")
+
+
+class Library:
+    """The skills on disk. Each is parsed once, and again when its file has changed."""
+
+    def __init__(self, shared: Path) -> None:
+        """`shared` is the folder in which the `skills/` of all audiences is."""
+        self._shared = shared
+        self._known: dict[str, tuple[tuple[int, int, int], Skill | None]] = {}
+
+    def of(self, workspace: Path) -> tuple[Skill, ...]:
+        """The skills of an audience, by name; its own before a shared one of the same name. Quick,
+        since it is asked at every step: a look at each file, and no more."""
+        found = [*self._in(self._shared), *self._in(workspace)]
+        by_name = {skill.name: skill for skill in found}
+        return tuple(by_name[name] for name in sorted(by_name))
+
+    def _in(self, root: Path) -> Iterator[Skill]:
+        folder = f"{root}/{FOLDER}"
+        for name in _names(folder)[:MOST]:
+            file = f"{folder}/{name}/{FILE}"
+            with suppress(OSError):  # a folder without a skill, or one that left while we looked
+                skill = self._read(root, file, os.lstat(file))
+                if skill is not None:
+                    yield skill
+
+    def _read(self, root: Path, file: str, status: os.stat_result) -> Skill | None:
+        version = (status.st_mtime_ns, status.st_size, status.st_ino)
+        known = self._known.get(file)
+        if known is None or known[0] != version:
+            known = self._known[file] = (version, _loaded(root, Path(file), status))
+        return known[1]
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except OSError:  # no skills here
+        return []
+
+
+def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | None:
+    """The skill in a file; None for one that can't be used, which is logged."""
+    try:
+        if not stat.S_ISREG(status.st_mode):
+            raise SkillError("it is no regular file")
+        with open_file(root, file) as stream:
+            start = stream.read(LONGEST_MATTER + 1)
+        fields = front_matter(start.decode("utf-8", "replace"))
+        return Skill(_line(fields, "name"), _line(fields, "description"), root, file)
+    except (SkillError, OSError) as error:
+        log.warning("The skill %s was left out: %s.", file, error)
+        return None
+
+
+def front_matter(text: str) -> dict[str, Any]:
+    """The fields at the beginning of a `SKILL.md`. Raises SkillError."""
+    matter, _ = _parted(text)
+    if not matter:
+        lines = f"two lines --- within its first {LONGEST_MATTER:,} bytes"
+        raise SkillError(f"it does not begin with YAML between {lines}")
+    try:
+        _refuse_aliases(matter)
+        fields = yaml.safe_load(matter)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        reason = str(error).split("\n", 1)[0] or type(error).__name__
+        raise SkillError(f"its front matter is not YAML that can be read ({reason})") from None
+    if not isinstance(fields, dict):
+        raise SkillError("its front matter has no fields; it wants name: and description:")
+    return fields
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """Front matter and body; "" and all of it where there is no front matter."""
+    lines = text.removeprefix("\ufeff").splitlines(keepends=True)
+    if not lines or lines[0].rstrip() != "---":
+        return "", text
+    for number, line in enumerate(lines[1:], 1):
+        if line.rstrip() == "---":
+            return "".join(lines[1:number]), "".join(lines[number + 1 :])
+    return "", text
+
+
+def _refuse_aliases(matter: str) -> None:
+    """Aliases are how a few lines of YAML become billions; a skill has no use for them."""
+    if any(isinstance(token, yaml.AliasToken) for token in yaml.scan(matter)):
+        raise ValueError("it has aliases")
+
+
+def _line(fields: dict[str, Any], name: str) -> str:
+    """A field as one line, which can't pass for anything else in the prompt."""
+    value = fields.get(name)
+    line = " ".join(value.split()) if isinstance(value, str) else ""
+    if not line:
+        raise SkillError(f"it has no {name}")
+    if len(line) > _LONGEST[name]:
+        raise SkillError(f"its {name} is longer than {_LONGEST[name]:,} characters")
+    return line
+
+
+def listed(skills: Sequence[Skill]) -> str:
+    """What the system prompt says of skills; "" where there are none."""
+    if not skills:
+        return ""
+    lines = "\n".join(f"- {skill.name}: {skill.description}" for skill in skills)
+    return (
+        "You have skills: instructions for certain tasks. When one fits what is asked, read it "
+        f"with read_skill before you begin, and follow it.\n{lines}"
+    )

@@ -1,0 +1,133 @@
+"""Files that come with messages: on disk before the message is confirmed, and named to the model.
+
+Pictures that models take go to `data/`, where the turn's message points to them; everything else
+is a file in `files/`, which the model's tools read, and is named in the turn's text.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path, PurePosixPath
+
+import orjson
+
+from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
+from memory.messages import PICTURE, Image
+from memory.record.offload import LocalWorkspace
+
+_MEGABYTE = 1_000_000
+_LONGEST_NAME = 100  # characters of a document's name that are kept
+_BEGINNINGS = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
+
+
+class AttachmentRefused(Exception):
+    """A message's files can't be taken. The text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A file on disk: `path` is relative to the audience's folder, `size` in bytes; `sha256` is
+    set for pictures."""
+
+    name: str
+    media_type: str
+    size: int
+    path: str
+    sha256: str = ""
+
+
+async def store(folder: Path, attachments: Sequence[Attachment]) -> tuple[Stored, ...]:
+    """Put the files of a message into its audience's folder; the same ones again are the same
+    files. Raises AttachmentRefused."""
+    if complaint := _complaint(attachments):
+        raise AttachmentRefused(complaint)
+    workspace = LocalWorkspace(folder)
+    try:
+        return tuple([await _stored(workspace, attachment) for attachment in attachments])
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = "the disk is full" if full else error.strerror or str(error)
+        raise AttachmentRefused(
+            f"Your message was not taken: its files can't be saved ({reason}). "
+            "Tell the bot's owner, and send it again later."
+        ) from error
+
+
+def _complaint(attachments: Sequence[Attachment]) -> str:
+    if len(attachments) > MOST_ATTACHMENTS:
+        return (
+            f"Your message has {len(attachments)} files; at most {MOST_ATTACHMENTS} are taken at "
+            "once. Send them in several messages."
+        )
+    large = next((a for a in attachments if len(a.data) > LARGEST_ATTACHMENT), None)
+    if large is None:
+        return ""
+    return (
+        f"Your message was not taken: {large.name or 'a file'} is larger than "
+        f"{LARGEST_ATTACHMENT // _MEGABYTE} MB. Send a smaller one."
+    )
+
+
+async def _stored(workspace: LocalWorkspace, attachment: Attachment) -> Stored:
+    content = attachment.data
+    if media_type := picture_type(content):
+        image = await workspace.keep(content, media_type)
+        return Stored(attachment.name, media_type, len(content), image.file, image.sha256)
+    path = await workspace.keep_file(content, safe_name(attachment.name))
+    return Stored(attachment.name, attachment.media_type, len(content), path)
+
+
+def picture_type(content: bytes) -> str:
+    """The type of a picture that models take, "" for anything else. What a sender says of it does
+    not count: a request with something else in it would be refused, again and again."""
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in _BEGINNINGS.items() if content.startswith(start)), "")
+
+
+def safe_name(name: str) -> str:
+    """A document's name as it may stand in a folder: no path, nothing hidden, nothing invisible."""
+    last = PurePosixPath(name.replace("\\", "/")).name
+    plain = re.sub(r"[^\w.()+-]+", "_", last.encode("utf-8", "ignore").decode()).strip("._")
+    stem, dot, ending = plain.rpartition(".")
+    if not dot or len(ending) > 10:
+        return plain[:_LONGEST_NAME] or "file"
+    return f"{stem[:_LONGEST_NAME]}.{ending}"
+
+
+def dumped(files: Sequence[Stored]) -> str:
+    """As the inbox keeps them."""
+    return orjson.dumps([asdict(file) for file in files]).decode()
+
+
+def loaded(text: str) -> tuple[Stored, ...]:
+    """As the inbox has kept them."""
+    return tuple(Stored(**fields) for fields in orjson.loads(text))
+
+
+def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
+    """The pictures among them, in order."""
+    return tuple(Image(file.sha256, file.media_type) for file in files if file.sha256)
+
+
+def kept(images: Sequence[Image]) -> tuple[Stored, ...]:
+    """Pictures that are in the folder already, for a message that brings them again."""
+    return tuple(Stored("", image.media_type, 0, image.file, image.sha256) for image in images)
+
+
+def with_files(text: str, files: Sequence[Stored]) -> str:
+    """What the model reads of a message: its words, and a line for each document."""
+    lines = [f"[file: {file.path}, {_size(file.size)}]" for file in files if not file.sha256]
+    return "\n".join([*([text] if text.strip() else []), *lines]) or PICTURE
+
+
+def _size(size: int) -> str:
+    return f"{-(-size // 1_000)} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:.1f} MB"

@@ -1,0 +1,219 @@
+"""Offloading: what leaves the context is kept where the model's file tools find it (AgentScope).
+
+`Offloader` is the contract; any object of that shape serves. `LocalWorkspace` keeps it in files:
+
+    {workdir}/data/{sha256}.png                            pictures and sounds, each once
+    {workdir}/sessions/{session_id}/context.jsonl          messages that left, one a line
+    {workdir}/sessions/{session_id}/tool_result-{id}.txt   whole outputs of results that were cut
+    {workdir}/skills/                                      not offloaded: the agent's skills
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Any, BinaryIO, Protocol
+
+import orjson
+
+from memory.keys import file_name
+from memory.messages import Image, Message
+from memory.turns import Entry
+
+log = logging.getLogger(__name__)
+
+CONTEXT = "context.jsonl"
+PATIENCE = 30.0
+"""Seconds that an offloader may take before the turn goes on without it."""
+_ONE_WRITER = threading.Lock()  # what two conversations of an audience write at once is kept apart
+
+
+class Offloader(Protocol):
+    """Keeps what leaves the context outside of it. A reference is what the model is told, so that
+    it finds the content again: a path, an address. Either may be asked twice for the same."""
+
+    async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
+        """Keep messages that left; returns a reference to all that was kept of this session."""
+        ...
+
+    async def offload_tool_result(
+        self, session_id: str, tool_result: Message, **kwargs: Any
+    ) -> str:
+        """Keep the whole of a tool result that the context holds the beginning of; returns a
+        reference to it."""
+        ...
+
+
+async def attempted(offloading: Awaitable[str]) -> str:
+    """The reference; "" where it came to nothing, which is logged and holds nothing up."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await offloading
+    except Exception:
+        log.exception("what left the context could not be offloaded; the transcript has it")
+        return ""
+
+
+class LocalWorkspace:
+    """An `Offloader` into files below `workdir`. References are relative to it, as the model's
+    tools name files. A crash leaves no file half-written; a line that was cut off is mended."""
+
+    def __init__(self, workdir: str | Path) -> None:
+        self.workdir = Path(workdir)
+
+    async def initialize(self) -> None:
+        """Make the folders. Raises OSError."""
+        for folder in ("data", "sessions", "skills"):
+            await asyncio.to_thread((self.workdir / folder).mkdir, parents=True, exist_ok=True)
+
+    async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
+        """Append messages, each as a JSON line; one that is there already is not repeated.
+
+        Raises OSError.
+        """
+        file = self._session(session_id) / CONTEXT
+        await asyncio.to_thread(append, file, msgs)
+        return self._reference(file)
+
+    async def offload_tool_result(
+        self, session_id: str, tool_result: Message, **kwargs: Any
+    ) -> str:
+        """Write the whole text to a file of its own. Raises OSError."""
+        name = f"tool_result-{file_name(tool_result.call_id)}.txt"
+        content = tool_result.text.encode()
+        file = await asyncio.to_thread(save_once, self._session(session_id) / name, content)
+        return self._reference(file)
+
+    async def keep(self, content: bytes, media_type: str) -> Image:
+        """Store a picture, once, under its hash. Raises OSError."""
+        image = Image(hashlib.sha256(content).hexdigest(), media_type)
+        await asyncio.to_thread(save_once, self.workdir / image.file, content)
+        return image
+
+    async def keep_file(self, content: bytes, name: str) -> str:
+        """Store a document in `files/` under its name; returns where. Raises OSError."""
+        file = await asyncio.to_thread(save_once, self.workdir / "files" / name, content)
+        return self._reference(file)
+
+    def _session(self, session_id: str) -> Path:
+        return self.workdir / "sessions" / file_name(session_id)
+
+    def _reference(self, file: Path) -> str:
+        return file.relative_to(self.workdir).as_posix()
+
+
+def save_once(wanted: Path, content: bytes) -> Path:
+    """Write a file in one step, on disk when this returns, and return where it is. The same content
+    is written once; other content under the same name gets a number. Raises OSError."""
+    with _ONE_WRITER:
+        wanted.parent.mkdir(parents=True, exist_ok=True)
+        for file in _names(wanted):
+            if not os.path.lexists(file):
+                _write(file, content)
+                return file
+            if _holds(file, content):
+                return file
+    raise AssertionError("names don't end")
+
+
+def _names(wanted: Path) -> Iterator[Path]:
+    yield wanted
+    yield from (wanted.with_stem(f"{wanted.stem}-{number}") for number in count(2))
+
+
+def _holds(file: Path, content: bytes) -> bool:
+    is_regular = file.is_file() and not file.is_symlink()
+    return is_regular and file.stat().st_size == len(content) and file.read_bytes() == content
+
+
+def _write(file: Path, content: bytes) -> None:
+    """All of a file or nothing of it, for its owner alone."""
+    draft = file.with_name(f".{token_hex(8)}.draft")
+    try:
+        with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
+            _put(target, content)
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+    _sync_folder(file.parent)
+
+
+def _put(target: BinaryIO, content: bytes) -> None:
+    target.write(content)
+    target.flush()
+    os.fsync(target.fileno())
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def append(file: Path, entries: Iterable[Entry]) -> None:
+    """Append the entries that a `context.jsonl` does not hold yet; on disk when this returns. A
+    last line that a crash cut off is taken away first. Raises OSError."""
+    with _ONE_WRITER:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as target:
+            known = set()
+            end = 0
+            for line in target:
+                if line.endswith(b"\n"):
+                    end += len(line)
+                    known.add(_read(line).get("seq"))
+            target.seek(end)
+            target.truncate()
+            _put(target, b"".join(_line(entry) for entry in entries if entry.seq not in known))
+        _sync_folder(file.parent)
+
+
+def _line(entry: Entry) -> bytes:
+    message = entry.message
+    fields = {
+        "turn": f"t{entry.turn}",
+        "seq": entry.seq,
+        "at": entry.at.isoformat(timespec="seconds"),
+        "role": message.role,
+        "speaker": message.speaker,
+        "content": message.shown_text if message.offloaded else message.text,
+        "images": [image.file for image in message.images],
+        "tool": message.tool,
+        "tool_call_id": message.call_id,
+        "tool_calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
+    }
+    said = {name: value for name, value in fields.items() if value or name == "content"}
+    return orjson.dumps(said, option=orjson.OPT_APPEND_NEWLINE)
+
+
+def _read(line: bytes) -> dict[str, Any]:
+    """The fields of a line; none where a person has written something else."""
+    try:
+        fields = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def forget(session: Path, turns: Collection[int], staying: Collection[str]) -> None:
+    """Take turns out of a session's folder: their lines, and every file that is none of `staying`
+    (names in the folder). Raises OSError."""
+    gone = {f"t{number}" for number in turns}
+    with _ONE_WRITER, suppress(FileNotFoundError):
+        for file in session.iterdir():
+            if file.name != CONTEXT and file.name not in staying:
+                file.unlink()
+        lines = (session / CONTEXT).read_bytes().splitlines(keepends=True)
+        rest = [line for line in lines if _read(line).get("turn") not in gone]
+        if rest != lines:
+            _write(session / CONTEXT, b"".join(rest))

@@ -1,0 +1,131 @@
+"""Pictures of a request: the newest are sent, the older ones become words, in batches."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.models.base import ModelReply, ModelRequest, ModelUnreachable
+from agent.models.endpoint import Endpoint
+from agent.models.fallback import FallbackModel
+from agent.models.openai import OpenAIModel
+from agent.models.scripted import ScriptedModel
+from agent.pictures import LOST, UNSEEN, Pictures, blind, faded
+from memory.messages import PICTURE, Image, Message
+from tests.fakes.openai_server import Fail, OpenAIServer, Say
+
+PNG = b"\x89PNG\r\n\x1a\n picture"
+IMAGES = tuple(Image(f"{number:064d}", "image/png") for number in range(40))
+
+
+def said(words: str, *images: Image) -> dict[str, Any]:
+    return Message("user", words, images=images).to_wire()
+
+
+def kept(folder: Path, *images: Image) -> Pictures:
+    for image in images:
+        (folder / image.file).parent.mkdir(exist_ok=True)
+        (folder / image.file).write_bytes(PNG)
+    return Pictures(folder, lambda: 8)
+
+
+URL = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+PART = {"type": "image_url", "image_url": {"url": URL}}
+
+
+async def test_a_picture_is_sent_as_a_part_after_the_words(tmp_path: Path) -> None:
+    pictures = kept(tmp_path, IMAGES[0])
+    (message,) = await pictures.shown([said("What is it?", IMAGES[0])], sees=True)
+    assert message == {
+        "role": "user",
+        "content": [{"type": "text", "text": "What is it?"}, PART],
+    }
+
+
+async def test_a_message_without_words_is_sent_without_any(tmp_path: Path) -> None:
+    pictures = kept(tmp_path, IMAGES[0])
+    (message,) = await pictures.shown([said(PICTURE, IMAGES[0])], sees=True)
+    assert message["content"] == [PART]
+
+
+async def test_a_model_that_cannot_see_is_told_so(tmp_path: Path) -> None:
+    messages = [said("What is it?", IMAGES[0])]
+    (message,) = await Pictures(tmp_path, lambda: 8).shown(messages, sees=False)
+    assert message == {"role": "user", "content": f"What is it?\n{UNSEEN}"}
+
+
+async def test_a_picture_whose_file_is_gone_does_not_hold_up_the_turn(tmp_path: Path) -> None:
+    (message,) = await Pictures(tmp_path, lambda: 8).shown([said("It?", IMAGES[0])], sees=True)
+    assert message == {"role": "user", "content": f"It?\n{LOST}"}
+
+
+async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> None:
+    messages = [said("Hi"), {"role": "assistant", "content": "Hello."}]
+    assert await Pictures(tmp_path, lambda: 8).shown(messages, sees=True) is messages
+
+
+@pytest.mark.parametrize(
+    ("count", "most", "gone"),
+    [(0, 8, 0), (8, 8, 0), (9, 8, 4), (12, 8, 4), (13, 8, 8), (3, 1, 2), (5, 0, 5), (1, 0, 1)],
+)
+def test_older_pictures_go_half_the_cap_at_a_time(count: int, most: int, gone: int) -> None:
+    assert faded(count, most) == gone
+
+
+@given(st.integers(0, 100), st.integers(0, 40))
+def test_no_request_holds_more_than_the_cap_and_the_newest_is_in_it(count: int, most: int) -> None:
+    sent = count - faded(count, most)
+    assert 0 <= sent <= most
+    assert sent or not count or not most
+    assert faded(count, most) <= faded(count + 1, most), "what was left out stays out"
+
+
+async def test_the_beginning_of_the_requests_changes_once_in_four_pictures(tmp_path: Path) -> None:
+    pictures = kept(tmp_path, *IMAGES)
+    breaks, before = 0, list[Any]()
+    for count in range(1, len(IMAGES) + 1):
+        messages = [said(f"{n}", IMAGES[n]) for n in range(count)]
+        request = await pictures.shown(messages, sees=True)
+        breaks += request[: len(before)] != before
+        before = request
+    assert breaks == (40 - 8) // 4
+
+
+def test_a_model_of_the_fallback_list_that_is_blind_gets_words() -> None:
+    async def ask() -> ModelReply:
+        first = ScriptedModel([ModelUnreachable("away")], name="sees")
+        second = ScriptedModel([lambda request: str(request.messages)], sees=False)
+        model = FallbackModel([first, second], lambda name, error: None)
+        assert model.sees
+        content = [{"type": "text", "text": "It?"}, PART]
+        request = ModelRequest([{"role": "user", "content": content}])
+        return await model.reply(request, lambda _: None)
+
+    reply = asyncio.run(ask())
+    assert reply.text == str([{"role": "user", "content": f"It?\n{UNSEEN}"}])
+
+
+REFUSALS = [
+    "image input is not supported - hint: you may need to provide the mmproj",
+    "Failed to deserialize: messages[0]: unknown variant `image_url`, expected `text`",
+    "gpt-oss is not a multimodal model",
+    "messages[0].content must be a string",
+    "Could not process image",
+]
+
+
+@pytest.mark.parametrize("complaint", REFUSALS)
+async def test_where_an_endpoint_refuses_pictures_words_stand_for_them(complaint: str) -> None:
+    async with OpenAIServer([Fail(400, {"message": complaint}), Say("I can't.")]) as server:
+        model = OpenAIModel(Endpoint("m", server.base_url, "k"))
+        messages = [{"role": "user", "content": [{"type": "text", "text": "It?"}, PART]}]
+        reply = await model.reply(ModelRequest(messages), lambda _: None)
+        await model.close()
+        assert reply.text == "I can't."
+        assert server.requests[-1].body["messages"] == blind(messages)

@@ -1,0 +1,369 @@
+"""What leaves the context is kept in files: AgentScope's workspace, and what may go wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.keys import ConversationKey, file_name
+from memory.messages import Image, Message
+from memory.record import offload, summaries
+from memory.record.offload import LocalWorkspace
+from memory.turns import Entry
+from tests.memory.rooms import KEY, Lodge, texts
+
+AT = datetime(2026, 1, 2, 3, 4, tzinfo=UTC)
+PNG = b"\x89PNG\r\n\x1a\n picture"
+SESSION = "sessions/pipe%2Fmain"
+
+
+def entries(*messages: Message, first: int = 1) -> list[Entry]:
+    return [Entry(seq, seq, message, 1, AT) for seq, message in enumerate(messages, first)]
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def below(folder: Path) -> list[str]:
+    return sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
+
+
+async def test_the_workspace_is_laid_out_as_documented(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(workdir=tmp_path)
+    await workspace.initialize()
+    assert sorted(os.listdir(tmp_path)) == ["data", "sessions", "skills"]
+    image = await workspace.keep(PNG, "image/png")
+    assert await workspace.keep(PNG, "image/png") == image
+    context = await workspace.offload_context(
+        "s1", entries(Message("user", "Look!", images=(image,)))
+    )
+    result = await workspace.offload_tool_result("s1", Message("tool", "all of it", call_id="c7"))
+    assert below(tmp_path) == [
+        f"data/{image.sha256}.png",
+        "sessions/s1/context.jsonl",
+        "sessions/s1/tool_result-c7.txt",
+    ]
+    assert (context, result) == ("sessions/s1/context.jsonl", "sessions/s1/tool_result-c7.txt")
+    assert (tmp_path / result).read_text() == "all of it"
+    assert (tmp_path / image.file).read_bytes() == PNG
+    (line,) = lines(tmp_path / context)
+    assert (line["role"], line["content"], line["images"]) == ("user", "Look!", [image.file])
+
+
+async def test_sessions_are_apart_and_each_is_appended_to(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(str(tmp_path))
+    await workspace.offload_context("one", entries(Message("user", "a")))
+    await workspace.offload_context("two", entries(Message("user", "b")))
+    await workspace.offload_context("one", entries(Message("user", "c"), first=2))
+    said = {
+        name: [line["content"] for line in lines(tmp_path / "sessions" / name / "context.jsonl")]
+        for name in ("one", "two")
+    }
+    assert said == {"one": ["a", "c"], "two": ["b"]}
+
+
+HOSTILE = [
+    "..",
+    ".",
+    "",
+    "../../etc",
+    "/etc/passwd",
+    "a/b",
+    "a\x00b",
+    "é" * 300,
+    "x~y",
+    "\ud800",
+    "~",
+]
+
+
+async def test_hostile_names_stay_in_the_folder_and_apart(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(tmp_path / "work")
+    for name in HOSTILE:
+        await workspace.offload_context(name, entries(Message("user", "hi")))
+        await workspace.offload_tool_result("s", Message("tool", repr(name), call_id=name))
+    assert os.listdir(tmp_path) == ["work"]
+    files = below(tmp_path)
+    assert len(files) == 2 * len(HOSTILE)
+    assert {len(Path(file).parts) for file in files} == {4}
+
+
+def test_no_name_can_be_made_to_meet_another_ones() -> None:
+    names = [*HOSTILE, *(file_name(name) for name in HOSTILE)]
+    assert len({file_name(name) for name in names}) == len(set(names))
+
+
+async def test_a_line_that_a_crash_cut_off_is_mended(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    said = entries(Message("user", "one"), Message("assistant", "two"))
+    file = tmp_path / await workspace.offload_context("s", said)
+    whole = file.read_bytes()
+    for size in range(len(whole)):
+        file.write_bytes(whole[:size])
+        await workspace.offload_context("s", said)
+        assert file.read_bytes() == whole
+
+
+async def test_what_is_kept_twice_stands_once_but_equal_words_stand_as_often_as_they_were_said(
+    tmp_path: Path,
+) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    said = entries(*[Message("user", "yes")] * 12)
+    for _ in range(2):
+        file = tmp_path / await workspace.offload_context("s", said)
+    assert [line["seq"] for line in lines(file)] == list(range(1, 13))
+
+
+async def test_two_results_of_one_id_do_not_overwrite_each_other(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    results = [Message("tool", text, call_id="call_1") for text in ("a", "b", "a")]
+    names = [await workspace.offload_tool_result("s", result) for result in results]
+    assert names[0] == names[2] == "sessions/s/tool_result-call_1.txt"
+    assert names[1] == "sessions/s/tool_result-call_1-2.txt"
+    assert (tmp_path / names[1]).read_text() == "b"
+
+
+async def test_many_at_once_lose_nothing(tmp_path: Path) -> None:
+    workspace = LocalWorkspace(tmp_path)
+    said = entries(*(Message("user", str(number)) for number in range(30)))
+    await asyncio.gather(*(workspace.offload_context("s", [entry]) for entry in said))
+    file = tmp_path / "sessions/s/context.jsonl"
+    assert sorted(line["seq"] for line in lines(file)) == [entry.seq for entry in said]
+
+
+# --- in a conversation ---
+
+
+class Bucket:
+    """An offloader of one's own, as the document has it: nothing is inherited."""
+
+    def __init__(self, bucket: str) -> None:
+        self.bucket = bucket
+        self.kept: dict[str, str] = {}
+
+    async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
+        key = f"sessions/{session_id}/context.jsonl"
+        self.kept[key] = "\n".join(entry.message.text for entry in msgs)
+        return f"s3://{self.bucket}/{key}"
+
+    async def offload_tool_result(
+        self, session_id: str, tool_result: Message, **kwargs: Any
+    ) -> str:
+        key = f"sessions/{session_id}/tool_result-{tool_result.call_id}.txt"
+        self.kept[key] = tool_result.text
+        return f"s3://{self.bucket}/{key}"
+
+
+class Broken:
+    """An offloader that always fails."""
+
+    async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
+        raise OSError(28, "No space left on device")
+
+    async def offload_tool_result(
+        self, session_id: str, tool_result: Message, **kwargs: Any
+    ) -> str:
+        raise RuntimeError("the bucket has a hole")
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)))
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+def workspace(folder: Path) -> Path:
+    return folder / "audiences" / KEY.audience
+
+
+def context(folder: Path) -> Path:
+    return workspace(folder) / SESSION / "context.jsonl"
+
+
+LONG = "".join(f"line {number}\n" for number in range(2_000))
+MARKER = (
+    "\n<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited "
+    "context.{}</system-reminder>"
+)
+WHERE = " You can refer to the file in '{}' for the truncated content if needed."
+
+
+async def shown(lodge: Lodge) -> str:
+    """What the model sees of a long result."""
+    lodge.limit(tool_result_limit=200)
+    views = await lodge.says("Look.", [LONG])
+    return texts(views[-1])[-1]
+
+
+async def test_the_marker_names_the_file_with_the_whole_output(
+    lodge: Lodge, tmp_path: Path
+) -> None:
+    seen = await shown(lodge)
+    file = f"{SESSION}/tool_result-c1_0.txt"
+    assert seen.endswith(MARKER.format(WHERE.format(file)))
+    assert seen.startswith("line 0\nline 1\n")
+    assert (workspace(tmp_path) / file).read_text() == LONG
+    (turn,) = (await lodge.conversation()).view().turns
+    assert turn.entries[2].tokens <= 204, "the marker is part of what is limited"
+
+
+async def test_the_marker_is_the_same_after_a_restart(lodge: Lodge) -> None:
+    seen = await shown(lodge)
+    await lodge.restart()
+    assert texts((await lodge.conversation()).view())[2] == seen
+
+
+async def test_an_object_of_that_shape_serves(lodge: Lodge) -> None:
+    bucket = Bucket("b")
+    lodge.offloader = bucket
+    where = "s3://b/sessions/pipe/main/tool_result-c1_0.txt"
+    assert (await shown(lodge)).endswith(MARKER.format(WHERE.format(where)))
+    assert bucket.kept[where.removeprefix("s3://b/")] == LONG
+
+
+async def test_without_an_offloader_the_marker_names_no_file(lodge: Lodge) -> None:
+    lodge.offloader = None
+    assert (await shown(lodge)).endswith(MARKER.format(""))
+
+
+@pytest.mark.parametrize("is_unwritable", [False, True])
+async def test_one_that_fails_is_logged_and_holds_nothing_up(
+    lodge: Lodge, tmp_path: Path, caplog: pytest.LogCaptureFixture, is_unwritable: bool
+) -> None:
+    if is_unwritable:
+        (workspace(tmp_path)).mkdir(parents=True)
+        (workspace(tmp_path) / "sessions").write_text("a file where a folder should be")
+    else:
+        lodge.offloader = Broken()
+    assert (await shown(lodge)).endswith(MARKER.format(""))
+    lodge.limit(max_turns=2)
+    for text in ("Two.", "Three."):
+        await lodge.says(text)
+    await lodge.settle()
+    conversation = await lodge.conversation()
+    assert [turn.number for turn in conversation.view().turns] == [2, 3]
+    (turn,) = await conversation.turns([1])
+    assert turn.entries[2].message.text == LONG, "the transcript has it"
+    assert lodge.summarizer.requests, "and it was summarised"
+    assert len(caplog.records) == 2
+    assert all("could not be offloaded" in record.message for record in caplog.records)
+
+
+async def test_turns_that_leave_by_a_cut_are_appended(lodge: Lodge, tmp_path: Path) -> None:
+    lodge.limit(max_turns=2)
+    for text in ("One.", "Two.", "Three.", "Four."):
+        await lodge.says(text, ["seen"])
+    await lodge.settle()
+    kept = lines(context(tmp_path))
+    assert [line["content"] for line in kept if line["role"] == "user"] == ["One.", "Two."]
+    assert kept[1]["tool_calls"] == [["c1_0", "look", "{}"]]
+    assert (kept[2]["tool"], kept[2]["turn"], kept[3]["content"]) == ("look", "t1", "Yes.")
+
+
+async def test_a_turn_that_leaves_again_after_an_undo_stands_once(
+    lodge: Lodge, tmp_path: Path
+) -> None:
+    conversation = await lodge.conversation()
+    for text in ("One. " * 50, "Two."):
+        await lodge.says(text)
+    for _ in range(2):
+        await conversation.compact()
+        await lodge.settle()
+        await conversation.undo()
+    assert [line["turn"] for line in lines(context(tmp_path))] == ["t1", "t1"]
+
+
+async def test_what_was_leaving_when_the_bot_was_killed_is_kept_at_the_next_start_once(
+    lodge: Lodge, tmp_path: Path
+) -> None:
+    lodge.limit(max_turns=1)
+    for text in ("One.", "Two."):
+        await lodge.says(text)
+    await lodge.settle()
+    before = context(tmp_path).read_bytes()
+    # As a power cut leaves it: half of it is written, and the job is not done.
+    context(tmp_path).write_bytes(before[: len(before) * 2 // 3])
+    (job,) = await lodge.store.read(lambda db: summaries.jobs_of(db, 1))
+    await lodge.store.write(lambda db: summaries.open_again(db, job))
+    await lodge.restart()
+    await lodge.conversation()
+    await lodge.settle()
+    assert context(tmp_path).read_bytes() == before
+
+
+async def test_what_is_cleared_is_not_offloaded(lodge: Lodge, tmp_path: Path) -> None:
+    await lodge.says("One.")
+    await (await lodge.conversation()).clear()
+    await lodge.settle()
+    assert not context(tmp_path).exists()
+
+
+# --- forgetting ---
+
+
+async def pictured(lodge: Lodge, folder: Path, content: bytes, key: ConversationKey = KEY) -> Image:
+    """A turn with a picture."""
+    image = await LocalWorkspace(workspace(folder)).keep(content, "image/png")
+    turn = await (await lodge.conversation(key)).turn("Look!", images=(image,))
+    await turn.record(Message("assistant", "Nice."))
+    return image
+
+
+def pictures(folder: Path) -> Iterable[str]:
+    return {path.name for path in (workspace(folder) / "data").iterdir()}
+
+
+async def test_forgotten_turns_leave_no_line_and_no_file(lodge: Lodge, tmp_path: Path) -> None:
+    lodge.limit(tool_result_limit=200, max_turns=2)
+    for number in range(1, 6):
+        await lodge.says(f"Question {number}.", [LONG + str(number)])
+    await lodge.settle()
+    assert {line["turn"] for line in lines(context(tmp_path))} == {"t1", "t2", "t3"}
+    await (await lodge.conversation()).forget([2, 4])
+    await lodge.settle()
+    assert {line["turn"] for line in lines(context(tmp_path))} == {"t1", "t3"}
+    results = sorted(path.name for path in context(tmp_path).parent.glob("tool_result-*"))
+    assert results == [f"tool_result-c{number}_0.txt" for number in (1, 3, 5)]
+
+
+async def test_a_picture_goes_with_the_last_turn_that_has_it(lodge: Lodge, tmp_path: Path) -> None:
+    thread = replace(KEY, id="pipe/main/thread")
+    one = await pictured(lodge, tmp_path, PNG + b"1")
+    await pictured(lodge, tmp_path, PNG + b"1", thread)
+    two = await pictured(lodge, tmp_path, PNG + b"2")
+    assert pictures(tmp_path) == {Path(image.file).name for image in (one, two)}
+    conversation = await lodge.conversation()
+    await conversation.forget([2])
+    assert pictures(tmp_path) == {Path(one.file).name}
+    await conversation.forget()
+    assert pictures(tmp_path) == {Path(one.file).name}, "the thread has it too"
+    await (await lodge.conversation(thread)).forget()
+    assert pictures(tmp_path) == set()
+
+
+async def test_retention_deletes_pictures_and_offloaded_files(lodge: Lodge, tmp_path: Path) -> None:
+    await pictured(lodge, tmp_path, PNG)
+    await shown(lodge)
+    assert await (await lodge.conversation()).retire()
+    assert pictures(tmp_path) == set()
+    assert not context(tmp_path).parent.exists()
+
+
+async def test_an_offloader_that_hangs_is_left(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(offload, "PATIENCE", 0.01)
+    hanging: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    assert await offload.attempted(hanging) == ""
+    assert "could not be offloaded" in caplog.text

@@ -1,0 +1,215 @@
+"""Pictures and documents, from the message to the model's endpoint, in a whole bot."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.attachments import store
+from bot.router import key_of
+from channels.message import Address, Attachment, Inbound
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.house import living
+
+PNG = b"\x89PNG\r\n\x1a\n"
+PHOTO = Attachment("photo.png", "image/png", PNG + b"one")
+REPORT = Attachment("report.txt", "text/plain", b"Sales went up.\n" * 8_000)
+AUDIENCE = "data/audiences/pipe-main"
+
+
+def echo(request: Received) -> Answer:
+    return Say("I see.")
+
+
+def url(attachment: Attachment) -> str:
+    return f"data:image/png;base64,{base64.b64encode(attachment.data).decode()}"
+
+
+def urls(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """The pictures of a request, in order."""
+    lists = [message["content"] for message in messages if isinstance(message["content"], list)]
+    return [p["image_url"]["url"] for parts in lists for p in parts if p["type"] == "image_url"]
+
+
+def files(folder: Path) -> list[str]:
+    root = folder / AUDIENCE
+    return sorted(p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file())
+
+
+async def test_a_picture_is_stored_by_its_hash_and_seen(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        assert (await house.says("What is this?", files=(PHOTO,))).text == "I see."
+        sent = house.sent_to_model()[-1]
+    assert sent["content"] == [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": url(PHOTO)}},
+    ]
+    (name,) = files(tmp_path)
+    assert name == f"data/{hashlib.sha256(PHOTO.data).hexdigest()}.png"
+    assert (tmp_path / AUDIENCE / name).read_bytes() == PHOTO.data
+
+
+async def test_a_picture_stays_in_the_conversation_over_a_restart(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("What is this?", files=(PHOTO,))
+        await house.says("And now?")
+        first = house.sent_to_model(0)
+        assert house.sent_to_model()[: len(first)] == first, "the beginning stays as it was"
+    async with living(tmp_path, echo) as house:
+        await house.says("And now?")
+        assert urls(house.sent_to_model()) == [url(PHOTO)]
+
+
+async def test_a_picture_needs_no_words(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        assert (await house.says("", files=(PHOTO,))).text == "I see."
+        content = house.sent_to_model()[-1]["content"]
+        assert [part["type"] for part in content] == ["image_url"]
+        assert "image" in (await house.says("/context turns")).text
+
+
+async def test_a_document_is_named_to_the_model_which_can_read_it(tmp_path: Path) -> None:
+    call = Call("read_file", '{"path": "files/report.txt", "limit": 1}', "r")
+    async with living(tmp_path, [Say(calls=(call,)), Say("Up.")]) as house:
+        assert (await house.says("Summarise it.", files=(REPORT,))).text == "Up."
+        asked, _, result = house.sent_to_model()[-3:]
+    assert asked["content"] == "Summarise it.\n[file: files/report.txt, 120 kB]"
+    assert result["content"].startswith("Sales went up.")
+
+
+async def test_documents_of_one_name_are_all_kept_and_the_same_one_once(tmp_path: Path) -> None:
+    other = Attachment("report.txt", "text/plain", b"Sales went down.")
+    async with living(tmp_path, echo) as house:
+        for attachment in (REPORT, other, REPORT):
+            await house.says("Here.", files=(attachment,))
+    assert files(tmp_path) == ["files/report-2.txt", "files/report.txt"]
+
+
+@pytest.mark.parametrize(
+    ("name", "stored"),
+    [
+        ("../../../etc/passwd", "passwd"),
+        ("C:\\secret\\a b.pdf", "a_b.pdf"),
+        (".bashrc", "bashrc"),
+        ("", "file"),
+        ("..", "file"),
+        ("\x00\x1b[31m\u202e.txt", "31m_.txt"),
+        ("报告.pdf", "报告.pdf"),
+        ("x" * 300 + ".pdf", "x" * 100 + ".pdf"),
+    ],
+)
+async def test_a_hostile_name_stays_in_the_folder(tmp_path: Path, name: str, stored: str) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Here.", files=(Attachment(name, "", b"words"),))
+    assert files(tmp_path) == [f"files/{stored}"]
+
+
+async def test_what_only_says_that_it_is_a_picture_is_a_document(tmp_path: Path) -> None:
+    page = Attachment("cat.png", "image/png", b"<html>not a cat</html>")
+    async with living(tmp_path, echo) as house:
+        await house.says("Look!", files=(page,))
+        assert house.sent_to_model()[-1]["content"] == "Look!\n[file: files/cat.png, 1 kB]"
+
+
+async def test_too_large_and_too_many_are_refused_with_a_sentence(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        large = Attachment("film.mp4", "video/mp4", bytes(20_000_001))
+        assert (await house.says("Look!", files=(large,))).text == (
+            "Your message was not taken: film.mp4 is larger than 20 MB. Send a smaller one."
+        )
+        many = (PHOTO,) * 11
+        assert "has 11 files; at most 10" in (await house.says("Look!", files=many)).text
+    assert files(tmp_path) == []
+
+
+async def test_a_folder_that_cannot_be_written_is_told_and_the_bot_goes_on(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi")
+        (tmp_path / AUDIENCE / "data").write_text("a file where a folder should be")
+        reply = await house.says("Look!", files=(PHOTO,))
+        assert reply.text.startswith("Your message was not taken: its files can't be saved (")
+        assert (await house.says("Still there?")).text == "I see."
+
+
+async def test_the_same_message_twice_is_handled_once(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        accepted = [await house.writes("Look!", id="x", files=(PHOTO, REPORT)) for _ in range(2)]
+        assert [a.is_new for a in accepted if a] == [True, False]
+        await house.reply_to("x")
+        other = await house.writes("Look!", id="x")
+        assert other is not None
+        assert other.is_new, "the same words without the files are another message"
+    assert len(files(tmp_path)) == 2
+
+
+async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_crash(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        # As after a kill: it is on disk, and nothing was done about it.
+        stored = await store(tmp_path / AUDIENCE, (PHOTO, REPORT))
+        await house.app.delivery.receive(Inbound("f", Address("pipe", "main"), "Look!"), stored)
+    async with living(tmp_path, echo) as house:
+        await house.reply_to("f")
+        content = house.sent_to_model()[-1]["content"]
+        assert content[0]["text"] == "Look!\n[file: files/report.txt, 120 kB]"
+        assert urls(house.sent_to_model()) == [url(PHOTO)]
+
+
+async def test_only_the_newest_pictures_are_sent(tmp_path: Path) -> None:
+    photos = [Attachment("", "", PNG + bytes([number])) for number in range(4)]
+    async with living(tmp_path, echo, {"context": {"max_images": 2}}) as house:
+        for photo in photos:
+            await house.says("Look!", files=(photo,))
+        assert urls(house.sent_to_model()) == [url(photo) for photo in photos[2:]]
+        assert house.sent_to_model()[1]["content"] == "Look!\n[image]"
+        await house.says("/config context.max_images 0")
+        await house.says("And?")
+        assert urls(house.sent_to_model()) == []
+
+
+async def test_retry_asks_with_the_picture_again(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Look!", files=(PHOTO, REPORT))
+        before = house.sent_to_model()
+        asked = (await house.says("/retry")).data
+        assert asked is not None
+        await house.reply_to(asked["asked"])
+        assert house.sent_to_model() == before
+
+
+async def test_a_picture_that_leaves_is_in_the_summary_and_in_the_offloaded_context(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 1}) as house:
+        await house.says("Look!", files=(PHOTO,))
+        await house.says("Thanks.")
+        await house.app.conversations.settle()
+        summaries = [r for r in house.server.requests if "Summarise" in str(r.body["messages"][0])]
+        assert "user: Look! [image]" in str(summaries[0].body["messages"])
+    line = next((tmp_path / AUDIENCE).glob("sessions/*/context.jsonl")).read_text()
+    assert f'"images":["data/{hashlib.sha256(PHOTO.data).hexdigest()}.png"]' in line
+
+
+async def test_a_forgotten_picture_is_in_no_file(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Look!", files=(PHOTO,))
+        await house.says("And this?", files=(Attachment("", "", PNG + b"two"),))
+        await house.says("/forget t1 yes")
+        held = [path.read_bytes() for path in (tmp_path / AUDIENCE).rglob("*") if path.is_file()]
+        assert held == [PNG + b"two"]
+        await house.says("/forget chat yes")
+        assert files(tmp_path) == []
+
+
+async def test_a_picture_counts_in_the_context(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Look!", files=(PHOTO,))
+        conversation = await house.app.conversations.get(key_of(Address("pipe", "main")))
+        (turn,) = conversation.view().turns
+        assert 1_000 < turn.tokens < 1_020

@@ -1,0 +1,160 @@
+"""The system prompt in a whole bot: the base, the skills, and what plugins make of it, in order."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.agent.test_skills import skill, write
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.whole.house import House, living
+
+ADDS = """
+from plugins.api import hookimpl
+
+@hookimpl
+def parley_system_prompt(prompt, key):
+    return f"{{prompt}}\\n\\n{word} for {{key.id}}"
+"""
+FAILS = """
+from plugins.api import hookimpl
+
+@hookimpl
+def parley_system_prompt(prompt):
+    {line}
+"""
+
+
+def plugin(folder: Path, name: str, text: str) -> None:
+    file = folder / "data" / "plugins" / f"{name}.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+
+
+def echo(request: Received) -> Answer:
+    return Say("Yes.")
+
+
+async def prompt(house: House, chat: str = "main") -> str:
+    """The system prompt of a turn."""
+    await house.says("Hi", chat=chat)
+    first = asked(house, "Hi")[0]
+    assert first["role"] == "system"
+    return str(first["content"])
+
+
+def asked(house: House, text: str) -> list[dict[str, Any]]:
+    """The messages of the newest request that ends with these words of a person."""
+    requests = [request.body["messages"] for request in house.server.requests]
+    return next(m for m in reversed(requests) if str(m[-1]["content"]).endswith(text))
+
+
+async def test_the_order_is_base_skills_hooks_summary_context(tmp_path: Path) -> None:
+    plugin(tmp_path, "b_second", ADDS.format(word="second"))
+    plugin(tmp_path, "a_first", ADDS.format(word="first"))
+    write(tmp_path / "data", "tax", skill("tax", "Fill in tax forms."))
+    settings = {"system_prompt": "You are Ada.", "agent_max_context_turns": 2}
+    async with living(tmp_path, echo, settings) as house:
+        for text in ("One.", "Two.", "Three."):
+            await house.says(text)
+            await house.app.conversations.settle()
+        sent = asked(house, "Three.")
+    text = str(sent[0]["content"])
+    parts = ["You are Ada.", "You have tools.", "- tax: Fill in", "first for", "second for"]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+    assert text.endswith("first for pipe/main\n\nsecond for pipe/main")
+    assert str(sent[1]["content"]).startswith("<summary-of-earlier-turns>")
+
+
+async def test_the_prompt_is_byte_for_byte_the_same_until_a_skill_changes(tmp_path: Path) -> None:
+    file = write(tmp_path / "data", "tax", skill("tax", "One."))
+    async with living(tmp_path, echo) as house:
+        first = await prompt(house)
+        assert await prompt(house) == first
+        file.write_text(skill("tax", "Two."))
+        os.utime(file, ns=(1, 1))
+        assert await prompt(house) == first.replace("- tax: One.", "- tax: Two.")
+
+
+async def test_the_model_reads_a_skill_when_it_needs_it(tmp_path: Path) -> None:
+    write(tmp_path / "data", "tax", skill("tax", body="Ask for the year first."))
+    write(tmp_path / "data/audiences/pipe-main", "own", skill("own", body="Ours."))
+    calls = (
+        Call("read_skill", '{"name": "tax"}', "a"),
+        Call("read_file", '{"path": "skills/own/SKILL.md"}', "b"),
+        Call("read_skill", '{"name": "tex"}', "c"),
+    )
+    async with living(tmp_path, [Say(calls=calls), Say("Which year?")]) as house:
+        assert (await house.says("My taxes, please.")).text == "Which year?"
+        results = {m["tool_call_id"]: m["content"] for m in house.sent_to_model()[-3:]}
+    assert results["a"] == "Ask for the year first."
+    assert results["b"].endswith("Ours.")
+    assert results["c"] == "There is no skill 'tex'; did you mean 'tax'?"
+
+
+async def test_a_chat_sees_its_own_skills_and_no_other_chats(tmp_path: Path) -> None:
+    write(tmp_path / "data/audiences/pipe-main", "own", skill("own"))
+    async with living(tmp_path, echo) as house:
+        assert "- own: Does it." in await prompt(house)
+        assert "- own" not in await prompt(house, chat="other")
+
+
+@pytest.mark.parametrize("line", ["raise RuntimeError('no')", "return 7", "return None"])
+async def test_a_hook_that_fails_is_skipped_and_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, line: str
+) -> None:
+    plugin(tmp_path, "a_broken", FAILS.format(line=line))
+    plugin(tmp_path, "b_whole", ADDS.format(word="whole"))
+    async with living(tmp_path, echo) as house:
+        for _ in range(2):
+            text = await prompt(house)
+            assert text.startswith("You are Parley")
+            assert text.endswith("whole for pipe/main")
+    failures = [r.getMessage() for r in caplog.records if "parley_system_prompt" in r.message]
+    assert failures == ["parley_system_prompt of the plugin a_broken failed"]
+
+
+async def test_what_left_can_be_found_where_the_prompt_says(tmp_path: Path) -> None:
+    call = Call("grep", '{"pattern": "lisbon", "path": "sessions", "ignore_case": true}', "g")
+
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        is_asked = str(last["content"]).endswith("Where do I live?")
+        return Say(calls=(call,)) if is_asked else Say("In Lisbon.")
+
+    async with living(tmp_path, script, {"agent_max_context_turns": 1}) as house:
+        assert "sessions/*/context.jsonl" in await prompt(house)
+        await house.says("I live in Lisbon.")
+        await house.says("Hm.")
+        await house.app.conversations.settle()
+        await house.says("Where do I live?")
+        results = [
+            m for r in house.server.requests for m in r.body["messages"] if m["role"] == "tool"
+        ]
+        assert "I live in Lisbon." in results[-1]["content"]
+        await house.says("/config context.offload false")
+        assert "context.jsonl" not in await prompt(house)
+
+
+async def test_a_tools_long_output_is_read_from_the_file_that_the_marker_names(
+    tmp_path: Path,
+) -> None:
+    big = tmp_path / "data/audiences/pipe-main/files/big.txt"
+    big.parent.mkdir(parents=True)
+    big.write_text("".join(f"line {number}\n" for number in range(400)))
+    whole = Call("read_file", '{"path": "files/big.txt"}', "w")
+    settings = {"context": {"tool_result_limit": 300}}
+    async with living(tmp_path, [Say(calls=(whole,)), Say("Long.")], settings) as house:
+        await house.says("Read it.")
+        shown = house.sent_to_model()[-1]["content"]
+    assert shown.startswith("line 0\n")
+    file = shown.split("refer to the file in '")[1].split("'")[0]
+    assert file == "sessions/pipe%2Fmain/tool_result-w.txt"
+    again = Call("read_file", f'{{"path": "{file}", "offset": 400, "limit": 1}}', "x")
+    async with living(tmp_path, [Say(calls=(again,)), Say("There.")], settings) as house:
+        await house.says("And the last line?")
+        assert "line 399" in house.sent_to_model()[-1]["content"]
