@@ -3,6 +3,8 @@
 python main.py                 talk in the terminal
 python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
+python main.py pair CODE       let the stranger in who was given this code
+python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back
@@ -24,15 +26,19 @@ from agent.models.embedded import NAME as SMALL_MODEL
 from agent.models.embedded import is_installed
 from agent.models.selection import Models
 from bot import doctor
+from bot.access import Access, Rules
 from bot.app import DATABASE, VERSION, App, assemble, credentials
 from bot.backup import BackupError, Database, backup, restore
 from bot.logs import set_up_logs
 from bot.ports import choice_of
-from bot.settings import Layers, SettingError, SettingsBook, load_layers
-from channels.base import Channel
-from channels.pipe import PipeClosed, standard
-from memory.record.store import StoreError, fault, snapshot
+from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
+from channels.base import Channel, ChannelError
+from channels.pipe import standard
+from memory.record.people import Pending, Role
+from memory.record.store import Store, StoreError, fault, snapshot
+from plugins.api import CommandError
 
+TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
     f"No OPENAI_API_KEY is set, so {SMALL_MODEL} answers: a small model for trying things out, "
     "often wrong. With a key in .env a better one does."
@@ -50,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except SettingError as error:
         return _complain(error, 2)
-    except (Refusal, StoreError, BackupError, PipeClosed) as error:
+    except (Refusal, StoreError, BackupError, ChannelError) as error:
         return _complain(error, 1)
 
 
@@ -61,10 +67,15 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--config", type=Path, default=Path("config.json"), metavar="FILE")
     parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR")
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
+    parser.add_argument("--telegram", action="store_true", help="serve Telegram, no terminal")
     parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="")
+    pair = commands.add_parser("pair", help="let a stranger in, by the code they were given")
+    pair.add_argument("code")
+    pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
+    pair.set_defaults(run=_pair)
     examine = commands.add_parser("doctor", help="check the installation")
     examine.set_defaults(run=_examine)
     save = commands.add_parser("backup", help="save all that is kept in FILE")
@@ -80,8 +91,8 @@ def _talk(options: argparse.Namespace) -> int:
     """Run the bot until its channel ends."""
     layers = load_layers(options.config, os.environ)
     streams = (sys.stdin, sys.stdout)  # None where they are closed
-    is_spoken = not options.jsonl and not options.web
-    is_terminal = is_spoken and all(stream and stream.isatty() for stream in streams)
+    is_person = all(stream and stream.isatty() for stream in streams)
+    is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
     with _alone(options.data):
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
@@ -103,13 +114,23 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    channels: list[Channel] = []
-    if options.web or SettingsBook(layers).effective().channels.web:
-        channels.append(_web(layers, is_quiet=not options.web))
-    if not options.web:
-        channels.append(_terminal(options.data, layers) if is_terminal else standard(options.jsonl))
+    standing = _terminal(options.data, layers) if is_terminal else _pipe(options)
+    has_web = options.web or SettingsBook(layers).effective().channels.web
+    has_telegram = options.telegram or (TOKEN in layers.secrets and (is_terminal or options.web))
+    channels = [standing] if standing else []
+    if has_web:
+        channels.append(_web(layers, is_quiet=standing is not None))
+    if has_telegram:
+        channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
     app: App = await assemble(layers, options.data, channels)
-    await app.run()
+    await app.run(until=standing.name if standing else "")
+
+
+def _pipe(options: argparse.Namespace) -> Channel | None:
+    """The channel over standard input and output; None where others are asked for alone."""
+    return (
+        standard(options.jsonl) if options.jsonl or not (options.web or options.telegram) else None
+    )
 
 
 def _web(layers: Layers, is_quiet: bool) -> Channel:
@@ -133,11 +154,43 @@ def _terminal(data: Path, layers: Layers) -> Channel:
     return Terminal(data / "terminal_history", _greeting(layers))
 
 
+def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
+    """The channel; what can be set of it is asked for when the bot is assembled."""
+    token = layers.secrets.get(TOKEN, "")
+    if not token:
+        raise Refusal(
+            f"Telegram wants a token: ask @BotFather for one and write {TOKEN}=… into .env."
+        )
+    from channels.telegram import Telegram  # noqa: PLC0415 - slow, and nothing for the terminal
+
+    return Telegram(token, lambda: settings().telegram)
+
+
 def _greeting(layers: Layers) -> str:
     choice = choice_of(SettingsBook(layers).effective())
     is_small = Models(credentials(layers)).uses_embedded(choice)
     hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D leaves."
     return f"{hello}\n{SMALL}" if is_small else hello
+
+
+def _pair(options: argparse.Namespace) -> int:
+    """Let a stranger in; the bot may be running."""
+    if not (options.data / DATABASE).exists():
+        raise Refusal(f"There is no bot in {options.data} yet; name its folder with --data DIR.")
+    stranger = asyncio.run(_let_in(options))
+    _say(f"{stranger.person} is let in and may write now.")
+    return 0
+
+
+async def _let_in(options: argparse.Namespace) -> Pending:
+    store = await Store.open(options.data / DATABASE)
+    try:
+        role: Role = "owner" if options.owner else "user"
+        return await Access(store, Rules).approve(options.code, role, "main.py")
+    except CommandError as error:
+        raise Refusal(str(error)) from None
+    finally:
+        await store.close()
 
 
 def _examine(options: argparse.Namespace) -> int:

@@ -69,7 +69,9 @@ class Agent:
         while (reply := turn.reply) is None:
             if calls := turn.unanswered:
                 await self._act(turn, calls, output)
-            elif turn.steps < self.max_steps() or not self.toolbox.wire:
+                continue
+            await turn.between_steps()
+            if turn.steps < self.max_steps() or not self.toolbox.wire:
                 await self._step(turn, output)
             else:
                 await self._conclude(turn, output)

@@ -1,33 +1,231 @@
-"""Who may talk to the bot, and who owns it. Fails closed: who is not listed is not let in."""
+"""Who may talk to the bot, and who owns it. Fails closed: who is not known is not let in.
+
+A stranger who writes is given a code; an owner who is told of it lets them in with it. People who
+are known are kept in memory, so that a message costs no query.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import hashlib
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from channels.message import Address
-from plugins.api import Person
+from channels.message import Address, Inbound
+from memory.record import people
+from memory.record.mailbox import Place
+from memory.record.people import Known, Pending, Role
+from memory.record.store import Store
+from plugins.api import CommandError, Person
 
 LOCAL = frozenset({"terminal", "pipe", "web"})
 """Channels whose other end sits at this machine, under the account that started the bot; the web
 channel lets in only such, and who has its token."""
+ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
+"""What codes are made of: no letter or digit that looks like another."""
+CODE_LENGTH = 8
+HOUR = 3600.0
+"""Seconds for which a code is valid."""
+MOST_PENDING = 3
+"""Strangers of one channel who may have a code at a time."""
+MOST_TRIES = 5
+"""Wrong codes after which those that were given out are taken no more."""
+MINUTE = 60.0
+
+CLOSED = "This bot answers only people whom its owner has let in."
+CROWDED = f"{CLOSED[:-1]}; others are waiting to be let in, so write again in an hour."
+ASKED = (
+    f"{CLOSED[:-1]}; you were given a code already, and the owner can say /pair with it within an "
+    "hour of that."
+)
 
 
-def identify(address: Address, owners: Sequence[str]) -> Person | None:
-    """Who speaks, or None for a stranger.
-
-    At the terminal, on the web page, and through the pipe where no `user` is named, speaks whoever
-    started the bot: the owner. Anyone else must be listed in `owners`, as "channel/user".
-    """
-    if address.channel in LOCAL and not address.user:
-        return Person(address.channel, "owner")
-    name = f"{address.channel}/{address.user}"
-    return Person(name, "owner") if address.user and name in owners else None
+def name_of(address: Address) -> str:
+    """A person's name, as `owners` lists it; at the machine itself it ends with the slash."""
+    return f"{address.channel}/{address.user}"
 
 
-def refusal(address: Address) -> str:
-    """What a stranger is told: nothing about the bot, and what its owner could do."""
-    name = f"{address.channel}/{address.user}"
+def chat_of(address: Address) -> str:
+    """A chat's name, as `/users` lists it."""
+    return f"{address.channel}/{address.chat}"
+
+
+def is_local(address: Address) -> bool:
+    """Whether whoever started the bot speaks: at the terminal, on the web page, or through the pipe
+    where no `user` is named."""
+    return address.channel in LOCAL and not address.user
+
+
+def knock(code: str) -> str:
+    """What a stranger is told: nothing about the bot, and how to be let in."""
     return (
-        "This bot answers only people whom its owner has let in. If you are the owner, add "
-        f'"{name}" to `owners` in config.json and start the bot again.'
+        f"{CLOSED[:-1]}; to be let in, ask the owner to say `/pair {code[:4]}-{code[4:]}` to it "
+        "within an hour."
     )
+
+
+def new_code() -> str:
+    return "".join(secrets.choice(ALPHABET) for _ in range(CODE_LENGTH))
+
+
+def digest_of(code: str) -> str:
+    """What is kept of a code, however it is typed. It is short-lived and lets in only by an owner's
+    hand, so a plain hash is enough to keep it out of backups."""
+    typed = "".join(letter for letter in code.upper() if letter.isalnum())
+    return hashlib.sha256(typed.encode()).hexdigest()
+
+
+class Pace:
+    """Counts what each of many does within a minute; `clock` gives seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._counts = Counter[str]()
+
+    def allows(self, who: str, most: int) -> bool:
+        """Whether one more is within `most` a minute; it counts if so."""
+        if self._clock() - self._since >= MINUTE:
+            self._since = self._clock()
+            self._counts.clear()
+        self._counts[who] += 1
+        return self._counts[who] <= most
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What the settings say: the owners ("telegram/42"), and how many messages a minute a user may
+    send (0: any number)."""
+
+    owners: Sequence[str] = ()
+    messages_per_minute: int = 0
+
+
+class Access:
+    """Knows who is let in. `rules` is asked each time; `clock` gives seconds since 1970."""
+
+    def __init__(
+        self, store: Store, rules: Callable[[], Rules], clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._rules, self._clock = store, rules, clock
+        self._known: dict[tuple[str, str], Known] = {}
+        self._codes: dict[str, str] = {}
+        self._pace, self._strangers = Pace(), Pace()
+
+    async def take_up(self) -> None:
+        """Read who is let in. After each change too: reads come back in their order, so that none
+        of before the change is believed after it."""
+        found = await self._store.read(people.known)
+        self._known = {(one.kind, one.id): one for one in found}
+
+    @property
+    def known(self) -> list[Known]:
+        """All who were let in, besides the owners that the settings name."""
+        return list(self._known.values())
+
+    async def pending(self) -> list[Pending]:
+        """Strangers whose code is valid, oldest first."""
+        return await self._store.read(lambda db: people.pending(db, self._valid_since))
+
+    @property
+    def _valid_since(self) -> float:
+        return self._clock() - HOUR
+
+    def identify(self, address: Address) -> Person | None:
+        """Who speaks, or None for a stranger. In a chat that was let in as a whole everybody is a
+        user."""
+        if is_local(address):
+            return Person(address.channel, "owner")
+        name = name_of(address)
+        if not address.user:
+            return None
+        if name in self._rules().owners:
+            return Person(name, "owner")
+        if one := self._known.get(("person", name)):
+            return Person(name, one.role)
+        return Person(name, "user") if ("chat", chat_of(address)) in self._known else None
+
+    @property
+    def owners(self) -> list[str]:
+        """The names of all owners but whoever sits at the machine."""
+        owners = [one.id for one in self._known.values() if one.role == "owner"]
+        return [*self._rules().owners, *owners]
+
+    def limited(self, address: Address) -> str:
+        """The user whose limits hold for what comes from here; "" for an owner."""
+        person = self.identify(address)
+        return person.limited if person else name_of(address)
+
+    async def meet(self, address: Address) -> Person | None:
+        """The same; a stranger is looked up on disk too, where `main.py pair` may have let them
+        in meanwhile. Raises StoreError."""
+        if (person := self.identify(address)) is None:
+            await self.take_up()
+            person = self.identify(address)
+        return person
+
+    def is_too_fast(self, person: Person) -> bool:
+        """Whether a user has sent as many messages as they may within a minute; counts this one."""
+        most = self._rules().messages_per_minute
+        return not person.is_owner and most > 0 and not self._pace.allows(person.id, most)
+
+    async def turn_away(self, inbound: Inbound) -> str:
+        """What a stranger is told, at most once a minute; "" for nothing. Raises StoreError."""
+        address = inbound.address
+        if not self._strangers.allows(f"{chat_of(address)} {address.user}", 1):
+            return ""
+        return await self._invite(inbound) if address.user else CLOSED
+
+    async def _invite(self, inbound: Inbound) -> str:
+        """The code of this stranger, who has it for an hour, or gets it now."""
+        address, code, now = inbound.address, new_code(), self._clock()
+        place = Place(address.channel, address.chat, address.thread, address.user)
+        stranger = Pending(name_of(address), inbound.sender, place, now)
+        digest, since = digest_of(code), self._valid_since
+        kept = await self._store.write(
+            lambda db: people.ask(db, stranger, digest, since, MOST_PENDING)
+        )
+        if kept is None:
+            return CROWDED
+        if kept is stranger:
+            self._codes[kept.person] = code
+        return knock(self._codes[kept.person]) if kept.person in self._codes else ASKED
+
+    async def approve(self, code: str, role: Role, by: str) -> Pending:
+        """Let the stranger with this code in; returns who it was. Raises CommandError."""
+        digest, since, now = digest_of(code), self._valid_since, self._clock()
+
+        def let_in(db: Any) -> Pending | None:
+            stranger = people.answer(db, digest, since, MOST_TRIES)
+            if stranger is not None:
+                people.let_in(db, Known("person", stranger.person, role, stranger.name, by, now))
+            return stranger
+
+        if (stranger := await self._store.write(let_in)) is None:
+            raise CommandError(await self._why_not())
+        await self.take_up()
+        self._codes.pop(stranger.person, None)
+        return stranger
+
+    async def _why_not(self) -> str:
+        waiting = await self.pending()
+        if any(one.tries >= MOST_TRIES for one in waiting):
+            return (
+                f"{MOST_TRIES} wrong codes were tried, so those that were given out are taken no "
+                "more; who waits gets another one an hour after the first."
+            )
+        return "Nobody waits with this code; codes are valid for an hour, /users shows who waits."
+
+    async def open_chat(self, address: Address, by: str) -> None:
+        """Let everybody in who writes in this chat."""
+        one = Known("chat", chat_of(address), "user", "", by, self._clock())
+        await self._store.write(lambda db: people.let_in(db, one))
+        await self.take_up()
+
+    async def revoke(self, one: Known) -> None:
+        """Let a person or a chat in no more."""
+        await self._store.write(lambda db: people.revoke(db, one.kind, one.id))
+        await self.take_up()

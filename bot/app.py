@@ -23,7 +23,9 @@ from agent.skills import Library, listed
 from agent.summarizer import ModelSummarizer
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
+from bot.access import Access, Rules
 from bot.activity import Hub
+from bot.alerts import Alerts
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.lanes import Lanes
@@ -31,6 +33,7 @@ from bot.logs import set_level
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
+    LetIn,
     RunningTurns,
     StoredLedger,
     StoredSettings,
@@ -43,8 +46,8 @@ from bot.router import Router
 from bot.schedule import Retention, Schedule
 from bot.settings import Layers, Settings, SettingsBook
 from bot.spending import Spending, SpendingLimits, ThriftySummarizer
-from bot.turns import Turns
-from channels.base import Channel, ContextChanged, Notice
+from bot.turns import TurnRules, Turns
+from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
@@ -70,9 +73,6 @@ SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields)
     "fold_turns",
     "auto_compact",
 }
-PATIENCE = 5.0
-"""Seconds that turns have to finish when the bot is told to stop, well below the 10 after which
-Docker kills; what is left over goes on at the next start."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +148,27 @@ class InForce:
 
     def spending_limits(self) -> SpendingLimits:
         settings = self.book.effective()
-        return SpendingLimits(settings.spend_limit_chat, settings.spend_limit_total)
+        return SpendingLimits(
+            settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
+        )
+
+    def rules(self) -> Rules:
+        settings = self.book.effective()
+        return Rules(settings.owners, settings.messages_per_minute)
 
     def zone(self) -> tzinfo:
         return self.book.effective().zone
 
-    def timeout(self, key: ConversationKey) -> float:
-        return self.settings(key).turn_timeout
+    def turn_rules(self) -> TurnRules:
+        return TurnRules(
+            self.agent,
+            timeout_for=lambda key: self.settings(key).turn_timeout,
+            busy_for=lambda key: self.settings(key).when_busy,
+        )
+
+    @property
+    def shutdown_timeout(self) -> float:
+        return self.book.effective().shutdown_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +177,8 @@ class App:
 
     store: Store
     in_force: InForce
+    access: Access
+    alerts: Alerts
     conversations: Conversations
     delivery: Delivery
     turns: Turns
@@ -172,25 +188,43 @@ class App:
     spending: Spending
     schedule: Schedule
 
-    async def run(self) -> None:
-        """Take up what was left, listen until the channels end or a signal comes, then finish."""
+    async def run(self, until: str = "") -> None:
+        """Take up what was left, listen until the channels end (or the one that `until` names) or a
+        signal comes, then finish. Raises what a channel failed with."""
         stopping = asyncio.Event()
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError):  # not on every system
                 asyncio.get_running_loop().add_signal_handler(name, stopping.set)
         await self._take_up()
-        listeners = [
-            asyncio.create_task(channel.listen(self.router), name=f"listen {name}")
+        listeners = {
+            name: asyncio.create_task(self._listen(channel), name=f"listen {name}")
             for name, channel in self.channels.items()
-        ]
+        }
         warming = asyncio.create_task(self._warm_up())
-        await _first_of(stopping, listeners)
+        awaited = [listeners[until]] if until else [*listeners.values()]
+        await _first_of(stopping, awaited, [*listeners.values()])
         await self._finish(stopping, warming)
-        for task in listeners:
+        for task in listeners.values():
             task.result() if task.done() and not task.cancelled() else None
+
+    async def _listen(self, channel: Channel) -> None:
+        """Listen to one channel; if it breaks, the others go on, and who sits at them or owns the
+        bot hears of it."""
+        try:
+            await channel.listen(self.router)
+        except ChannelError as error:
+            self._announce(str(error))
+            await self.alerts.channel_down(channel.name, error)
+            raise
+        except Exception as error:
+            if len(self.channels) > 1:
+                log.exception("the channel %s has ended", channel.name)
+                await self.alerts.channel_down(channel.name, error)
+            raise
 
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
+        await self.access.take_up()
         await self.spending.take_up()
         await self.conversations.take_up()
         await self.delivery.send_unsent()
@@ -227,13 +261,17 @@ class App:
         after a signal; then close. What is cut short here goes on at the next start."""
         ending, stopped = map(asyncio.create_task, (self._idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((ending,), timeout=PATIENCE)
+        await asyncio.wait((ending,), timeout=self.in_force.shutdown_timeout)
         for task in (ending, stopped, warming):
             task.cancel()
         await asyncio.gather(ending, stopped, warming, return_exceptions=True)
         await self.schedule.stop()
         for lanes in self._work:
             await lanes.close()
+        await self.delivery.excuse()
+        for channel in self.channels.values():
+            if isinstance(channel, Closing):
+                await channel.close()
         await self.conversations.close()
         await self.in_force.models.close()
         await self.store.close()
@@ -280,9 +318,12 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
     conversations.on_spent = spending.book
+    access = Access(store, in_force.rules)
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name)
-    turns = Turns(conversations, delivery, hub, in_force.agent, in_force.timeout, spending)
+    turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
+    alerts = Alerts(store, delivery, access)
+    delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     forgetting = Forgetting(conversations, turns, by_name)
     retention = Retention(forgetting, lambda: book.effective().session_retention_days)
 
@@ -297,17 +338,20 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
+        access=LetIn(access, delivery),
         commands=plugins.commands,
         workspace=in_force.workspace,
         zone=in_force.zone,
         version=VERSION,
     )
-    router = Router(ports, conversations, delivery, turns, hub, lambda: book.effective().owners)
+    router = Router(ports, conversations, delivery, turns, hub, access)
     for problem in problems:
         log.warning("%s", problem)
     return App(
         store=store,
         in_force=in_force,
+        access=access,
+        alerts=alerts,
         conversations=conversations,
         delivery=delivery,
         turns=turns,
@@ -350,10 +394,12 @@ def _show(hub: Hub, conversation: Stage) -> None:
         hub.publish(conversation.key.id, ContextChanged(glance_of(conversation)))
 
 
-async def _first_of(stopping: asyncio.Event, listeners: list[asyncio.Task[None]]) -> None:
-    """Until a signal comes, or every channel has ended."""
+async def _first_of(
+    stopping: asyncio.Event, awaited: list[asyncio.Task[None]], listeners: list[asyncio.Task[None]]
+) -> None:
+    """Until a signal comes, or the channels that are awaited have ended; then all end."""
     waiting = asyncio.create_task(stopping.wait())
-    everything = asyncio.create_task(asyncio.wait(listeners))
+    everything = asyncio.create_task(asyncio.wait(awaited))
     await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)
     for task in (waiting, everything, *listeners):
         task.cancel()

@@ -9,7 +9,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +29,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A message that is on disk. `row` is its place in the inbox, `id` the platform's."""
+    """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `is_begun`
+    says whether a process before this one began to work on it."""
 
     row: int
     id: str
@@ -36,14 +38,22 @@ class Received:
     text: str
     sender: str
     files: tuple[Stored, ...] = ()
+    is_begun: bool = False
 
 
 class Delivery:
-    """The mail room: one inbox and one outbox for all channels."""
+    """The mail room: one inbox and one outbox for all channels. `on_trouble` hears of a channel
+    that takes no reply."""
 
     def __init__(self, store: Store, channels: Mapping[str, Channel]) -> None:
         self._store, self._channels = store, channels
         self.lanes = Lanes("send")
+        self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
+
+    @property
+    def channels(self) -> frozenset[str]:
+        """The names of the channels that run."""
+        return frozenset(self._channels)
 
     async def receive(
         self, inbound: Inbound, files: tuple[Stored, ...] = ()
@@ -70,12 +80,34 @@ class Delivery:
         text = _dump(reply)
         row = OutboxRow(_place(received.address), received.id, turn, text)
         try:
-            (row_id,) = await self._store.write(lambda db: mailbox.answer(db, received.row, [row]))
+            row_id = await self._store.write(lambda db: mailbox.answer(db, received.row, row))
         except StoreError as error:
             log.exception("the reply to %s could not be saved", received.id)
             reply = Reply(f"{reply.text}\n\n({error})")
             row_id = 0
         self.send(Outbound(row_id, received.address, reply, received.id, turn))
+
+    async def begin(self, received: Received) -> None:
+        """Keep that a command is being carried out: if the process dies before its answer is on
+        disk, it is not carried out again."""
+        # Not synced: what the command writes comes after it, and is not on disk without it.
+        await self._store.write(lambda db: mailbox.begin(db, received.row), is_synced=False)
+
+    async def count_resume(self, received: Received, progress: int) -> int:
+        """A turn of `progress` messages is taken up after a crash; returns how often it was since
+        it last got any further."""
+        return await self._store.write(lambda db: mailbox.count_resume(db, received.row, progress))
+
+    async def excuse(self) -> None:
+        """The bot stops in good order: the turns that it cuts short did not fail."""
+        with suppress(StoreError):
+            await self._store.write(mailbox.excuse)
+
+    async def tell(self, address: Address, text: str) -> None:
+        """Say something that nobody asked for, through the outbox. Raises StoreError."""
+        row = OutboxRow(_place(address), "", None, _dump(Reply(text)))
+        row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
+        self.send(Outbound(row_id, address, Reply(text), ""))
 
     def send(self, outbound: Outbound) -> None:
         """Hand a reply to its channel, after those that go to the same chat before it."""
@@ -88,8 +120,9 @@ class Delivery:
     async def _send(self, channel: Channel, outbound: Outbound) -> None:
         try:
             await channel.send(outbound)
-        except Exception:
+        except Exception as error:
             log.exception("the reply to %s waits for the next start", outbound.reply_to)
+            await self.on_trouble(channel.name, error)
             return
         if outbound.id:
             # Synced or not: a power cut just before it would have the reply sent again as well.
@@ -102,9 +135,13 @@ class Delivery:
     async def send_unsent(self) -> None:
         """Send what the process before this one may not have sent, marked as such."""
         for row in await self._store.read(mailbox.waiting_out):
-            address = _address(row.place)
+            address = address_of(row.place)
             reply = _load(row.reply)
             self.send(Outbound(row.id, address, reply, row.reply_to, row.turn, is_resent=True))
+
+
+async def _unheard(channel: str, error: Exception) -> None:
+    """Nobody is told."""
 
 
 def sendable(reply: object) -> Reply:
@@ -115,21 +152,23 @@ def sendable(reply: object) -> Reply:
     return reply
 
 
+def address_of(place: Place) -> Address:
+    """The address that a place on disk stands for."""
+    return Address(place.channel, place.chat, place.thread, place.user)
+
+
 def _place(address: Address) -> Place:
     return Place(address.channel, address.chat, address.thread, address.user)
 
 
-def _address(place: Place) -> Address:
-    return Address(place.channel, place.chat, place.thread, place.user)
-
-
 def _received(row: InboxRow) -> Received:
     files = loaded(row.attachments)
-    return Received(row.id, row.platform_id, _address(row.place), row.text, row.sender, files)
+    address, is_begun = address_of(row.place), row.attempts > 0
+    return Received(row.id, row.platform_id, address, row.text, row.sender, files, is_begun)
 
 
 def _dump(reply: Reply) -> str:
-    actions = [[action.label, action.command] for action in reply.actions]
+    actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
         whole["images"] = reply.images

@@ -12,17 +12,22 @@ from agent.models.base import Model
 from agent.models.catalogue import window_of
 from agent.models.selection import Choice, Models
 from agent.settings import Brain
+from bot.access import Access
+from bot.delivery import Delivery, address_of
 from bot.settings import SettingError, Settings, SettingsBook
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW
 from memory.keys import ConversationKey
-from memory.messages import Image
+from memory.messages import Message
 from memory.record import ledger, overrides
 from memory.record.ledger import Bill
+from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import AgentInfo, CommandError, ModelInfo, SettingInfo, Status
+
+WELCOME = "You are let in now: just write to me, or say /start."
 
 
 class StoredSettings:
@@ -141,6 +146,39 @@ class StoredLedger:
         return await self._store.read(lambda db: ledger.bills_by_conversation(db, since))
 
 
+class LetIn:
+    """Who is let in; those who are hear of it."""
+
+    def __init__(self, access: Access, delivery: Delivery) -> None:
+        self._access, self._delivery = access, delivery
+
+    @property
+    def known(self) -> Sequence[Known]:
+        return self._access.known
+
+    async def pending(self) -> Sequence[Pending]:
+        return await self._access.pending()
+
+    async def approve(self, code: str, role: Role, by: str) -> Pending:
+        stranger = await self._access.approve(code, role, by)
+        await self._delivery.tell(address_of(stranger.place), WELCOME)
+        return stranger
+
+    async def open_chat(self, address: Address, by: str) -> None:
+        await self._access.open_chat(address, by)
+
+    async def revoke(self, who: str) -> Known:
+        known = self._access.known
+        found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
+        if not found:
+            raise CommandError(f"{who!r} is not among those who were let in; /users lists them.")
+        if len(found) > 1:
+            names = " and ".join(f"{one.kind} {one.id}" for one in found)
+            raise CommandError(f"{who!r} may be {names}; /revoke wants one of these.")
+        await self._access.revoke(found[0])
+        return found[0]
+
+
 @dataclass(frozen=True, slots=True)
 class RunningTurns:
     """The turns under way, and the bot around them."""
@@ -155,10 +193,8 @@ class RunningTurns:
     def stop(self, key: ConversationKey) -> bool:
         return self.turns.stop(key)
 
-    async def ask(
-        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
-    ) -> str:
-        return await self.turns.ask(key, address, text, images)
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        return await self.turns.ask(key, address, said)
 
     def status(self) -> Status:
         return Status(

@@ -6,19 +6,19 @@ import difflib
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
-from bot.access import LOCAL, identify, refusal
+from bot.access import CLOSED, LOCAL, Access
 from bot.activity import Hub
 from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery, Received, sendable
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
-from channels.base import Accepted, Activity, Said, Session
+from channels.base import Accepted, Activity, CommandEntry, Said, Session
 from channels.message import Address, Inbound, Outbound, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -31,6 +31,15 @@ from plugins.wording import beginning
 log = logging.getLogger(__name__)
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
+TOO_FAST = (
+    "You have written as many messages as one person may within a minute (messages_per_minute); "
+    "this one was not taken, so say it again a little later."
+)
+INTERRUPTED = (
+    "The bot was stopped while it carried out /{name}; look whether it took effect (/context "
+    "shows), and say it again if it did not."
+)
+_LONGEST_NAME = 60
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
@@ -64,6 +73,11 @@ def cleaned(text: str) -> str:
     return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
 
+def shown_name(sender: str) -> str:
+    """A person's name as others may be shown it: one short line, which can't pass for two."""
+    return " ".join(cleaned(sender).split())[:_LONGEST_NAME].rstrip()
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """A command line: "/config x 5" is ("config", "x 5")."""
@@ -94,23 +108,19 @@ class Router:
         delivery: Delivery,
         turns: Turns,
         hub: Hub,
-        owners: Callable[[], Sequence[str]],
+        access: Access,
     ) -> None:
         self._ports, self._conversations = ports, conversations
-        self._delivery, self._turns, self._hub, self._owners = delivery, turns, hub, owners
+        self._delivery, self._turns, self._hub, self._access = delivery, turns, hub, access
         self.lanes = Lanes("command")
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
-        if identify(inbound.address, self._owners()) is None:
-            log.warning("a stranger was refused: %s", inbound.address)
-            self._refuse(inbound, refusal(inbound.address))
-            return None
-        inbound = replace(inbound, text=cleaned(inbound.text))
-        if not await self._has_room(inbound):
-            self._refuse(inbound, BUSY)
-            return None
+        inbound = replace(inbound, text=cleaned(inbound.text), sender=shown_name(inbound.sender))
         try:
+            if (refusal := await self._refusal(inbound)) is not None:
+                self._refuse(inbound, refusal)
+                return None
             received, is_new = await self._delivery.receive(inbound, await self._stored(inbound))
         except (StoreError, AttachmentRefused) as error:
             self._refuse(inbound, str(error))
@@ -118,6 +128,16 @@ class Router:
         if is_new:
             self.route(received)
         return Accepted(inbound.id, is_new)
+
+    async def _refusal(self, inbound: Inbound) -> str | None:
+        """Why a message is not taken in, "" without a word; None: it is."""
+        person = await self._access.meet(inbound.address)
+        if person is None:
+            log.warning("a stranger was refused: %s", inbound.address)
+            return await self._access.turn_away(inbound)
+        if self._access.is_too_fast(person):
+            return TOO_FAST
+        return None if await self._has_room(inbound) else BUSY
 
     async def _stored(self, inbound: Inbound) -> tuple[Stored, ...]:
         """The files of a message, on disk; a command has no use for any."""
@@ -141,6 +161,11 @@ class Router:
         if parsed is None:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
         return await self._carry_out(address, parsed)
+
+    def offered(self) -> Sequence[CommandEntry]:
+        """All commands by name."""
+        known = self._ports.commands
+        return [CommandEntry(name, known[name].summary) for name in sorted(known)]
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation from now on."""
@@ -193,19 +218,24 @@ class Router:
         return not self._turns.is_busy(key)
 
     def _refuse(self, inbound: Inbound, sentence: str) -> None:
-        self._delivery.send(Outbound(0, inbound.address, Reply(sentence), inbound.id))
+        if sentence:
+            self._delivery.send(Outbound(0, inbound.address, Reply(sentence), inbound.id))
 
     def _reply(self, key: ConversationKey, received: Received, reply: Reply) -> None:
         self.lanes.put(key.id, lambda: self._delivery.answer(received, reply))
 
     async def _answer_command(self, received: Received, line: Line) -> None:
-        reply = await self._carry_out(received.address, line)
+        if received.is_begun:
+            reply = Reply(INTERRUPTED.format(name=line.name))
+        else:
+            with suppress(StoreError):  # a full disk must not keep anybody from /context
+                await self._delivery.begin(received)
+            reply = await self._carry_out(received.address, line)
         await self._delivery.answer(received, reply)
 
     async def _carry_out(self, address: Address, line: Line) -> Reply:
-        person = identify(address, self._owners())
-        if person is None:
-            return Reply(refusal(address))
+        if (person := self._access.identify(address)) is None:
+            return Reply(CLOSED)
         command = self._ports.commands.get(line.name)
         if command is None:
             return Reply(unknown(line.name, self._ports.commands))

@@ -17,7 +17,7 @@ from memory.keys import ConversationKey
 from memory.record import ledger
 from memory.record.ledger import Bill, Spent
 from memory.record.store import Store
-from plugins.api import Account
+from plugins.api import Account, AccountKind
 from plugins.wording import count, money
 
 SHARES = (0.9, 0.7)
@@ -33,6 +33,7 @@ class SpendingLimits:
 
     chat: float
     total: float
+    user: float = 0
 
 
 def reached(account: Account) -> float:
@@ -59,15 +60,23 @@ def refusal(account: Account) -> str:
     """The answer to a message that no model is asked about."""
     return (
         f"Your message was not sent to the model: {_so_far(account)}. An owner can lift the limit "
-        f"for the rest of the month with /usage lift, or raise it with /config {account.setting} "
-        f"{account.limit * 2:g}; the embedded model is free: /config model embedded. "
-        "Then say it again."
+        f"for the rest of the month with {_lifting(account)}, or raise it with "
+        f"/config {account.setting} {account.limit * 2:g}; the embedded model is free: "
+        "/config model embedded. Then say it again."
     )
+
+
+def _lifting(account: Account) -> str:
+    whom = f" {account.scope.removeprefix(_scope(''))}" if account.kind == "user" else ""
+    return f"/usage lift{whom}"
+
+
+_WHOSE = {"total": "all chats together have", "chat": "this chat has", "user": "you have"}
 
 
 def _so_far(account: Account) -> str:
     """What was spent, as a part of a sentence."""
-    where = "all chats together have" if account.is_total else "this chat has"
+    where = _WHOSE[account.kind]
     unknown = account.bill.unknown
     besides = f" (not counting {count(unknown, 'call')} of unknown price)" if unknown else ""
     return (
@@ -99,13 +108,15 @@ class Spending:
         read = self._store.read
         self._notes = await read(lambda db: ledger.notes(db, month))
         self._bills.update(await read(lambda db: ledger.bills_by_conversation(db, since)))
+        people = await read(lambda db: ledger.bills_by_person(db, since))
+        self._bills.update({_scope(person): bill for person, bill in people.items()})
         self._bills[ALL] = await read(lambda db: ledger.bill(db, since=since))
         self._month = month
 
-    def book(self, key: ConversationKey, spent: Spent) -> None:
-        """Add a call to the month's accounts."""
+    def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
+        """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""
         self._turn_the_page()
-        for scope in (key.id, ALL):
+        for scope in (key.id, _scope(person), ALL):
             self._bills[scope] = self._bills[scope].plus(spent)
 
     @property
@@ -114,38 +125,41 @@ class Spending:
         now = datetime.fromtimestamp(self._clock(), self._zone())
         return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
 
-    def accounts(self, key: ConversationKey) -> tuple[Account, Account]:
-        """The conversation's account, and that of all."""
+    def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
+        """The conversation's account, that of all, and that of a user who is no owner."""
         self._turn_the_page()
         limits = self._limits()
-        return self._account(key.id, limits.chat), self._account(ALL, limits.total)
+        chat = self._account("chat", key.id, limits.chat)
+        total = self._account("total", ALL, limits.total)
+        own = (self._account("user", _scope(user), limits.user),) if user else ()
+        return (chat, total, *own)
 
     def is_enough(self, key: ConversationKey) -> bool:
         """Whether no more may be spent on this conversation."""
         return any(account.is_used_up for account in self.accounts(key))
 
-    def refusal(self, key: ConversationKey) -> str:
+    def refusal(self, key: ConversationKey, user: str = "") -> str:
         """Why a message of this conversation may not be sent to the model; "": it may."""
-        account = next((a for a in self.accounts(key) if a.is_used_up), None)
+        account = next((a for a in self.accounts(key, user) if a.is_used_up), None)
         return refusal(account) if account and not self._is_free(key) else ""
 
-    async def warnings(self, key: ConversationKey) -> list[str]:
+    async def warnings(self, key: ConversationKey, user: str = "") -> list[str]:
         """What is to be said now, once: the lines under the reply."""
-        near = filter(reached, self.accounts(key))
+        near = filter(reached, self.accounts(key, user))
         due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
         for account in due:
             await self._note(account.scope, note_of(account))
         return [warning(account) for account in due]
 
-    async def lift(self, key: ConversationKey) -> list[Account]:
+    async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
         """Let the limits that are used up rest until the month ends; returns which."""
-        lifted = [account for account in self.accounts(key) if account.is_used_up]
+        lifted = [account for account in self.accounts(key, user) if account.is_used_up]
         for account in lifted:
             await self._note(account.scope, LIFTED)
         return lifted
 
-    def _account(self, scope: str, limit: float) -> Account:
-        return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes)
+    def _account(self, kind: AccountKind, scope: str, limit: float) -> Account:
+        return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes, kind)
 
     def _month_now(self) -> str:
         return f"{datetime.fromtimestamp(self._clock(), self._zone()):%Y-%m}"
@@ -161,6 +175,11 @@ class Spending:
         month = self._month
         self._notes.add((scope, text))
         await self._store.write(lambda db: ledger.note(db, month, scope, text))
+
+
+def _scope(person: str) -> str:
+    """What stands for a person where a conversation's id may stand too."""
+    return f"user {person}"
 
 
 @dataclass(frozen=True, slots=True)

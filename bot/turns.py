@@ -1,4 +1,7 @@
-"""Turns: one at a time in each conversation, many side by side; every one ends with a reply."""
+"""Turns: one at a time in each conversation, many side by side; every one ends with a reply.
+
+What is said while a turn runs waits in line; what becomes of it then is the setting `when_busy`.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,13 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import uuid4
 
 from agent.loop import Agent
-from agent.models.base import ModelError
+from agent.models.base import AccountRefused, ModelError
+from bot.access import Access, name_of
 from bot.activity import Hub
 from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
@@ -23,8 +27,8 @@ from channels.message import Address, Inbound, Reply
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.messages import Image, Mark, ToolCall
-from memory.open_turn import OpenTurn
+from memory.messages import Mark, Message, ToolCall
+from memory.open_turn import OpenTurn, unbroken
 from memory.record.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -39,42 +43,88 @@ BROKEN = (
     "Something went wrong inside the bot, so this has no answer; the log has the details "
     "(data/logs). Your message is kept: say it again to try again."
 )
+STOPPED = "Stopped, as you asked."
+INTERRUPTED = "Stopped, because you wrote again."
+MOST_RESUMES = 3
+"""How often in a row a turn may be taken up after a crash without getting any further."""
+PUT_ASIDE = (
+    f"The bot broke down {MOST_RESUMES} times while it worked on this, so it was put aside; the "
+    "log has the details (data/logs). Say it again to try once more."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TurnRules:
+    """What holds for the turns of a conversation; asked for each turn. `busy_for` is the setting
+    `when_busy`."""
+
+    agent_for: Callable[[ConversationKey], Agent]
+    timeout_for: Callable[[ConversationKey], float]
+    busy_for: Callable[[ConversationKey], str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Said:
+    """A message that waits for its turn, with what reaches the model of it."""
+
+    received: Received
+    text: str
+
+    @property
+    def message(self) -> Message:
+        received = self.received
+        return Message(
+            "user",
+            with_files(self.text, received.files),
+            speaker=speaker_of(received),
+            images=images_of(received.files),
+        )
 
 
 @dataclass(slots=True)
 class _Running:
-    """The turn that runs in a conversation."""
+    """The turn that runs in a conversation; `stopped` says why it was stopped, if it was."""
 
     task: asyncio.Task[object]
-    is_stopped: bool = False
+    stopped: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ending:
-    """How a turn ended that the agent did not end itself."""
+    """How a turn ended that the agent did not end itself; `is_for_owner` where only an owner can
+    mend what went wrong."""
 
     mark: Mark
     sentence: str
+    is_for_owner: bool = False
+
+
+def speaker_of(received: Received) -> str:
+    """The name by which the model knows who speaks; "" in a chat of one person alone."""
+    address = received.address
+    return "" if address.is_private else received.sender or address.user
 
 
 class Turns:
-    """Carries turns out. `agent_for` and `timeout_for` are asked for each turn."""
+    """Carries turns out. `on_trouble` hears of what only an owner can mend, and in which chat it
+    was told."""
 
     def __init__(
         self,
         conversations: Conversations,
         delivery: Delivery,
         hub: Hub,
-        agent_for: Callable[[ConversationKey], Agent],
-        timeout_for: Callable[[ConversationKey], float],
+        rules: TurnRules,
         spending: Spending,
+        access: Access,
     ) -> None:
         self._conversations, self._delivery, self._hub = conversations, delivery, hub
-        self._agent_for, self._timeout_for = agent_for, timeout_for
-        self._spending = spending
+        self._rules, self._spending, self._access = rules, spending, access
         self._running: dict[str, _Running] = {}
+        self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._floors: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.lanes = Lanes("turn")
+        self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
 
     def is_busy(self, key: ConversationKey) -> bool:
         """Whether this conversation's line is full."""
@@ -86,26 +136,28 @@ class Turns:
 
     def put(self, key: ConversationKey, received: Received, text: str) -> None:
         """Add a message to its conversation's line."""
-        self.lanes.put(key.id, lambda: self._carry_out(key, received, text))
+        said = _Said(received, text)
+        self._waiting[key.id].append(said)
+        if self._rules.busy_for(key) == "interrupt":
+            self.stop(key, INTERRUPTED)
+        self.lanes.put(key.id, lambda: self._carry_out(key, said))
 
-    async def ask(
-        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
-    ) -> str:
-        """Put a text into the inbox and into the line, as if it had been said at this address, with
-        pictures that are there; returns the message's id. Raises StoreError."""
-        is_command = text.lstrip().startswith("/")  # or would be, when the inbox is read again
-        said = f"/{text.lstrip()}" if is_command else text
-        inbound = Inbound(f"again-{uuid4().hex}", address, said)
-        received, _ = await self._delivery.receive(inbound, kept(images))
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        """Put a message into the inbox and into the line, as if it had been said at this address,
+        with pictures that are there; returns its id. Raises StoreError."""
+        is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
+        text = f"/{said.text.lstrip()}" if is_command else said.text
+        inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
+        received, _ = await self._delivery.receive(inbound, kept(said.images))
         self.put(key, received, text)
         return received.id
 
-    def stop(self, key: ConversationKey) -> bool:
+    def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:
         """End the turn that runs in this conversation; what was done so far is kept."""
         running = self._running.get(key.id)
         if running is None:
             return False
-        running.is_stopped = True
+        running.stopped = running.stopped or why
         running.task.cancel()
         return True
 
@@ -114,18 +166,25 @@ class Turns:
         one that did is on disk; those behind it wait."""
         return self._floors[key.id]
 
-    async def _carry_out(self, key: ConversationKey, received: Received, text: str) -> None:
+    async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
+        waiting = self._waiting[key.id]
+        if said not in waiting:
+            return  # a turn before this one has taken it in
         async with self.floor(key):
-            if refusal := self._spending.refusal(key):
-                await self._delivery.answer(received, Reply(refusal))
+            waiting.remove(said)
+            if refusal := self._refusal(key, said):
+                await self._delivery.answer(said.received, Reply(refusal))
             else:
-                await self._take(key, received, text)
+                await self._take(key, said)
 
-    async def _take(self, key: ConversationKey, received: Received, text: str) -> None:
+    def _refusal(self, key: ConversationKey, said: _Said) -> str:
+        """Why nothing may be spent on a message; "": it may."""
+        return self._spending.refusal(key, self._access.limited(said.received.address))
+
+    async def _take(self, key: ConversationKey, said: _Said) -> None:
+        received = said.received
         try:
-            conversation = await self._conversations.get(key)
-            said, images = with_files(text, received.files), images_of(received.files)
-            turn = await conversation.turn(said, inbox=received.row, images=images)
+            turn = await self._open(key, said)
             with in_turn(f"{key.id} {turn.id}"):
                 await self._answer(key, turn, received)
         except StoreError as error:
@@ -135,25 +194,63 @@ class Turns:
             log.exception("the turn for %s failed", received.id)
             await self._delivery.answer(received, Reply(BROKEN))
 
+    async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
+        """The turn for a message; one that a crash has cut short goes on, unless it did so too
+        often and came no further."""
+        received, message = said.received, said.message
+        conversation = await self._conversations.get(key)
+        turn = await conversation.turn(
+            message.text,
+            speaker=message.speaker,
+            inbox=received.row,
+            images=message.images,
+            person=name_of(received.address),
+        )
+        if turn.is_resumed:
+            resumes = await self._delivery.count_resume(received, len(turn.entries))
+            if resumes > MOST_RESUMES:
+                log.error("the turn for %s is put aside after %d crashes", received.id, resumes)
+                await turn.break_off("failed", "", PUT_ASIDE)
+        turn.between_steps = lambda: self._take_in(key, turn)
+        return turn
+
+    async def _take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
+        """Let a turn have what was said since: at any step (`steer`), or before its first."""
+        mode = self._rules.busy_for(key)
+        if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
+            await unbroken(self._hand_over(key, turn))
+
+    async def _hand_over(self, key: ConversationKey, turn: OpenTurn) -> None:
+        waiting = self._waiting[key.id]
+        heard = [said for said in waiting if not self._refusal(key, said)]
+        if not heard:
+            return
+        await turn.hear([said.message for said in heard], [said.received.row for said in heard])
+        for said in heard:
+            waiting.remove(said)
+
     async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
         question = turn.entries[0].message.text
         self._hub.publish(key.id, TurnStarted(received.id, question))
         if turn.reply is None:
-            await self._run(key, turn)
+            await self._run(key, turn, received)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
-        said = "\n\n".join((reply.text, *await self._spending.warnings(key)))
+        said = "\n\n".join((reply.text, *await self._warnings(key, received)))
         await self._delivery.answer(received, Reply(said), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._hub.publish(key.id, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.text)  # nobody waits for his answer meanwhile
 
-    async def _run(self, key: ConversationKey, turn: OpenTurn) -> None:
+    async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
+        return await self._spending.warnings(key, self._access.limited(received.address))
+
+    async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
         """Let the agent answer; whatever happens, the turn is over afterwards."""
         output = _Broadcast(self._hub, key.id)
         started = time.monotonic()
-        seconds = self._timeout_for(key)
-        task = asyncio.create_task(self._agent_for(key).answer(turn, output))
+        seconds = self._rules.timeout_for(key)
+        task = asyncio.create_task(self._rules.agent_for(key).answer(turn, output))
         running = self._running[key.id] = _Running(task)
         try:
             done, _ = await asyncio.wait({task}, timeout=seconds)
@@ -167,13 +264,19 @@ class Turns:
             await turn.break_off(ending.mark, output.draft, ending.sentence)
             if ending.mark == "failed":
                 await turn.tell("error", ending.sentence)
+            if ending.is_for_owner:
+                await self.on_trouble(ending.sentence, received.address)
         log.info("answered in %.2f s", time.monotonic() - started)
+
+
+async def _unheard(sentence: str, address: Address) -> None:
+    """Nobody is told."""
 
 
 def _ending(running: _Running, seconds: float, is_late: bool) -> _Ending | None:
     """How a finished task ended the turn; None when the agent's reply stands."""
-    if running.is_stopped:
-        return _Ending("stopped", "Stopped, as you asked.")
+    if running.stopped:
+        return _Ending("stopped", running.stopped)
     if is_late:
         return _Ending(
             "failed",
@@ -185,7 +288,7 @@ def _ending(running: _Running, seconds: float, is_late: bool) -> _Ending | None:
         return _Ending("failed", BROKEN) if running.task.cancelled() else None
     if isinstance(error, ModelError | StoreError | NoRoom):
         log.warning("the turn failed: %s", error)
-        return _Ending("failed", str(error))
+        return _Ending("failed", str(error), isinstance(error, AccountRefused))
     log.error("the turn failed", exc_info=error)
     return _Ending("failed", BROKEN)
 

@@ -104,6 +104,18 @@ class Accepted:
 
 
 @dataclass(frozen=True, slots=True)
+class CommandEntry:
+    """A command in a list: its name without the slash, and what it does."""
+
+    name: str
+    summary: str
+
+
+class ChannelError(Exception):
+    """A channel can't go on; the text is a sentence that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """A conversation in a list: its chat, its title (or else how it began), and when something was
     said in it last."""
@@ -141,6 +153,10 @@ class Bot(Protocol):
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line ("/context") now and return what it answers. For controls and
         displays: neither inbox nor outbox knows of it."""
+        ...
+
+    def offered(self) -> Sequence[CommandEntry]:
+        """All commands by name, for platforms that offer them while a person types."""
         ...
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
@@ -185,6 +201,16 @@ class Remembering(Protocol):
         ...
 
 
+@runtime_checkable
+class Closing(Protocol):
+    """A channel that holds something open, such as connections. Replies are sent until the bot has
+    stopped, also after `listen` has ended."""
+
+    async def close(self) -> None:
+        """Let go of it; nothing is sent any more."""
+        ...
+
+
 class Channel(Protocol):
     """A messaging platform. A channel translates; it decides nothing."""
 
@@ -193,7 +219,7 @@ class Channel(Protocol):
 
     async def listen(self, bot: Bot) -> None:
         """Hand every message to `bot.submit` until the platform ends (end of input, quit) or this
-        task is cancelled."""
+        task is cancelled. Raises ChannelError when it can't go on."""
         ...
 
     async def send(self, outbound: Outbound) -> None:

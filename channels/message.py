@@ -10,12 +10,20 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a message comes from and a reply goes to. `user` is "" for who sits at the machine."""
+    """Where a message comes from and a reply goes to. `user` is "" for who sits at the machine.
+
+    In a private chat `chat` and `user` are the same; that is how the bot knows it for one.
+    """
 
     channel: str
     chat: str
     thread: str = ""
     user: str = ""
+
+    @property
+    def is_private(self) -> bool:
+        """Whether nobody but `user` reads this chat."""
+        return self.chat == self.user != ""
 
 
 LARGEST_ATTACHMENT = 20_000_000
@@ -50,10 +58,12 @@ class Inbound:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """A control offered with a reply: pressing it is the same as typing `command`."""
+    """A control offered with a reply: pressing it is the same as typing `command`. One that
+    `asks_first` is carried out when the person has said yes."""
 
     label: str
     command: str
+    asks_first: bool = False
 
 
 @dataclass(frozen=True, slots=True)

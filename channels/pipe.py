@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from channels.base import Bot, Capabilities
+from channels.base import Bot, Capabilities, ChannelError
 from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
@@ -37,7 +37,7 @@ class BadLine(Exception):
     """An input line that is no message; the text says why."""
 
 
-class PipeClosed(Exception):
+class PipeClosed(ChannelError):
     """One of the streams is not there, or nobody reads the output any more; the text says so."""
 
 

@@ -24,7 +24,7 @@ from memory.errand import Errand
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import Image, Message, truncated
 from memory.open_turn import OpenTurn
-from memory.record import ledger, offload, transcript
+from memory.record import ledger, mailbox, offload, transcript
 from memory.record.ledger import Bill, Spent
 from memory.stage import Anchor
 from memory.steering import Steering
@@ -37,8 +37,6 @@ _BELIEVED = 3.0  # how far the meter may be off by what an overflow says
 
 class Conversation(Steering):
     """One conversation: its turns, and the requests that fit."""
-
-    _is_in_session = False
 
     async def tell(self, event: Event) -> Verdict:
         """Tell who listens that something happens in this conversation."""
@@ -71,9 +69,10 @@ class Conversation(Steering):
         speaker: str = "",
         inbox: int | None = None,
         images: tuple[Image, ...] = (),
+        person: str = "",
     ) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
-        was; another that was left open is closed with a mark."""
+        was; another that was left open is closed with a mark. `person` is who pays for it."""
         if inbox is not None and (known := await self._known_turn(inbox)) is not None:
             return known
         await self._close_left_open()
@@ -84,10 +83,13 @@ class Conversation(Steering):
             question = Message("user", text, speaker=speaker, images=images)
             entry = await self._entry(question, number)
             await self._room.store.write(
-                lambda db: transcript.insert(db, self._row, [entry], inbox),
+                lambda db: transcript.insert(
+                    db, self._row, [entry], [] if inbox is None else [inbox], person
+                ),
                 is_synced=inbox is None,  # else the inbox has the message, for the next start
             )
             self._last_inbox = max(self._last_inbox, inbox or 0)
+            self._person = person
             self._begin(number)
             self._append([entry])
         return OpenTurn(self, Turn(number, (entry,)))
@@ -134,7 +136,7 @@ class Conversation(Steering):
         turn = transcript.as_turns(entries)[0]
         if not turn.is_complete:
             self._begin(turn.number)
-        return OpenTurn(self, turn)
+        return OpenTurn(self, turn, is_resumed=not turn.is_complete)
 
     async def _close_left_open(self) -> None:
         if self._whole and not self._whole[-1].is_complete:
@@ -189,11 +191,20 @@ class Conversation(Steering):
         self._last_turn = entries[-1].turn
         self._house.on_change(self)
 
-    async def add(self, turn: int, messages: Sequence[Message], spent: Spent | None) -> list[Entry]:
-        """Add messages to the running turn, with what the model's reply cost."""
+    async def add(
+        self,
+        turn: int,
+        messages: Sequence[Message],
+        spent: Spent | None,
+        inbox: Sequence[int] = (),
+    ) -> list[Entry]:
+        """Add messages to the running turn, with what the model's reply cost; or with the inbox
+        rows that they came in with, which need no answer of their own then."""
 
         def insert(db: Any) -> None:
-            transcript.insert(db, self._row, entries)
+            transcript.insert(db, self._row, entries, inbox)
+            for row in inbox:
+                mailbox.close(db, row)
             if spent is not None:
                 ledger.insert(db, self._row, turn, spent)
 
@@ -204,6 +215,7 @@ class Conversation(Steering):
             await self._room.store.write(insert, is_synced=not messages[-1].is_final)
             if spent is not None:
                 self._spent(spent)
+            self._last_inbox = max(self._last_inbox, *inbox, 0)
             self._append(entries)
         return entries
 

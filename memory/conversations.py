@@ -1,10 +1,16 @@
-"""All conversations of one store, each restored from disk when it is first asked for."""
+"""All conversations of one store, each restored from disk when it is first asked for.
+
+Those that were not spoken in for the longest leave memory again when there are many. What comes
+back is what went: leaving is no restart.
+"""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
+from weakref import WeakValueDictionary
 
 from memory.conversation import Conversation
 from memory.files import Mirror
@@ -14,38 +20,68 @@ from memory.record import ledger, mailbox, summaries, titles, transcript
 from memory.record.ledger import Spent
 from memory.record.titles import Listed
 from memory.room import Room
-from memory.stage import Stage
+from memory.stage import Keepsake, Stage
+
+MOST_OPEN = 200
+"""Conversations that stay in memory though nothing happens in them."""
+
+OnSpent = Callable[[ConversationKey, str, Spent], None]
+"""Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
 FAREWELL = 3.0
 """Seconds that those who listen to the end of a session have, all together."""
 
 
 class Conversations:
-    """All conversations of one store; each is restored from disk when it is first asked for."""
+    """All conversations of one store. One that left memory while somebody still holds it is found
+    again (`_alive`), so that there are never two of the same."""
 
-    def __init__(self, room: Room) -> None:
+    def __init__(self, room: Room, most_open: int = MOST_OPEN) -> None:
         self.room = room
         self.ratios: dict[str, float] = {}
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
-        self.on_spent: Callable[[ConversationKey, Spent], None] = lambda key, spent: None
+        self.on_spent: OnSpent = lambda key, person, spent: None
         self.mirror = Mirror()
         self.indexer = Indexer(room.store)
-        self._open: dict[str, asyncio.Task[Conversation]] = {}
+        self._most_open = most_open
+        self._open: OrderedDict[str, Conversation] = OrderedDict()
+        self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
+        self._loading: dict[str, asyncio.Task[Conversation]] = {}
+        self._keepsakes: dict[str, Keepsake | None] = {}
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
         """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
         after it does not want the cut that a restart makes (`is_restart` False)."""
-        task = self._open.get(key.id)
-        if task is None or (task.done() and (task.cancelled() or task.exception())):
-            task = self._open[key.id] = asyncio.create_task(self._load(key, is_restart))
+        conversation = self._alive.get(key.id) or await self._restored(key, is_restart)
+        self._open[key.id] = conversation
+        self._open.move_to_end(key.id)
+        self._let_go()
+        return conversation
+
+    async def _restored(self, key: ConversationKey, is_restart: bool) -> Conversation:
+        task = self._loading.get(key.id)
+        if task is None:
+            task = self._loading[key.id] = asyncio.create_task(self._load(key, is_restart))
+            task.add_done_callback(lambda task: self._loading.pop(key.id))
         return await asyncio.shield(task)
 
     async def _load(self, key: ConversationKey, is_restart: bool) -> Conversation:
         await self.room.meter.ready()
         conversation = Conversation(self, key)
-        await conversation.restore(is_restart)
+        is_back = key.id in self._keepsakes
+        await conversation.restore(is_restart and not is_back, self._keepsakes.get(key.id))
+        self._keepsakes[key.id] = None
+        self._alive[key.id] = conversation
         return conversation
+
+    def _let_go(self) -> None:
+        """Let those go that are too many, the longest unspoken in first, where nothing happens."""
+        excess = len(self._open) - self._most_open
+        if excess <= 0:
+            return
+        for name in [name for name, one in self._open.items() if one.is_at_rest][:excess]:
+            self._keepsakes[name] = self._open.pop(name).keepsake
 
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""
@@ -89,5 +125,4 @@ class Conversations:
         await self.indexer.close()
 
     def _loaded(self) -> list[Conversation]:
-        tasks = [task for task in self._open.values() if task.done() and not task.cancelled()]
-        return [task.result() for task in tasks if not task.exception()]
+        return list(self._alive.values())

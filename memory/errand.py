@@ -30,6 +30,9 @@ class Errand(OpenTurn):
         super().__init__(conversation, Turn(task.turn, (task,)))
         self._boundaries = Boundaries()
 
+    async def begin(self) -> None:
+        """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
+
     async def fit(self, frame: Frame) -> View:
         """The task and all that followed, with what is too long clipped. Raises NoRoom."""
         await self._clip(frame)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory.context.meter import Frame
 from memory.context.view import View
@@ -16,14 +17,35 @@ if TYPE_CHECKING:
     from memory.conversation import Conversation
 
 
-class OpenTurn:
-    """It is over when a final message stands in it. `bill` is what was spent on it so far, by this
-    process."""
+T = TypeVar("T")
 
-    def __init__(self, conversation: Conversation, turn: Turn) -> None:
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
+    committed and not known in memory would be done again."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+async def _silence() -> None:
+    """Nothing is said between steps."""
+
+
+class OpenTurn:
+    """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
+    crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
+    `bill` is what was spent on it so far, by this process."""
+
+    def __init__(self, conversation: Conversation, turn: Turn, is_resumed: bool = False) -> None:
         self.conversation = conversation
         self.number = turn.number
         self.entries = list(turn.entries)
+        self.is_resumed = is_resumed
+        self.between_steps: Callable[[], Awaitable[None]] = _silence
         self.bill = Bill()
         self._overflows = 0
 
@@ -110,12 +132,23 @@ class OpenTurn:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""
         if self.entries[-1].message.is_final:
             raise RuntimeError(f"{self.id} is over; nothing can be added to it")
-        added = await self.conversation.add(self.number, messages, spent)
-        self.entries += added
+        try:
+            await unbroken(self._add(messages, spent))
+        finally:
+            if self.reply is not None:
+                self.conversation.end(self.number)
+
+    async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
+        """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
+        `inbox` are the rows that the messages came in with."""
+        await unbroken(self._add(messages, None, inbox))
+
+    async def _add(
+        self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
+    ) -> None:
+        self.entries += await self.conversation.add(self.number, messages, spent, inbox)
         if spent is not None:
             self.bill = self.bill.plus(spent)
-        if added[-1].message.is_final:
-            self.conversation.end(self.number)
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the

@@ -33,7 +33,7 @@ from memory.context.log import log_lines
 from memory.context.meter import Frame
 from memory.context.plan import Plan
 from memory.context.preview import Preview, climbed, with_question
-from memory.context.scribe import Scribe
+from memory.context.scribe import Prepared, Scribe
 from memory.context.snapshot import Snapshot, note, taken
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.summary import Style
@@ -73,6 +73,16 @@ class Anchor:
     boundaries: Boundaries
 
 
+@dataclass(frozen=True, slots=True)
+class Keepsake:
+    """What is known of a conversation that left memory and is not on disk: what the provider
+    counted last, the summary that was prepared for the next cut, and whether a session is on."""
+
+    anchor: Anchor | None
+    prepared: Prepared | None
+    is_in_session: bool
+
+
 class Stage:
     """One conversation: its turns in play, its boundaries, its meter."""
 
@@ -81,6 +91,7 @@ class Stage:
         self.bill = Bill()
         self._house, self._room = house, house.room
         self._row = self._last_seq = self._last_turn = self._last_inbox = 0
+        self._person = ""
         self._events: list[ViewEvent] = []
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
@@ -92,12 +103,17 @@ class Stage:
         self._idle = asyncio.Event()
         self._idle.set()
         self._anchor: Anchor | None = None
+        self._is_in_session = False
         self._changing = asyncio.Lock()
         self._filing = asyncio.Lock()
 
-    async def restore(self, is_restart: bool) -> None:
+    async def restore(self, is_restart: bool, keepsake: Keepsake | None = None) -> None:
         """Read what is on disk, as a restart restores it, and take up what was left undone."""
         await self._read_all()
+        if keepsake is not None:
+            self._anchor = keepsake.anchor
+            self._is_in_session = keepsake.is_in_session
+            self.scribe.remember(keepsake.prepared)
         if is_restart:
             await self._restart()
 
@@ -110,7 +126,7 @@ class Stage:
 
         row, self._events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
-        self._last_inbox = row.last_inbox
+        self._last_inbox, self._person = row.last_inbox, row.person
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
         self._boundaries, self._preface, self._anchor = Boundaries(), None, None
@@ -120,6 +136,18 @@ class Stage:
                 self.scribe.add(job, self._wanted_by(job))
 
     # --- what is there ---------------------------------------------------------------------
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether nothing happens here: no turn, no change, no summary, no strategy that waits for
+        the next turn."""
+        is_busy = self._current or self._changing.locked() or self.scribe.is_busy
+        return not is_busy and self._strategy == self._room.limits_for(self.key).strategy
+
+    @property
+    def keepsake(self) -> Keepsake:
+        """What must be kept of this conversation besides what is on disk."""
+        return Keepsake(self._anchor, self.scribe.written_ahead, self._is_in_session)
 
     @property
     def limits(self) -> Limits:
@@ -283,7 +311,7 @@ class Stage:
 
     def _spent(self, spent: Spent) -> None:
         self.bill = self.bill.plus(spent)
-        self._house.on_spent(self.key, spent)
+        self._house.on_spent(self.key, self._person, spent)
 
     # --- boundaries ------------------------------------------------------------------------
 

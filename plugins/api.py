@@ -30,8 +30,9 @@ from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
-from memory.messages import Image
+from memory.messages import Message
 from memory.record.ledger import Bill
+from memory.record.people import Known, Pending, Role
 from plugins.rules import Rule
 
 __all__ = [
@@ -86,6 +87,11 @@ class Person:
     def is_owner(self) -> bool:
         return self.role == "owner"
 
+    @property
+    def limited(self) -> str:
+        """Whose limits hold for them: their own; "" for owners, who have none."""
+        return "" if self.is_owner else self.id
+
 
 @dataclass(frozen=True, slots=True)
 class SettingInfo:
@@ -137,12 +143,10 @@ class TurnsPort(Protocol):
         """Stop the turn that runs in this conversation; False when none does."""
         ...
 
-    async def ask(
-        self, key: ConversationKey, address: Address, text: str, images: Sequence[Image] = ()
-    ) -> str:
-        """Put a text into the conversation's line as if it had been said at this address, with
-        pictures that are in the chat's folder; it is on disk when this returns. Returns the id of
-        the message, to which the answer replies."""
+    async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
+        """Put a user's message into the conversation's line as if it had been said at this address,
+        with pictures that are in the chat's folder; it is on disk when this returns. Returns its
+        id, to which the answer replies."""
         ...
 
     def status(self) -> Status: ...
@@ -192,19 +196,19 @@ class LedgerPort(Protocol):
     async def by_conversation(self, since: float) -> Mapping[str, Bill]: ...
 
 
+AccountKind = Literal["chat", "total", "user"]
+
+
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A month's calls against a limit in US dollars (0: none). `scope` is a conversation's id, or
-    "" for all conversations together; a lifted limit rests until the month ends."""
+    """A month's calls against a limit in US dollars (0: none): those of a chat, of all chats, or of
+    one user in all chats. `scope` names whose; a lifted limit rests until the month ends."""
 
     scope: str
     bill: Bill
     limit: float
     is_lifted: bool = False
-
-    @property
-    def is_total(self) -> bool:
-        return not self.scope
+    kind: AccountKind = "chat"
 
     @property
     def is_in_force(self) -> bool:
@@ -218,7 +222,7 @@ class Account:
     @property
     def setting(self) -> str:
         """The setting that the limit comes from."""
-        return "spend_limit_total" if self.is_total else "spend_limit_chat"
+        return f"spend_limit_{self.kind}"
 
 
 class SpendingPort(Protocol):
@@ -227,12 +231,38 @@ class SpendingPort(Protocol):
         """When the month began, in seconds since 1970."""
         ...
 
-    def accounts(self, key: ConversationKey) -> tuple[Account, Account]:
-        """The conversation's account of this month, and that of all."""
+    def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
+        """This month's account of the conversation, that of all, and that of a user who is no
+        owner."""
         ...
 
-    async def lift(self, key: ConversationKey) -> list[Account]:
+    async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
         """Let the limits that are used up rest until the month ends; returns which."""
+        ...
+
+
+class AccessPort(Protocol):
+    """Who is let in. What is refused raises CommandError."""
+
+    @property
+    def known(self) -> Sequence[Known]:
+        """All who were let in, besides the owners that the settings name."""
+        ...
+
+    async def pending(self) -> Sequence[Pending]:
+        """Strangers who were given a code and wait, oldest first."""
+        ...
+
+    async def approve(self, code: str, role: Role, by: str) -> Pending:
+        """Let the stranger with this code in, and tell them; returns who it was."""
+        ...
+
+    async def open_chat(self, address: Address, by: str) -> None:
+        """Let everybody in who writes in this chat."""
+        ...
+
+    async def revoke(self, who: str) -> Known:
+        """Let a person ("telegram/42", "Ann") or a chat ("chat telegram/-100") in no more."""
         ...
 
 
@@ -280,6 +310,7 @@ class Ports:
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort
+    access: AccessPort
     commands: Mapping[str, Command]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]

@@ -107,6 +107,10 @@ class ModelRefused(ModelError):
     """The key, the quota or the request was refused: asking again would change nothing."""
 
 
+class AccountRefused(ModelRefused):
+    """The key was refused, or nothing is left on the account: only the bot's owner can mend it."""
+
+
 class ModelUnreachable(ModelError):
     """No connection, a time-out, or a server that fails, after all retries."""
 

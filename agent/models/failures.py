@@ -7,6 +7,7 @@ import re
 import orjson
 
 from agent.models.base import (
+    AccountRefused,
     ContextOverflow,
     ModelAnswerBroken,
     ModelError,
@@ -56,7 +57,7 @@ def refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
     if status not in _NEVER_OVERFLOW and is_overflow(body):
         return overflow(endpoint, body)
     if status == 402 or "insufficient_quota" in body:
-        return ModelRefused(
+        return AccountRefused(
             f"The account at {endpoint.shown_url} has no credit left; "
             "top it up or choose another model."
         )
@@ -70,7 +71,8 @@ def refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
             f"{endpoint.shown_url} failed with error {status}; "
             "ask again later or choose another model."
         )
-    return ModelRefused(_refusal_sentence(endpoint, status, body))
+    kind = AccountRefused if status in (401, 403) else ModelRefused
+    return kind(_refusal_sentence(endpoint, status, body))
 
 
 def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:

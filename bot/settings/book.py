@@ -57,7 +57,8 @@ class SettingsBook:
         no longer fits."""
         faults: list[str] = []
         for scope in sorted(overrides):  # "" comes first: the others are checked on top of it
-            for key, value in overrides[scope].items():
+            # An agent first, for the same reason.
+            for key, value in sorted(overrides[scope].items(), key=lambda pair: pair[0] != "agent"):
                 try:
                     self.set(key, value, scope)
                 except SettingError as error:
@@ -117,10 +118,7 @@ class SettingsBook:
         agent = self.effective(conversation_id).agent
         layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
             ("--here", self._changed_in(conversation_id) if conversation_id else {}),
-            (
-                f"agent {agent}",
-                self.agents[agent].settings.as_written if agent in self.agents else {},
-            ),
+            (f"agent {agent}", self._said_by(agent).as_written),
             ("/config", self._changes[EVERYWHERE]),
             ("environment", self._layers.environment.as_written),
             ("file", self._layers.file.as_written),

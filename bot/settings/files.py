@@ -141,14 +141,11 @@ def line_of(config: Path, key: str) -> int:
         node = yaml.compose(text, _PlainYaml)
     except yaml.YAMLError:
         return 0
-    parts = re.findall(r"\w+", key)
-    inside = _found(node, "runtime") if _found(node, parts[0]) is None else None
     line = 0
-    found = inside or (0, node)
-    for part in parts:
-        if (deeper := _found(found[1], part)) is None:
+    for part in re.findall(r"\w+", key):
+        if (found := _found(node, part)) is None:
             break
-        line, _ = found = deeper
+        line, node = found
     return line
 
 

@@ -156,9 +156,9 @@ class _Source:
 
         def called(key: str) -> str:
             name, bracket, rest = key.partition("[")
-            line = line_of(self.config, key) if bracket else 0
-            place = f" (line {line})" if line else ""
-            return f"{names.get(name, name)}{bracket}{rest} {of} {where}{place}"
+            written_as = names.get(name, name) + bracket + rest
+            line = line_of(self.config, written_as) if bracket else 0
+            return f"{written_as} {of} {where}{f' (line {line})' if line else ''}"
 
         whole = with_whole_endpoints(written)
         values = _filled(whole, self.config.parent, self.secrets, called, self.faults)

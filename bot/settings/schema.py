@@ -96,8 +96,32 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=1_000,
-        description="Who may talk to the bot and change it, besides whoever sits at the terminal.",
+        description="Who owns the bot, besides whoever sits at the terminal; others are let in by "
+        "a code (/pair).",
         json_schema_extra={"wants": "people as CHANNEL/USER: telegram/42, pipe/ann"},
+    )
+    messages_per_minute: int = Field(
+        default=20,
+        ge=0,
+        le=10_000,
+        description="How many messages a user who is no owner may send within a minute; 0 sets no "
+        "limit.",
+        json_schema_extra={"unit": "messages"},
+    )
+    when_busy: Literal["queue", "collect", "steer", "interrupt"] = Field(
+        default="queue",
+        description="What happens to a message that comes while a turn runs: queue gives it a turn "
+        "of its own afterwards; collect joins all that came to one turn; steer gives it to the "
+        "running turn at its next step; interrupt stops the running turn.",
+        json_schema_extra={"here": True, "holds": "from the next message on"},
+    )
+    shutdown_timeout: int = Field(
+        default=5,
+        ge=0,
+        le=3_600,
+        description="How long turns have to finish when the bot is told to stop; what is left over "
+        "goes on at the next start. Docker kills after 10 seconds, unless it is told otherwise.",
+        json_schema_extra={"unit": "seconds"},
     )
     plugins_dir: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000)] = Field(
         default="",
@@ -112,6 +136,14 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         allow_inf_nan=False,
         description="What one chat may cost in a calendar month; above it no message is sent to a "
         "model that costs something.",
+        json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
+    )
+    spend_limit_user: float = Field(
+        default=0,
+        ge=0,
+        le=100_000,
+        allow_inf_nan=False,
+        description="What one user who is no owner may cost in a calendar month, in all chats.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_total: float = Field(

@@ -28,6 +28,10 @@ from memory.turns import Turn, named
 log = logging.getLogger(__name__)
 
 
+Prepared = tuple[Wanted, Summary]
+"""A summary that was written ahead, and for exactly what."""
+
+
 class Scribe:
     """`on_spent` hears of every call to a model that a summary took."""
 
@@ -42,7 +46,7 @@ class Scribe:
         self._room, self._key, self._row, self._on_spent = room, key, row, on_spent
         self._by_event = {job.event: job.summary for job in jobs}
         self._known: dict[int, Summary] = {}
-        self._prepared: tuple[Wanted, Summary] | None = None
+        self._prepared: Prepared | None = None
         self._preparing: Wanted | None = None
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -59,6 +63,20 @@ class Scribe:
         if self._prepared is None or self._prepared[0] != wanted:
             return None
         return self._prepared[1]
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a summary is under way or waits."""
+        return bool(self._tasks) or self._one_at_a_time.locked()
+
+    @property
+    def written_ahead(self) -> Prepared | None:
+        """The summary that was prepared for a cut, if there is one."""
+        return self._prepared
+
+    def remember(self, prepared: Prepared | None) -> None:
+        """Take over what was prepared before the conversation left memory."""
+        self._prepared = prepared
 
     async def read(self, summary_id: int) -> Summary | None:
         """A summary by its id."""

@@ -59,7 +59,8 @@ _SUMS = (  # the columns of a Bill
 
 
 def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent) -> None:
-    """Store one call."""
+    """Store one call, booked to who spoke last in the conversation."""
+    who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
     rows.insert(
         database,
         tables.Usage,
@@ -73,6 +74,7 @@ def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent)
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,
+        person=(who.fetchone() or ("",))[0],
     )
 
 
@@ -113,6 +115,15 @@ def bills_by_conversation(database: SqliteDatabase, since: float = 0) -> dict[st
         .group_by(conversation.key)
     )
     return {row[0]: Bill(*row[1:]) for row in query.tuples().execute(database)}
+
+
+def bills_by_person(database: SqliteDatabase, since: float = 0) -> dict[str, Bill]:
+    """The bill of each person since a time, by their name."""
+    columns = tables.Usage
+    query = columns.select(columns.person, *_SUMS).where(columns.at >= since)
+    return {
+        row[0]: Bill(*row[1:]) for row in query.group_by(columns.person).tuples().execute(database)
+    }
 
 
 def note(database: SqliteDatabase, month: str, conversation: str, text: str) -> None:

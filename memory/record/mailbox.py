@@ -6,7 +6,6 @@ Both hold plain rows; what they mean is decided in `bot/delivery`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -29,7 +28,9 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class InboxRow:
-    """`attachments` is JSON text: an object for each file, whose place is its `path`."""
+    """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
+    counts how often it was begun: a command once, a turn each time it is taken up after a
+    crash."""
 
     id: int
     place: Place
@@ -39,6 +40,7 @@ class InboxRow:
     at: float
     is_done: bool = False
     attachments: str = "[]"
+    attempts: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,27 +93,56 @@ def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
     return [_inbox_row(row) for row in query.tuples().execute(database)]
 
 
-def answer(database: SqliteDatabase, inbox: int, replies: Sequence[OutboxRow]) -> list[int]:
-    """Store the replies to an inbox row and mark it done, in one transaction; returns their ids."""
-    ids = [
-        rows.insert(
-            database,
-            tables.Outbox,
-            inbox=inbox,
-            channel=reply.place.channel,
-            chat=reply.place.chat,
-            thread=reply.place.thread,
-            user=reply.place.user,
-            reply_to=reply.reply_to,
-            turn=reply.turn,
-            reply=reply.reply,
-            at=time.time(),
-            is_sent=False,
-        )
-        for reply in replies
-    ]
+def answer(database: SqliteDatabase, inbox: int, reply: OutboxRow) -> int:
+    """Store the reply to an inbox row and mark it done, in one transaction; returns its id."""
+    close(database, inbox)
+    return put_out(database, reply, inbox)
+
+
+def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
+    """Store what goes out; `inbox` is the row that it answers, if any. Returns its id."""
+    return rows.insert(
+        database,
+        tables.Outbox,
+        inbox=inbox,
+        channel=reply.place.channel,
+        chat=reply.place.chat,
+        thread=reply.place.thread,
+        user=reply.place.user,
+        reply_to=reply.reply_to,
+        turn=reply.turn,
+        reply=reply.reply,
+        at=time.time(),
+        is_sent=False,
+    )
+
+
+def close(database: SqliteDatabase, inbox: int) -> None:
+    """A message needs no answer any more."""
     rows.update(database, tables.Inbox, inbox, is_done=True)
-    return ids
+
+
+def begin(database: SqliteDatabase, inbox: int) -> None:
+    """A command is being carried out."""
+    rows.update(database, tables.Inbox, inbox, attempts=1)
+
+
+def count_resume(database: SqliteDatabase, inbox: int, progress: int) -> int:
+    """A turn of `progress` messages is taken up after a crash; returns how often it was since it
+    last got any further."""
+    columns = tables.Inbox
+    query = columns.select(columns.attempts, columns.progress).where(columns.id == inbox)
+    attempts, before = next(iter(query.tuples().execute(database)), (0, 0))
+    attempts = attempts + 1 if before == progress else 1
+    rows.update(database, columns, inbox, attempts=attempts, progress=progress)
+    return int(attempts)
+
+
+def excuse(database: SqliteDatabase) -> None:
+    """The bot stops in good order: that it cuts turns short is no failure of theirs."""
+    columns = tables.Inbox
+    is_turn = (columns.is_done == 0) & (columns.progress > 0)
+    columns.update(attempts=0).where(is_turn).execute(database)
 
 
 def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
@@ -157,9 +188,10 @@ def _is_at(table: Any, conversation: str) -> Any:
 
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
-    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, files = row
+    identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, *rest = row
     place = Place(channel, chat, thread, user)
-    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done), files)
+    files, attempts, _ = rest
+    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:

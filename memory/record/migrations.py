@@ -113,6 +113,28 @@ def _recall(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
+def _people(database: SqliteDatabase) -> None:
+    for statement in (
+        """CREATE TABLE user (
+            kind TEXT NOT NULL, id TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
+            by TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (kind, id)) WITHOUT ROWID""",
+        """CREATE TABLE pairing (
+            person TEXT PRIMARY KEY, name TEXT NOT NULL, channel TEXT NOT NULL,
+            chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, digest TEXT NOT NULL,
+            at REAL NOT NULL, tries INTEGER NOT NULL)""",
+        # Who spoke last in a conversation; a call is booked to them, a summary too.
+        "ALTER TABLE conversation ADD COLUMN person TEXT NOT NULL DEFAULT ''",
+        "ALTER TABLE usage ADD COLUMN person TEXT NOT NULL DEFAULT ''",
+    ):
+        database.execute_sql(statement)
+
+
+def _attempts(database: SqliteDatabase) -> None:
+    """How often a message was begun, and how many messages its turn had then."""
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
+    database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
+
+
 def _titles(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
 
@@ -124,6 +146,8 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _strategies,
     _attachments,
     _recall,
+    _people,
+    _attempts,
     _titles,
 ]
 

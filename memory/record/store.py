@@ -78,6 +78,7 @@ class _Lane(threading.Thread):
                 group, is_open = self._next_group()
                 self._carry_out(database, group)
                 self._loop.call_soon_threadsafe(_settle, group)
+                del group  # while the lane waits it must not hold what the work was about
         finally:
             database.close()
 

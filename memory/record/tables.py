@@ -12,6 +12,7 @@ class Conversation(Model):
     audience = TextField()
     last_seq = IntegerField()
     last_turn = IntegerField()
+    person = TextField()
     created_at = FloatField()
     active_at = FloatField()
     title = TextField()
@@ -98,6 +99,7 @@ class Usage(Model):
     completion = IntegerField()
     cost = FloatField(null=True)
     is_reported = BooleanField()
+    person = TextField()
 
     class Meta:
         table_name = "usage"
@@ -133,6 +135,34 @@ class Override(Model):
         primary_key = False
 
 
+class User(Model):
+    kind = TextField()
+    id = TextField()
+    role = TextField()
+    name = TextField()
+    by = TextField()
+    at = FloatField()
+
+    class Meta:
+        table_name = "user"
+        primary_key = False
+
+
+class Pairing(Model):
+    person = TextField(primary_key=True)
+    name = TextField()
+    channel = TextField()
+    chat = TextField()
+    thread = TextField()
+    user = TextField()
+    digest = TextField()
+    at = FloatField()
+    tries = IntegerField()
+
+    class Meta:
+        table_name = "pairing"
+
+
 class Inbox(Model):
     id = AutoField()
     channel = TextField()
@@ -146,6 +176,8 @@ class Inbox(Model):
     at = FloatField()
     is_done = BooleanField()
     attachments = TextField()
+    attempts = IntegerField()
+    progress = IntegerField()
 
     class Meta:
         table_name = "inbox"

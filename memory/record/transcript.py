@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import zip_longest
 from typing import Any
 
 import orjson
@@ -21,12 +22,13 @@ from memory.turns import Entry, Turn
 
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
-    """A conversation as stored: its row id, the numbers last given out, and the newest inbox row
-    that a turn was opened for."""
+    """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
+    newest inbox row that a turn was opened for."""
 
     id: int
     last_seq: int
     last_turn: int
+    person: str
     last_inbox: int
 
 
@@ -39,6 +41,7 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         audience=key.audience,
         last_seq=0,
         last_turn=0,
+        person="",
         created_at=now,
         active_at=now,
         title="",
@@ -47,7 +50,11 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
     )
     query = columns.select(
-        columns.id, columns.last_seq, columns.last_turn, fn.COALESCE(newest, 0)
+        columns.id,
+        columns.last_seq,
+        columns.last_turn,
+        columns.person,
+        fn.COALESCE(newest, 0),
     ).where(columns.key == key.id)
     (row,) = query.tuples().execute(database)
     return ConversationRow(*row)
@@ -71,12 +78,16 @@ def of_audience(database: SqliteDatabase, audience: str) -> list[ConversationKey
 
 
 def insert(
-    database: SqliteDatabase, conversation: int, entries: Sequence[Entry], inbox: int | None = None
+    database: SqliteDatabase,
+    conversation: int,
+    entries: Sequence[Entry],
+    inbox: Sequence[int] = (),
+    person: str | None = None,
 ) -> None:
-    """Add entries at the end. `inbox` is the inbox row that the first of them answers."""
-    for entry in entries:
-        answers = inbox if entry is entries[0] else None
-        rows.insert(database, tables.Message, **_row(conversation, entry), inbox=answers)
+    """Add entries at the end. `inbox` are the inbox rows that the first of them came in with,
+    `person` is who spoke (None: who did before)."""
+    for entry, row in zip_longest(entries, inbox):
+        rows.insert(database, tables.Message, **_row(conversation, entry), inbox=row)
     last = entries[-1]
     rows.update(
         database,
@@ -85,6 +96,7 @@ def insert(
         last_seq=last.seq,
         last_turn=last.turn,
         active_at=last.at.timestamp(),
+        **({} if person is None else {"person": person}),
     )
 
 

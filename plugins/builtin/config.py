@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from plugins.api import Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
+from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.wording import cell
 
 HERE, UNSET = "--here", "--unset"
@@ -26,7 +26,7 @@ async def config(ask: Ask) -> Reply:
         return _all(ask.bot.settings.describe_all(here))
     before = ask.bot.settings.describe(key, here)
     if not value and UNSET not in flags:
-        return Reply(about(before), _data(before))
+        return Reply(about(before), _data(before), offers(before))
     scope = here if HERE in flags else EVERYWHERE
     if scope == EVERYWHERE:
         ask.require_owner("change settings for all conversations")
@@ -35,7 +35,7 @@ async def config(ask: Ask) -> Reply:
     else:
         await ask.bot.settings.set(key, value, scope)
     after = ask.bot.settings.describe(key, here)
-    return Reply(changed(before, after, scope), _data(after))
+    return Reply(changed(before, after, scope), _data(after), offers(after))
 
 
 def parse(text: str) -> tuple[str, str, frozenset[str]]:
@@ -63,6 +63,19 @@ def about(setting: SettingInfo) -> str:
         f"It wants {setting.wants}. Change it with `/config {setting.key} VALUE`{local}; "
         f"`{UNSET}` goes back."
     )
+
+
+def offers(setting: SettingInfo) -> tuple[Action, ...]:
+    """The other values, where there are few, and the way back from a change made in the chat."""
+    others = (choice for choice in _choices(setting) if choice != shown(setting.value))
+    values = [Action(choice, f"/config {setting.key} {choice}") for choice in others]
+    if setting.layer == "/config":
+        values.append(Action("Back", f"/config {setting.key} {UNSET}"))
+    return tuple(values)
+
+
+def _choices(setting: SettingInfo) -> tuple[str, ...]:
+    return ("true", "false") if isinstance(setting.value, bool) else setting.choices
 
 
 def changed(before: SettingInfo, after: SettingInfo, scope: str) -> str:
@@ -95,7 +108,9 @@ def _all(settings: list[SettingInfo]) -> Reply:
         f"| setting | value | from |\n|---|---|---|\n{rows}\n\n"
         "`/config KEY` explains one; `/config KEY VALUE` changes it."
     )
-    return Reply(text, {"settings": [_data(setting) for setting in settings]})
+    simple = (setting.key for setting in settings if _choices(setting))
+    actions = tuple(Action(key, f"/config {key}") for key in simple)
+    return Reply(text, {"settings": [_data(setting) for setting in settings]}, actions)
 
 
 def _data(setting: SettingInfo) -> dict[str, Any]:

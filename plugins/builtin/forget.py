@@ -47,6 +47,8 @@ async def forget(ask: Ask) -> Reply:
     request = parsed(ask.text, ask.conversation.newest)
     if request.scope == "all":
         ask.require_owner("delete everything with its files")
+    elif not ask.address.is_private:
+        ask.require_owner("delete what was said where others read along")
     if not request.is_confirmed:
         kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
         return _question(request, kept)

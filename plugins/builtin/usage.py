@@ -9,12 +9,12 @@ from typing import Any
 
 from memory.record.ledger import Bill
 from plugins.api import Account, Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.wording import amount, cell, money, table
+from plugins.wording import amount, cell, literal, money, table
 
 DAYS = 7
 CHATS = 10
 """The chats that are listed, the dearest first."""
-SUBS = (("lift", "let a spending limit that is reached rest until the month ends"),)
+SUBS = (("lift", "let a limit that is reached rest until the month ends; lift WHO: a user's"),)
 HEADER = ("", "calls:", "prompt:", "of it cached:", "completion:", "cost:")
 LIFT = Action("Lift the limit", "/usage lift")
 
@@ -24,18 +24,21 @@ Bills = Mapping[str, Bill]
 @command("usage", "Show tokens and cost, of this chat and of all", "[lift]", SUBS)
 async def usage(ask: Ask) -> Reply:
     """What it cost; `/usage lift` lets limits rest."""
-    match ask.text.strip().lower():
-        case "":
+    match ask.words:
+        case []:
             return await _show(ask)
-        case "lift":
-            return await _lift(ask)
+        case [word] if word.lower() == "lift":
+            return await _lift(ask, "")
+        case [word, who] if word.lower() == "lift":
+            return await _lift(ask, who)
     raise CommandError(f"/usage does not know {ask.text[:60]!r}; there are /usage and /usage lift.")
 
 
 async def _show(ask: Ask) -> Reply:
-    """An owner sees all; others what concerns this chat."""
-    accounts = ask.bot.spending.accounts(ask.conversation.key)
-    shown = accounts if ask.person.is_owner else accounts[:1]
+    """An owner sees all; others what concerns this chat and them."""
+    person = ask.person
+    accounts = ask.bot.spending.accounts(ask.conversation.key, person.limited)
+    shown = [account for account in accounts if person.is_owner or account.kind != "total"]
     groups: dict[str, Bills] = {"": {"this chat, ever": ask.conversation.bill}}
     if ask.person.is_owner:
         groups |= await _of_all(ask)
@@ -103,7 +106,7 @@ def _cost(bill: Bill) -> str:
 
 def _limit(account: Account) -> str:
     """One account of the month in a sentence."""
-    whose = "All chats together" if account.is_total else "This chat"
+    whose = {"total": "All chats together", "chat": "This chat", "user": "You"}[account.kind]
     spent = f"{whose}, this month: {money(account.bill.cost, account.bill.unknown)}"
     if not account.limit:
         return f"{spent}; no limit ({account.setting})."
@@ -115,13 +118,18 @@ def _data(bills: Bills) -> dict[str, Any]:
     return {name: asdict(bill) for name, bill in bills.items()}
 
 
-async def _lift(ask: Ask) -> Reply:
+_LIFTED_FOR = {"total": "", "chat": " for this chat", "user": " for this user"}
+
+
+async def _lift(ask: Ask, who: str) -> Reply:
+    """Lift what stops this chat, or a user ("telegram/42")."""
     ask.require_owner("lift a spending limit")
-    lifted = await ask.bot.spending.lift(ask.conversation.key)
+    lifted = await ask.bot.spending.lift(ask.conversation.key, who)
     if not lifted:
-        raise CommandError("No spending limit stops this chat now, so there is nothing to lift.")
+        whom = literal(who) or "this chat"
+        raise CommandError(f"No spending limit stops {whom} now, so there is nothing to lift.")
     names = " and ".join(account.setting for account in lifted)
-    where = "" if any(account.is_total for account in lifted) else " for this chat"
+    where = _LIFTED_FOR[lifted[-1].kind]
     return Reply(
         f"Lifted until the month ends{where}: {names}. From then on it holds again.",
         {"lifted": [account.setting for account in lifted]},

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agent.models.base import (
+    AccountRefused,
     ContextOverflow,
     ModelAnswerBroken,
     ModelError,
@@ -254,14 +255,14 @@ async def _cancelled_at_once(task: asyncio.Task[Any]) -> None:
 # --- what goes wrong ---
 
 REFUSALS: list[tuple[Answer, type[ModelError], str]] = [
-    (Fail(401, {"message": f"Incorrect API key provided: {KEY}"}), ModelRefused, "API key"),
-    (Fail(402, {"message": "Insufficient balance"}), ModelRefused, "no credit left"),
-    (Fail(403, {"message": f"{KEY} may not"}), ModelRefused, "'fake-model'"),
+    (Fail(401, {"message": f"Incorrect API key provided: {KEY}"}), AccountRefused, "API key"),
+    (Fail(402, {"message": "Insufficient balance"}), AccountRefused, "no credit left"),
+    (Fail(403, {"message": f"{KEY} may not"}), AccountRefused, "'fake-model'"),
     (Fail(404, {"message": "The model does not exist"}), ModelRefused, "'fake-model'"),
     (Fail(404, "<html>nginx</html>"), ModelRefused, "'fake-model'"),
     (Fail(422, {"message": f"bad field near {KEY}"}), ModelRefused, "bad field near …."),
     (Fail(429, {"message": "slow down, token limit"}), ModelUnreachable, "no more requests"),
-    (Fail(429, {"message": "x", "code": "insufficient_quota"}), ModelRefused, "no credit left"),
+    (Fail(429, {"message": "x", "code": "insufficient_quota"}), AccountRefused, "no credit left"),
     (Fail(500, {"message": "oops"}), ModelUnreachable, "failed with error 500"),
     (Fail(502, "<html>Bad gateway</html>"), ModelUnreachable, "failed with error 502"),
     (Fail(400, "<html>no</html>"), ModelRefused, "it gave no reason."),

@@ -126,7 +126,7 @@ async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_
     """From afar; whoever sits at this machine waits instead (tests/whole/test_pipe.py)."""
 
     def script(request: Received) -> Answer:
-        asked = request.body["messages"][-1]["content"]
+        asked = request.body["messages"][-1]["content"].removeprefix("ann: ")
         return Hang() if asked == "hang" else Say(f"re: {asked}")
 
     async with OpenAIServer(script) as endpoint:

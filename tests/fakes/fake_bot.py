@@ -17,6 +17,7 @@ from channels.base import (
     Accepted,
     Activity,
     Channel,
+    CommandEntry,
     ContextChanged,
     Delta,
     Done,
@@ -118,6 +119,9 @@ class FakeBot:
         if name == "stop":
             return self._stop()
         return COMMANDS.get(name, Reply(f"There is no command `/{name}`; `/help` lists them."))
+
+    def offered(self) -> Sequence[CommandEntry]:
+        return [CommandEntry(name, "what it does") for name in COMMANDS]
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         return []

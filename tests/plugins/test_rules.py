@@ -281,7 +281,9 @@ def test_a_faulty_rule_in_the_environment_is_named_there(tmp_path: Path) -> None
 
 def test_hooks_in_two_places_are_refused(tmp_path: Path) -> None:
     text = "hooks: []\nruntime:\n  hooks: []\n"
-    assert "has both 'hooks' and 'runtime.hooks'" in refused(tmp_path, "config.yaml", text)
+    assert refused(tmp_path, "config.yaml", text) == (
+        "config.yaml has both 'hooks' and 'runtime.hooks', which are the same; keep one of them."
+    )
 
 
 BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nhooks: [*b, *b]\n"

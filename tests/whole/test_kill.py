@@ -27,6 +27,10 @@ from tests.whole.process import BotProcess, Json, talking
 KILLS = 18
 """For each of three seeds, so that a run of all tests kills more than 50 times."""
 
+MOMENTS = ("start", "line", "line", "request", "request", "rest")
+"""Every third kill comes at rest: a turn that more of them hit is put aside
+(test_restart_loop.py)."""
+
 COMMANDS = ("/context", "/context compact", "/context pin t2", "/config agent_max_steps 9")
 
 NOTEBOOK = '''
@@ -128,11 +132,12 @@ class Files:
 
 
 async def live_and_die(
-    bot: BotProcess, endpoint: OpenAIServer, script: Script, chance: random.Random
+    bot: BotProcess, endpoint: OpenAIServer, script: Script, moments: tuple[str, ...]
 ) -> None:
     """Talk until a random moment, and kill the bot then."""
+    chance = script.chance
     count = chance.randint(1, 8)
-    match chance.choice(["start", "line", "line", "request", "request", "rest"]):
+    match chance.choice(moments):
         case "start":
             await asyncio.sleep(chance.random() * 0.7)  # no event tells how far a start has come
         case "line":
@@ -176,11 +181,11 @@ async def test_nothing_is_lost_and_nothing_is_doubled_however_often_the_bot_is_k
     (plugins / "notebook.py").write_text(NOTEBOOK)
     script, files = Script(random.Random(seed)), Files(tmp_path / "data")
     async with OpenAIServer(answer) as endpoint:
-        for _ in range(KILLS):
+        for life in range(KILLS):
             script.think_of_more()
             async with talking(tmp_path, endpoint, settings) as bot:
                 await script.speak(bot)
-                await live_and_die(bot, endpoint, script, script.chance)
+                await live_and_die(bot, endpoint, script, MOMENTS if life % 3 else ("rest",))
             script.hear(bot)
             assert bot.errors == ""
             check_after_death(files, script)

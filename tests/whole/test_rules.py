@@ -77,6 +77,31 @@ async def test_a_veto_is_the_tools_result_and_notes_come_after_all_results(tmp_p
     }
 
 
+async def test_of_a_sub_agent_only_its_tools_are_heard(tmp_path: Path) -> None:
+    heard = with_ear(tmp_path)
+    script = [
+        Say(calls=(Call("delegate", '{"task": "Add 2 and 2."}', "a"),)),
+        Say(calls=(Call("calculate", '{"expression": "2+2"}', "b"),)),
+        Say("Four."),
+        Say("It is 4."),
+    ]
+    async with living(tmp_path, script) as house:
+        await house.says("Have it added!")
+    names = [line.split(" ", 1)[0] + line[line.rindex(" ") :] for line in heard_of(heard, "tool_")]
+    assert names == [
+        "tool_start delegate",
+        "tool_start calculate",
+        "tool_end calculate",
+        "tool_end delegate",
+    ]
+    assert len(heard_of(heard, "turn_")) == 2
+
+
+def heard_of(file: Path, prefix: str) -> list[str]:
+    """The events of a kind that the plugin has heard."""
+    return [line for line in file.read_text().splitlines() if line.startswith(prefix)]
+
+
 def rule(on: str, action: dict[str, Any], condition: Any = "always", **more: Any) -> dict[str, Any]:
     return {"id": f"my_{on}", "on": on, "condition": condition, "action": action} | more
 

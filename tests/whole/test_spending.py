@@ -148,6 +148,43 @@ async def test_a_limit_is_an_amount_of_money(tmp_path: Path, value: str) -> None
         assert (await house.says("Hi")).text == "Yes."
 
 
+async def test_a_user_is_stopped_in_all_chats_and_others_are_not(tmp_path: Path) -> None:
+    settings = {"owners": ["pipe/boss"]}
+    async with living(tmp_path, echo, settings) as house:
+        await house.says("/pair here")
+        assert (await house.says("One", user="kid")).text == "Yes."
+        await limit(house, "spend_limit_user", 2.5)
+        assert (await house.says("Two", user="kid")).text.startswith("Yes.")
+        assert "you have spent" in (await house.says("Three", user="kid")).text, "90%"
+        refused = (await house.says("Four", user="kid")).text
+        assert refused.startswith("Your message was not sent to the model: you have spent")
+        assert "/usage lift pipe/kid" in refused
+        assert "/config spend_limit_user" in refused
+        usage = await house.says("/usage", user="kid")
+        assert "You, this month" in usage.text
+        assert "All chats" not in usage.text
+        for other in ("sister", "boss", ""):
+            assert (await house.says("Hi", user=other)).text.startswith("Yes."), other
+    async with living(tmp_path, echo, settings) as house:
+        assert "not sent" in (await house.says("Five", user="kid")).text, "after a restart too"
+        await house.says("/forget chat yes")
+        assert "not sent" in (await house.says("Five", user="kid")).text, "/forget pays no bill"
+        assert "for this user" in (await house.says("/usage lift pipe/kid")).text
+        assert (await house.says("Five", user="kid")).text.startswith("Yes.")
+
+
+async def test_a_summary_is_booked_to_who_spoke_last(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("/pair here")
+        await house.says("One", user="kid")
+        await house.says("/new", user="kid")
+        await house.app.conversations.settle()
+        bills = await house.app.store.read(ledger.bills_by_person)
+        assert bills["pipe/kid"].calls == 2
+        (_, _, own) = house.app.spending.accounts(KEY, "pipe/kid")
+        assert own.bill.calls == 2
+
+
 # The rules themselves, with the clock in hand.
 
 
@@ -202,12 +239,12 @@ async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
     clock = Clock(datetime(2026, 11, 30, 23, 59, tzinfo=UTC))
     month = spending(store, clock)
     await month.take_up()
-    month.book(KEY, call(12))
+    month.book(KEY, "", call(12))
     assert len(await month.warnings(KEY)) == 1
     assert month.refusal(KEY)
     clock.at = datetime(2026, 12, 1, tzinfo=UTC)
     assert not month.refusal(KEY)
-    month.book(KEY, call(7.5))
+    month.book(KEY, "", call(7.5))
     assert "$7.50" in (await month.warnings(KEY))[0], "told of anew in the new month"
 
 
@@ -226,7 +263,7 @@ async def test_only_this_months_calls_count_after_a_restart(store: Store) -> Non
 async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
     month = spending(store, Clock(DAY))
     await month.take_up()
-    month.book(KEY, call(9.5))
+    month.book(KEY, "", call(9.5))
     assert len(await month.warnings(KEY)) == 1
     assert await month.warnings(KEY) == []
     month._limits = lambda: SpendingLimits(chat=12, total=0)
@@ -236,5 +273,5 @@ async def test_a_changed_limit_is_warned_of_anew(store: Store) -> None:
 async def test_a_model_that_costs_nothing_is_not_stopped(store: Store) -> None:
     month = spending(store, Clock(DAY), is_free=True)
     await month.take_up()
-    month.book(KEY, call(12))
+    month.book(KEY, "", call(12))
     assert not month.refusal(KEY)

@@ -109,13 +109,14 @@ def summaries_cost_too_much(facts: Facts) -> Advice | None:
     if not is_dear:
         return None
     found = f"Summaries cost more than they save: {figures} that need not be sent again."
+    than = f" than {facts.summary_model}" if facts.summary_model else ""
     do = (
-        "Let a cheaper model write them: name it in the configuration, as "
+        f"Let a cheaper model{than} write them: name it in the configuration, as "
         "`context.summary_brain.model`, and start again."
     )
     if facts.limits.strategy != "summarize":
         return Advice(found, do)
-    return Advice(f"{found}", f"{do} Or do without.", (here("context.strategy", "truncate"),))
+    return Advice(found, f"{do} Or do without.", (here("context.strategy", "truncate"),))
 
 
 def overflows(facts: Facts) -> Advice | None:

@@ -37,7 +37,8 @@ class Results:
 class Facts:
     """What is known of a conversation. `limits` are in force, `max_tokens` is the window as it was
     set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
-    turns, oldest first, and `searches` how often the model looked for what had left."""
+    turns, oldest first, `searches` how often the model looked for what had left, and
+    `summary_model` writes the summaries ("": the one that answers)."""
 
     limits: Limits
     turns: int
@@ -49,6 +50,7 @@ class Facts:
     results: Results = field(default_factory=Results)
     searches: int = 0
     hooks: tuple[Mapping[str, Any], ...] = ()
+    summary_model: str = ""
 
     @property
     def cuts(self) -> list[ViewEvent]:
@@ -105,6 +107,7 @@ async def gathered(ask: Ask) -> Facts:
         results=results_in(view.turns, view.scale.part),
         searches=await _searches(conversation, range(first, newest + 1)),
         hooks=tuple(settings.describe("hooks", scope).value),
+        summary_model=settings.describe("context.summary_brain.model", scope).value,
     )
 
 

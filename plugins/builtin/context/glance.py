@@ -18,7 +18,7 @@ from plugins.wording import amount, bar, count, money, table
 DETAILS = Action("Details", "/context detail")
 MAP = Action("Map", "/context map")
 COMPACT = Action("Compact", "/context compact")
-CLEAR = Action("Clear", "/context clear")
+CLEAR = Action("Clear", "/context clear", asks_first=True)
 UNDO = Action("Undo", "/context undo")
 
 KINDS: Mapping[Kind, str] = {

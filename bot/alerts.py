@@ -1,0 +1,68 @@
+"""What only an owner can mend is told to one: a refused key, an empty account, a channel down."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+
+from bot.access import LOCAL, Access
+from bot.delivery import Delivery, address_of
+from channels.message import Address
+from memory.record import people
+from memory.record.store import Store, StoreError
+
+log = logging.getLogger(__name__)
+
+QUIET = 3600.0
+"""Seconds for which a cause that was told of is not told of again."""
+
+
+class Alerts:
+    """Writes to the owner where they wrote last, alone with the bot; `clock` gives seconds."""
+
+    def __init__(
+        self,
+        store: Store,
+        delivery: Delivery,
+        access: Access,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._store, self._delivery, self._access = store, delivery, access
+        self._clock = clock
+        self._told: dict[str, float] = {}
+
+    async def model_refused(self, sentence: str, heard_at: Address) -> None:
+        """A provider refused the key or the account; the sentence was the answer at an address."""
+        await self._tell(sentence, sentence, heard_at=heard_at)
+
+    async def channel_down(self, channel: str, error: BaseException) -> None:
+        """A channel has ended with an error, or took no reply."""
+        reason = " ".join(str(error).split())[:200] or type(error).__name__
+        sentence = (
+            f"The channel {channel} does not work ({reason}); what could not be sent there is sent "
+            "at the next start."
+        )
+        await self._tell(f"channel {channel}", sentence, without=channel)
+
+    async def _tell(
+        self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None
+    ) -> None:
+        now = self._clock()
+        if now - self._told.get(cause, -QUIET) < QUIET:
+            return
+        self._told[cause] = now
+        try:
+            address = await self._owners_address(without)
+            if address is not None and address != heard_at:
+                await self._delivery.tell(address, f"To you as the owner: {sentence}")
+        except StoreError:
+            log.exception("the owner could not be told")
+
+    async def _owners_address(self, without: str) -> Address | None:
+        """Where an owner wrote last, on a channel that runs."""
+        names = [*(f"{channel}/" for channel in LOCAL), *self._access.owners]
+        running = self._delivery.channels - {without}
+        reachable = [name for name in names if name.partition("/")[0] in running]
+        place = await self._store.read(lambda db: people.last_place(db, reachable))
+        return address_of(place) if place else None

@@ -1,0 +1,51 @@
+"""Trying again, for all channels: when the platform says so, or after longer and longer waits."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+
+import tenacity
+from tenacity import AsyncRetrying, RetryCallState
+
+log = logging.getLogger(__name__)
+
+Sleep = Callable[[float], Awaitable[None]]
+Told = Callable[[BaseException], float | None]
+
+LONGEST_WAIT = 30.0  # seconds
+_backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
+
+
+def patient(
+    is_passing: Callable[[BaseException], bool], told: Told, sleep: Sleep = asyncio.sleep
+) -> AsyncRetrying:
+    """What calls a function until it succeeds or fails for good: `await patient(…)(function)`.
+
+    `is_passing` says which errors are worth another attempt, `told` how many seconds the platform
+    itself asks to wait after one (None: it says nothing). No attempt is the last one: what is to be
+    sent stays to be sent, and a bot that is told to stop cancels it.
+    """
+
+    def wait(state: RetryCallState) -> float:
+        seconds = told(_error(state))
+        return _backoff(state) if seconds is None else seconds
+
+    return AsyncRetrying(
+        retry=tenacity.retry_if_exception(is_passing),
+        wait=wait,
+        sleep=sleep,
+        before_sleep=_log_it,
+        reraise=True,
+    )
+
+
+def _error(state: RetryCallState) -> BaseException:
+    error = state.outcome.exception() if state.outcome else None
+    assert error is not None, "only what failed is tried again"
+    return error
+
+
+def _log_it(state: RetryCallState) -> None:
+    log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))

@@ -1,0 +1,132 @@
+"""What comes in: each update becomes a message for the bot, or is answered here."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from telegram import CallbackQuery, Message, Update
+from telegram.error import TelegramError
+from telegram.ext import ExtBot
+
+from channels.base import Bot
+from channels.message import LARGEST_ATTACHMENT, Attachment, Inbound, Reply
+from channels.telegram import incoming
+from channels.telegram.buttons import Press, confirmation, is_confirmation, label_of, pressed
+from channels.telegram.incoming import File, Heard, Me, Place, Scope
+from channels.telegram.onlooker import Onlookers
+from channels.telegram.pace import ONCE, Busy
+from channels.telegram.sending import deliver, destination
+from channels.telegram.updates import in_order
+
+log = logging.getLogger(__name__)
+
+_MEGABYTES = LARGEST_ATTACHMENT // 1_000_000  # Telegram itself hands no larger files to bots
+
+
+class Desk:
+    """Takes updates in: chats side by side, the messages of one chat in order."""
+
+    def __init__(
+        self, bot: Bot, sdk: ExtBot[str], scope: Callable[[], Scope], onlookers: Onlookers
+    ) -> None:
+        self._bot, self._sdk, self._scope, self._onlookers = bot, sdk, scope, onlookers
+        self._me = Me(sdk.id, sdk.username, frozenset(entry.name for entry in bot.offered()))
+
+    async def take(self, updates: Sequence[Update]) -> None:
+        """Returns when all that they say is on disk. One that can't be understood is logged, and
+        does not hold up the others."""
+        await asyncio.gather(*(self._take_chat(groups) for groups in in_order(updates)))
+
+    async def _take_chat(self, groups: Sequence[Sequence[Update]]) -> None:
+        for group in groups:
+            try:
+                await self._take_group(group)
+            except Exception:
+                log.exception("update %s could not be taken in", group[0].update_id)
+
+    async def _take_group(self, group: Sequence[Update]) -> None:
+        query = group[0].callback_query
+        if query is not None:
+            await self._press(query)
+            return
+        messages = [update.effective_message for update in group]
+        await self._hear([message for message in messages if message is not None])
+
+    async def _hear(self, messages: Sequence[Message]) -> None:
+        person = incoming.speaker(messages[0])
+        if person is None or not incoming.is_for(messages, self._me):
+            return
+        place = incoming.place_at(messages[0])
+        heard = incoming.heard(messages, self._me)
+        attachments, left_out = await self._fetched(heard)
+        if left_out:
+            await deliver(self._sdk, place, Reply(_sorry(left_out)))
+        if heard.text or attachments:  # else all was left out, or it says that someone joined
+            await self._submit(
+                Inbound(
+                    id=incoming.id_of(place),
+                    address=incoming.address_of(place, self._scope(), person),
+                    text=heard.text,
+                    sender=incoming.name_of(person) if place.is_group else "",
+                    attachments=tuple(attachments),
+                    at=messages[0].date,
+                )
+            )
+
+    async def _fetched(self, heard: Heard) -> tuple[list[Attachment], list[str]]:
+        """The files, and what is left out: said as the object of "I can't take"."""
+        attachments, left_out = [], list(heard.not_taken)
+        for file in heard.files:
+            try:
+                attachments.append(await self._fetch(file))
+            except (TelegramError, _TooLarge) as error:
+                log.warning("a file was not fetched: %s", error)
+                left_out.append(f"{file.name} (files may have {_MEGABYTES} MB)")
+        return attachments, left_out
+
+    async def _fetch(self, file: File) -> Attachment:
+        if file.size > LARGEST_ATTACHMENT:
+            raise _TooLarge(f"{file.size} bytes")
+        content = await (await self._sdk.get_file(file.id)).download_as_bytearray()
+        return Attachment(file.name, file.media_type, bytes(content))
+
+    async def _submit(self, inbound: Inbound) -> None:
+        is_new = self._onlookers.expect(self._bot, inbound.address, inbound.id)
+        accepted = await self._bot.submit(inbound)
+        if is_new and accepted and not accepted.is_new:  # it was answered before
+            await self._onlookers.settle(inbound.address, inbound.id)
+
+    async def _press(self, query: CallbackQuery) -> None:
+        if query.message is None or query.data is None:
+            return  # a button that this bot has not made
+        place, press = incoming.place_at(query.message), pressed(query.data)
+        if press.is_question:
+            await self._ask_first(query, press, place)
+        elif press.command:
+            person = query.from_user
+            address = incoming.address_of(place, self._scope(), person)
+            await self._submit(Inbound(incoming.id_of(place, query.id), address, press.command))
+        with suppress(TelegramError, Busy):  # it may be too late for both
+            await self._sdk.answer_callback_query(query.id, rate_limit_args=ONCE)
+            if not press.is_question and is_confirmation(query.message):
+                await self._sdk.delete_message(place.chat, place.message, rate_limit_args=ONCE)
+
+    async def _ask_first(self, query: CallbackQuery, press: Press, place: Place) -> None:
+        label = label_of(query)
+        await self._sdk.send_message(
+            text=f"{label}: really? ({press.command})",
+            reply_markup=confirmation(label, press.command),
+            **destination(place),
+        )
+
+
+class _TooLarge(Exception):
+    """A file that Telegram does not hand out; the text says its size."""
+
+
+def _sorry(left_out: Sequence[str]) -> str:
+    listed = " or ".join(filter(None, (", ".join(left_out[:-1]), left_out[-1])))
+    return f"I can't take {listed} so far; please write it in words."

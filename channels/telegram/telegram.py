@@ -1,0 +1,128 @@
+"""The channel itself: what comes from Telegram goes to the desk, replies go out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from telegram import BotCommand
+from telegram.error import InvalidToken, TelegramError
+from telegram.ext import ExtBot
+
+from channels.base import Bot, Capabilities, ChannelError
+from channels.message import Outbound, Reply
+from channels.settings import TelegramSettings
+from channels.telegram.desk import Desk
+from channels.telegram.incoming import place_of
+from channels.telegram.onlooker import Onlookers
+from channels.telegram.pace import Pace
+from channels.telegram.rendering import LONGEST
+from channels.telegram.rhythm import Rhythm
+from channels.telegram.sending import deliver
+from channels.telegram.updates import poll, serve
+
+log = logging.getLogger(__name__)
+
+WRONG_TOKEN = (
+    "Telegram does not know the bot's token; copy it from @BotFather into .env once more, as "
+    "TELEGRAM_BOT_TOKEN, and start the bot again."
+)
+NO_WAY = "Telegram's messages can't be had ({}); correct the settings of the group telegram."
+AGAIN = "*(This may have reached you before: the bot was started again.)*\n\n"
+_OFFERED = re.compile(r"[a-z0-9_]{1,32}")
+"""Names of commands that Telegram takes; it takes 100."""
+
+
+class Telegram:
+    """A bot at Telegram. `settings` are asked for when they are needed."""
+
+    name = "telegram"
+    capabilities = Capabilities(
+        edits=True, buttons=True, images=True, typing=True, markup="telegram", longest=LONGEST
+    )
+
+    def __init__(
+        self, token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None
+    ) -> None:
+        self._token, self._settings, self._rhythm = token, settings, rhythm or Rhythm()
+        self._connecting = asyncio.Lock()
+        self._connection: _Connection | None = None
+
+    async def listen(self, bot: Bot) -> None:
+        connection = await self._connected()
+        sdk, settings = connection.sdk, self._settings()
+        desk = Desk(bot, sdk, lambda: self._settings().conversations, connection.onlookers)
+        offering = asyncio.create_task(_offer_commands(sdk, bot), name="telegram commands")
+        try:
+            if settings.webhook_url:
+                await serve(sdk, desk.take, settings, self._rhythm)
+            else:
+                await poll(sdk, desk.take, self._rhythm)
+        except InvalidToken:
+            raise ChannelError(WRONG_TOKEN) from None
+        except (TelegramError, OSError) as error:
+            raise ChannelError(NO_WAY.format(error)) from error
+        finally:
+            offering.cancel()
+            await asyncio.gather(offering, return_exceptions=True)
+
+    async def send(self, outbound: Outbound) -> None:
+        connection = await self._connected()
+        draft = await connection.onlookers.settle(outbound.address, outbound.reply_to)
+        reply = outbound.reply
+        if outbound.is_resent:
+            reply = Reply(AGAIN + reply.text, reply.data, reply.actions, reply.images)
+        place = place_of(outbound.address, outbound.reply_to)
+        await deliver(connection.sdk, place, reply, draft)
+
+    async def close(self) -> None:
+        if self._connection:
+            await self._connection.onlookers.close()
+            await self._connection.sdk.shutdown()
+
+    async def _connected(self) -> _Connection:
+        """The connection, which the first who needs it makes: the bot may have replies to send
+        before it listens. Raises ChannelError."""
+        async with self._connecting:
+            if self._connection is None:
+                self._connection = await self._connect()
+            return self._connection
+
+    async def _connect(self) -> _Connection:
+        address = self._settings().base_url.rstrip("/")
+        sdk = ExtBot(
+            self._token,
+            base_url=f"{address}/bot",
+            base_file_url=f"{address}/file/bot",
+            rate_limiter=Pace(self._rhythm),
+        )
+        try:
+            await sdk.initialize()
+        except InvalidToken:
+            await sdk.shutdown()
+            raise ChannelError(WRONG_TOKEN) from None
+        return _Connection(sdk, Onlookers(sdk, self._rhythm))
+
+
+@dataclass(frozen=True, slots=True)
+class _Connection:
+    """The SDK, ready for requests, and those who watch conversations to show them there."""
+
+    sdk: ExtBot[str]
+    onlookers: Onlookers
+
+
+async def _offer_commands(sdk: ExtBot[str], bot: Bot) -> None:
+    """Let Telegram show the commands while a person types."""
+    offered = [
+        BotCommand(entry.name, entry.summary[:256])
+        for entry in bot.offered()
+        if _OFFERED.fullmatch(entry.name)
+    ]
+    try:
+        await sdk.set_my_commands(offered[:100])
+    except TelegramError as error:
+        log.warning("Telegram does not take the list of commands: %s", error)

@@ -1,0 +1,132 @@
+"""Updates from Telegram, by asking for them or by its webhook. None is confirmed to it before
+`take` has returned, and then what it said is on disk."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from urllib.parse import urlsplit
+
+from telegram import Update
+from telegram.error import BadRequest, Conflict, TelegramError
+from telegram.ext import ExtBot, Updater
+
+from channels.retry import patient
+from channels.settings import TelegramSettings
+from channels.telegram.pace import asked, is_passing
+from channels.telegram.rhythm import Rhythm
+
+log = logging.getLogger(__name__)
+
+KINDS = [Update.MESSAGE, Update.EDITED_MESSAGE, Update.CALLBACK_QUERY]
+
+Take = Callable[[Sequence[Update]], Awaitable[None]]
+
+
+def is_album(update: Update) -> bool:
+    return update.message is not None and update.message.media_group_id is not None
+
+
+async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm) -> None:
+    """Ask for updates until cancelled. Raises TelegramError when there is no point in it."""
+    offset = 0
+    updates: Sequence[Update] = ()
+
+    async def ask(seconds: int) -> tuple[Update, ...]:
+        return await bot.get_updates(offset=offset, timeout=seconds, allowed_updates=KINDS)
+
+    await bot.delete_webhook()
+    try:
+        while True:
+            updates = await patient(_is_worth_asking_again, asked, rhythm.sleep)(ask, rhythm.poll)
+            while updates and is_album(updates[-1]):  # the rest of it may be on its way
+                await asyncio.sleep(rhythm.album)
+                known = len(updates)
+                updates = await patient(_is_worth_asking_again, asked, rhythm.sleep)(ask, 0)
+                if len(updates) == known:
+                    break
+            if updates:
+                await take(updates)
+                offset = updates[-1].update_id + 1  # the next request confirms them
+    finally:
+        with suppress(TelegramError):
+            await ask(0)
+
+
+def _is_worth_asking_again(error: BaseException) -> bool:
+    if isinstance(error, Conflict):
+        log.warning(
+            "Another program asks Telegram for this bot's messages; stop it, or give one of the "
+            "two a bot of its own."
+        )
+    return is_passing(error) or isinstance(error, Conflict | BadRequest)
+
+
+async def serve(bot: ExtBot[str], take: Take, settings: TelegramSettings, rhythm: Rhythm) -> None:
+    """Let Telegram call, until cancelled; each start has a new secret that proves who calls."""
+    queue = Counter(take, rhythm.album)
+    updater = Updater(bot, queue)
+    await updater.initialize()
+    await updater.start_webhook(
+        listen=settings.webhook_host,
+        port=settings.webhook_port,
+        url_path=urlsplit(settings.webhook_url).path,
+        webhook_url=settings.webhook_url,
+        secret_token=secrets.token_urlsafe(32),
+        allowed_updates=KINDS,
+    )
+    try:
+        await queue.work()
+    finally:
+        await updater.stop()
+
+
+class Counter(asyncio.Queue[object]):
+    """The queue that the SDK puts updates into. It answers Telegram when `put` returns, so `put`
+    waits until the update was taken."""
+
+    def __init__(self, take: Take, album: float) -> None:
+        super().__init__()
+        self._take, self._album = take, album
+        self._waiting: list[tuple[Update, asyncio.Future[None]]] = []
+        self._arrived = asyncio.Event()
+
+    async def put(self, item: object) -> None:
+        """Raises what taking it raised; Telegram will deliver it again."""
+        assert isinstance(item, Update)
+        taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, taken))
+        self._arrived.set()
+        await taken
+
+    async def work(self) -> None:
+        """Take what arrives, in Telegram's order, until cancelled."""
+        while True:
+            await self._arrived.wait()
+            while any(is_album(update) for update, _ in self._waiting[-1:]):
+                known = len(self._waiting)
+                await asyncio.sleep(self._album)
+                if len(self._waiting) == known:
+                    break
+            batch, self._waiting = self._waiting, []
+            self._arrived.clear()
+            batch.sort(key=lambda waiting: waiting[0].update_id)
+            await self._take([update for update, _ in batch])
+            for _, taken in batch:
+                if not taken.done():  # who called may have hung up
+                    taken.set_result(None)
+
+
+def in_order(updates: Sequence[Update]) -> list[list[list[Update]]]:
+    """The updates of each chat, in order, those of one album together."""
+    chats: dict[int, dict[str, list[Update]]] = {}
+    once = {update.update_id: update for update in updates}  # a webhook may be called twice
+    for update in once.values():
+        chat = update.effective_chat.id if update.effective_chat else 0
+        album = update.message.media_group_id if update.message else None
+        name = f"album {album}" if album else f"update {update.update_id}"
+        chats.setdefault(chat, {}).setdefault(name, []).append(update)
+    return [list(groups.values()) for groups in chats.values()]

@@ -1,0 +1,124 @@
+"""Who is let in: people and whole chats; and the strangers who were given a code to ask with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from peewee import SqliteDatabase
+
+from memory.record import tables
+from memory.record.mailbox import Place
+
+Kind = Literal["person", "chat"]
+Role = Literal["owner", "user"]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Who is let in: a person ("telegram/42"), or all who write in a chat ("telegram/-100"). `name`
+    is what the platform calls them, `by` who let them in, `at` in seconds since 1970."""
+
+    kind: Kind
+    id: str
+    role: Role
+    name: str
+    by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A stranger who was given a code, and where they wrote; `tries` counts the wrong codes that
+    were tried since."""
+
+    person: str
+    name: str
+    place: Place
+    at: float
+    tries: int = 0
+
+
+def known(database: SqliteDatabase) -> list[Known]:
+    """All who are let in, in the order in which they were."""
+    columns = tables.User
+    fields = (columns.kind, columns.id, columns.role, columns.name, columns.by, columns.at)
+    query = columns.select(*fields).order_by(columns.at, columns.kind, columns.id)
+    return [Known(*row) for row in query.tuples().execute(database)]
+
+
+def let_in(database: SqliteDatabase, one: Known) -> None:
+    """Let somebody in from now on, or change what they may do."""
+    tables.User.insert(
+        kind=one.kind, id=one.id, role=one.role, name=one.name, by=one.by, at=one.at
+    ).on_conflict_replace().execute(database)
+
+
+def revoke(database: SqliteDatabase, kind: Kind, identity: str) -> None:
+    """Let them in no more."""
+    columns = tables.User
+    columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
+
+
+def pending(database: SqliteDatabase, since: float) -> list[Pending]:
+    """Who was given a code since a time and waits, oldest first."""
+    columns = tables.Pairing
+    query = columns.select().where(columns.at > since).order_by(columns.at)
+    return [_pending(row) for row in query.dicts().execute(database)]
+
+
+def ask(
+    database: SqliteDatabase, stranger: Pending, digest: str, since: float, most: int
+) -> Pending | None:
+    """Keep the digest of a stranger's code, unless they have one from after `since`, or `most` of
+    their channel have; returns what is kept of them, None where there is no room."""
+    columns = tables.Pairing
+    columns.delete().where(columns.at <= since).execute(database)
+    waiting = pending(database, since)
+    if theirs := [one for one in waiting if one.person == stranger.person]:
+        return theirs[0]
+    if sum(one.place.channel == stranger.place.channel for one in waiting) >= most:
+        return None
+    columns.insert(
+        person=stranger.person,
+        name=stranger.name,
+        channel=stranger.place.channel,
+        chat=stranger.place.chat,
+        thread=stranger.place.thread,
+        user=stranger.place.user,
+        digest=digest,
+        at=stranger.at,
+        tries=0,
+    ).execute(database)
+    return stranger
+
+
+def answer(database: SqliteDatabase, digest: str, since: float, most_tries: int) -> Pending | None:
+    """Take the stranger with this code off the list and return them. A code that is not there is a
+    wrong try, counted against all that wait; None also for a code with `most_tries` against it."""
+    columns = tables.Pairing
+    is_valid = (columns.at > since) & (columns.tries < most_tries)
+    query = columns.select().where((columns.digest == digest) & is_valid)
+    found = [_pending(row) for row in query.dicts().execute(database)]
+    if not found:
+        columns.update(tries=columns.tries + 1).execute(database)
+        return None
+    columns.delete().where(columns.person == found[0].person).execute(database)
+    return found[0]
+
+
+def last_place(database: SqliteDatabase, people: Sequence[str]) -> Place | None:
+    """Where one of these people ("telegram/42"; "terminal/" for who sits at it) wrote last with
+    nobody else in the chat, whose name is the person's own then."""
+    columns = tables.Inbox
+    fields = (columns.channel, columns.chat, columns.thread, columns.user)
+    is_theirs = columns.channel.concat("/").concat(columns.user).in_(list(people))
+    is_private = (columns.user == "") | (columns.user == columns.chat)
+    query = columns.select(*fields).where(is_theirs & is_private).order_by(columns.id.desc())
+    return next((Place(*row) for row in query.limit(1).tuples().execute(database)), None)
+
+
+def _pending(row: dict[str, Any]) -> Pending:
+    place = Place(row["channel"], row["chat"], row["thread"], row["user"])
+    return Pending(row["person"], row["name"], place, row["at"], row["tries"])

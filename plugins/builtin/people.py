@@ -1,0 +1,112 @@
+"""`/pair`, `/users`, `/revoke`: who may talk to the bot."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+
+from memory.record.people import Known, Pending
+from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.wording import cell, literal, table
+
+HERE, OWNER = "here", "owner"
+SUBS = ((HERE, "everybody who writes in this chat"),)
+
+
+@command("pair", "Let a stranger in, by the code they were given (owners)", "CODE [owner]", SUBS)
+async def pair(ask: Ask) -> Reply:
+    """`/pair CODE`: as a user; `/pair CODE owner`: as an owner; `/pair here`: the whole chat."""
+    ask.require_owner("let others in")
+    match ask.words:
+        case [word] if word.lower() == HERE:
+            return await _open_chat(ask)
+        case [*code, word] if code and word.lower() == OWNER:
+            stranger = await ask.bot.access.approve("".join(code), "owner", ask.person.id)
+            return _welcomed(stranger, "an owner")
+        case [_, *_]:
+            stranger = await ask.bot.access.approve(ask.text, "user", ask.person.id)
+            return _welcomed(stranger, "a user")
+    raise CommandError(
+        "/pair wants the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets in "
+        "everybody who writes in this chat."
+    )
+
+
+def _welcomed(stranger: Pending, what: str) -> Reply:
+    undo = Action("Take back", f"/revoke {stranger.person}")
+    text = f"{_named(stranger.person, stranger.name)} is let in as {what}, and was told."
+    return Reply(text, {"id": stranger.person, "name": stranger.name}, (undo,))
+
+
+async def _open_chat(ask: Ask) -> Reply:
+    if ask.address.is_private:
+        raise CommandError("Nobody else writes in this chat; say /pair here in a group.")
+    await ask.bot.access.open_chat(ask.address, ask.person.id)
+    return Reply(
+        "Everybody who writes in this chat is a user from now on; /revoke here ends that.",
+        {"id": _chat(ask)},
+        (Action("Take back", "/revoke here"),),
+    )
+
+
+@command("users", "Show who may talk to the bot, and who waits to be let in (owners)")
+async def users(ask: Ask) -> Reply:
+    """Owners by the settings, those who were let in, and strangers with a code."""
+    ask.require_owner("see who is let in")
+    owners = ask.bot.settings.describe("owners", "").value
+    known, pending = ask.bot.access.known, await ask.bot.access.pending()
+    rows = [
+        *((owner, "owner", "by the setting `owners`") for owner in owners),
+        *((_named(one.id, one.name), _role(one), _since(ask, one)) for one in known),
+        *((_named(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
+    ]
+    ends = "Whoever sits at the terminal is an owner. /pair CODE lets one in who waits."
+    shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
+    data = {
+        "owners": list(owners),
+        "known": [asdict(one) for one in known],
+        "pending": [{"id": one.person, "name": one.name, "at": one.at} for one in pending],
+    }
+    actions = tuple(Action(f"Revoke {one.id}", f"/revoke {one.id}") for one in known)
+    return Reply(f"{shown}\n\n{ends}" if rows else ends, data, actions)
+
+
+def _role(one: Known) -> str:
+    return "all there: user" if one.kind == "chat" else one.role
+
+
+def _since(ask: Ask, one: Known) -> str:
+    return f"{_age(ask, one.at)}, by {one.by}"
+
+
+def _age(ask: Ask, at: float) -> str:
+    return f"{datetime.fromtimestamp(at, ask.bot.zone()):%Y-%m-%d %H:%M}"
+
+
+def _named(identity: str, name: str) -> str:
+    return f"{literal(identity)} ({literal(name)})" if name else literal(identity)
+
+
+@command("revoke", "Let somebody in no more (owners)", "WHO", ((HERE, "all of this chat"),))
+async def revoke(ask: Ask) -> Reply:
+    """`/revoke telegram/42`, `/revoke Ann`, `/revoke here`."""
+    ask.require_owner("revoke what others may do")
+    who = ask.text.strip()
+    if not who:
+        raise CommandError("/revoke wants who: a name from /users, or here for this chat.")
+    if who in ask.bot.settings.describe("owners", "").value:
+        raise CommandError(
+            f"{who} is an owner by the setting `owners`; say /config owners to see it, and set it "
+            "without them."
+        )
+    one = await ask.bot.access.revoke(f"chat {_chat(ask)}" if who.lower() == HERE else who)
+    return Reply(f"{_named(one.id, one.name)} is let in no more.", {"id": one.id})
+
+
+def _chat(ask: Ask) -> str:
+    return f"{ask.address.channel}/{ask.address.chat}"
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [pair, users, revoke]

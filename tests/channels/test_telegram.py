@@ -1,0 +1,215 @@
+"""The Telegram channel alone, the real SDK in front: what it hands over, and when it confirms."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from telegram import Message, MessageEntity
+from telegram.error import RetryAfter
+
+from channels.base import Accepted
+from channels.message import Action, Attachment, Inbound
+from channels.settings import TelegramSettings
+from channels.telegram import Rhythm, Telegram
+from channels.telegram.buttons import keyboard, spelled_out
+from channels.telegram.pace import ONCE, Busy, Pace
+from channels.telegram.rendering import messages, rendered
+from tests.fakes.fake_bot import FakeBot
+from tests.fakes.telegram_server import TOKEN, TelegramServer
+
+QUICK = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=lambda seconds: asyncio.sleep(0))
+
+
+@asynccontextmanager
+async def serving(
+    bot: FakeBot, server: TelegramServer, **settings: Any
+) -> AsyncIterator[asyncio.Task[None]]:
+    """The channel between a fake bot and a fake Telegram, until the block ends."""
+    chosen = TelegramSettings(base_url=server.base_url, **settings)
+    channel = Telegram(TOKEN, lambda: chosen, QUICK)
+    running = asyncio.create_task(bot.serve(channel))
+    try:
+        yield running
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await channel.close()
+
+
+def silent() -> FakeBot:
+    """A bot that answers with nothing but its command's replies."""
+    return FakeBot(lambda text: [])
+
+
+async def test_photos_and_documents_come_with_the_message() -> None:
+    bot = silent()
+    async with TelegramServer() as server, serving(bot, server):
+        ann = server.person("Ann", 42)
+        ann.sends(ann.photo(b"\xff\xd8one", caption="Look", media_group_id="a"))
+        ann.sends(ann.photo(b"\xff\xd8two", media_group_id="a"))
+        ann.sends(ann.document("notes.txt", "text/plain", b"milk"))
+        await said(bot, server, 2)
+    album, document = bot.submitted
+    assert [a.data for a in album.attachments] == [b"\xff\xd8one", b"\xff\xd8two"]
+    assert {a.media_type for a in album.attachments} == {"image/jpeg"}
+    assert (album.text, album.sender) == ("Look", "")
+    assert document.attachments == (Attachment("notes.txt", "text/plain", b"milk"),)
+
+
+async def said(bot: FakeBot, server: TelegramServer, count: int) -> None:
+    """Wait until so many messages were submitted; each is answered, or at least typed at."""
+    await server.until(lambda: len(bot.submitted) >= count)
+
+
+class Slow(FakeBot):
+    """A bot whose disk is slow: `is_written` lets the next message be committed."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda text: [])
+        self.reached, self.is_written = asyncio.Event(), asyncio.Event()
+
+    async def submit(self, inbound: Inbound) -> Accepted:
+        self.reached.set()
+        await self.is_written.wait()
+        return await super().submit(inbound)
+
+
+async def test_no_message_is_confirmed_before_it_is_on_disk() -> None:
+    bot = Slow()
+    async with TelegramServer() as server, serving(bot, server):
+        server.person("Ann", 42).says("Hi")
+        await bot.reached.wait()
+        for _ in range(100):  # whatever it may do meanwhile
+            await asyncio.sleep(0)
+        assert server.confirmed <= 1
+        bot.is_written.set()
+        await server.until(lambda: server.confirmed > 1)
+        assert [inbound.text for inbound in bot.submitted] == ["Hi"]
+
+
+async def test_the_webhook_answers_when_the_message_is_on_disk_and_only_to_telegram() -> None:
+    bot = Slow()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    hook = {"webhook_url": "https://bot.example.org/hook", "webhook_port": port}
+    async with TelegramServer() as server, serving(bot, server, **hook):
+        ann = server.person("Ann", 42)
+        update = {"update_id": 5, "message": ann.message("Hi")}
+        await server.until(lambda: server.webhook)
+        server.webhook["local"] = f"http://127.0.0.1:{port}/hook"
+        assert await server.call_webhook(update, secret="guessed") == 403
+        calling = asyncio.create_task(server.call_webhook(update))
+        await bot.reached.wait()
+        assert not calling.done()
+        bot.is_written.set()
+        assert await calling == 200
+        assert [inbound.text for inbound in bot.submitted] == ["Hi"]
+
+
+async def test_an_update_that_breaks_the_channel_does_not_hold_up_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken(message: Message) -> None:
+        raise RuntimeError("a kind of message that nobody thought of")
+
+    bot = silent()
+    async with TelegramServer() as server, serving(bot, server):
+        ann = server.person("Ann", 42)
+        with monkeypatch.context() as patch:
+            patch.setattr("channels.telegram.incoming.speaker", broken)
+            ann.says("One")
+            await server.until(lambda: server.confirmed > 1)
+        ann.says("Two")
+        await said(bot, server, 1)
+    assert [inbound.text for inbound in bot.submitted] == ["Two"]
+
+
+async def request(pace: Pace, chat: int, call: Callable[[], Any], once: bool = False) -> Any:
+    async def callback() -> Any:
+        return call()
+
+    arguments = ONCE if once else None
+    return await pace.process_request(callback, (), {}, "sendMessage", {"chat_id": chat}, arguments)
+
+
+async def test_a_group_gets_no_more_messages_than_telegram_allows() -> None:
+    pace = Pace(Rhythm(overall=1_000, per_group=6, group_time=0.6))
+    times: list[float] = []
+    clock = asyncio.get_running_loop().time
+    for _ in range(8):
+        await request(pace, -7, lambda: times.append(clock()))
+    assert times[5] - times[0] < 0.1 <= times[7] - times[0]
+    with pytest.raises(Busy):  # a draft leaves what is left to replies
+        await request(pace, -7, lambda: None, once=True)
+    await request(pace, 7, lambda: None, once=True)
+
+
+async def test_a_chat_that_telegram_wants_left_alone_is_and_others_are_not() -> None:
+    over, held = asyncio.Event(), asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        if seconds:
+            assert seconds == 12
+            held.set()
+            await over.wait()
+
+    pace = Pace(Rhythm(sleep=sleep))
+    refusals = [RetryAfter(12)]
+    reached: list[int] = []
+
+    def refuse_once() -> None:
+        if refusals:
+            raise refusals.pop()
+        reached.append(7)
+
+    waiting = asyncio.create_task(request(pace, 7, refuse_once))
+    await held.wait()
+    await request(pace, 8, lambda: reached.append(8))
+    with pytest.raises(Busy):
+        await request(pace, 7, lambda: None, once=True)
+    assert reached == [8]
+    over.set()
+    await waiting
+    assert reached == [8, 7]
+    await pace.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("markdown", "text", "kinds"),
+    [
+        ("# Title", "Title", {"bold", "underline"}),
+        ("- a\n- **b**", "• a\n• b", {"bold"}),
+        ("Use `List<int>` and List<int>", "Use List<int> and List<int>", {"code"}),
+        ("```py\na < b\n```", "a < b", {"pre"}),
+        ("[x](https://a.b) [y](javascript:alert)", "x y", {"text_link"}),
+        ("`▇▇▁▁` 50%", "▇▇▁▁ 50%", {"code"}),
+        ("<!-- nothing to see -->", "<!-- nothing to see -->", set()),
+        ("snake_case_name and 2 * 3 * 4", "snake_case_name and 2 * 3 * 4", set()),
+    ],
+)
+def test_markdown_becomes_text_with_entities(markdown: str, text: str, kinds: set[str]) -> None:
+    shown = rendered(markdown)
+    assert shown.text.strip() == text
+    assert {str(entity.type) for entity in shown.entities} == kinds
+
+
+def test_a_link_that_telegram_does_not_take_is_no_link() -> None:
+    (link,) = rendered("[x](https://a.b) [y](javascript:alert)").entities
+    assert (link.type, link.url) == (MessageEntity.TEXT_LINK, "https://a.b")
+
+
+def test_text_that_grows_when_it_is_rendered_still_fits() -> None:
+    table = "| a | b |\n|---|---|\n" + "| x | " + "y" * 300 + " |\n" + "| x | y |\n" * 200
+    assert all(len(part.text) <= 4096 for part in messages(table))
+
+
+def test_a_command_that_is_too_long_for_a_button_is_spelled_out() -> None:
+    long = Action("Search", "/context search " + "word " * 12)
+    assert keyboard([long]) is None
+    assert spelled_out([long, Action("Map", "/context map")]) == f"Search: `{long.command}`"

@@ -1,0 +1,130 @@
+"""What the promises of delivery are stated about: a bot that lives, dies, and lives again.
+
+Another implementation (workers behind a broker, say) is a function like `parley` in
+`IMPLEMENTATIONS`; nothing in the suite knows more of it than stands here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from aiohttp import web
+
+from channels.message import Outbound
+from tests.fakes import openai_server
+from tests.fakes.openai_server import Fail, OpenAIServer, Received, Say
+from tests.whole.house import House, running
+
+USER = "ann"
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """A reply as the platform was handed it. `reply_to` is the platform's id of the message."""
+
+    reply_to: str
+    chat: str
+    text: str
+    is_resent: bool
+
+
+Think = Callable[[str], Awaitable[str]]
+"""What a message is answered with; may take its time, or raise."""
+
+Take = Callable[[Heard], Awaitable[None]]
+"""The platform takes a reply: returns when it has it, may take its time, or raise."""
+
+
+class Life(Protocol):
+    """A bot between its start and its end."""
+
+    async def says(self, message: str, text: str, chat: str = "main") -> bool:
+        """A message with the platform's id; returns whether it was confirmed."""
+        ...
+
+    async def hears(self, message: str) -> Heard:
+        """The first reply to a message that the platform has taken, once it has."""
+        ...
+
+    @property
+    def heard(self) -> list[Heard]:
+        """All that the platform has taken in this life, in order."""
+        ...
+
+    async def dies(self) -> None:
+        """The process ends at this moment; nothing more is kept or sent."""
+        ...
+
+
+Lives = Callable[[Path, Think, Take], AbstractAsyncContextManager[Life]]
+"""Lets a bot live on a folder, which one before it may have left; leaving it is an orderly stop."""
+
+
+class _Thinking(OpenAIServer):
+    """An endpoint whose answers are what `think` returns for the last message."""
+
+    def __init__(self, think: Think) -> None:
+        super().__init__()
+        self._think = think
+
+    async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
+        text = received.body["messages"][-1]["content"].removeprefix(f"{USER}: ")
+        try:
+            answer: Say | Fail = Say(await self._think(text))
+        except ValueError as error:
+            answer = Fail(400, {"message": str(error)})
+        return await openai_server._act(request, received, answer, (1, 0))
+
+
+class _Platform(House):
+    """A channel from afar, that takes replies as the test wants it."""
+
+    take: Take
+
+    async def send(self, outbound: Outbound) -> None:
+        await self.take(_heard(outbound))
+        await super().send(outbound)
+
+
+def _heard(outbound: Outbound) -> Heard:
+    text = outbound.reply.text
+    return Heard(outbound.reply_to, outbound.address.chat, text, outbound.is_resent)
+
+
+@dataclass(frozen=True, slots=True)
+class _Parley:
+    platform: _Platform
+
+    async def says(self, message: str, text: str, chat: str = "main") -> bool:
+        return await self.platform.writes(text, chat, USER, message) is not None
+
+    async def hears(self, message: str) -> Heard:
+        return _heard(await self.platform.reply_to(message))
+
+    @property
+    def heard(self) -> list[Heard]:
+        return [_heard(outbound) for outbound in self.platform.sent]
+
+    async def dies(self) -> None:
+        app = self.platform.app
+        for lanes in (app.router.lanes, app.turns.lanes, app.delivery.lanes):
+            await lanes.close()
+
+
+@asynccontextmanager
+async def parley(folder: Path, think: Think, take: Take) -> AsyncIterator[Life]:
+    """The bot of this project, assembled whole, in this process."""
+    async with _Thinking(think) as endpoint:
+        platform = _Platform("afar")
+        platform.take, platform.server = take, endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        settings = {"owners": [f"afar/{USER}"], "restore": "exact", "shutdown_timeout": 30}
+        async with running(folder, platform, settings, environ):
+            yield _Parley(platform)
+
+
+IMPLEMENTATIONS: dict[str, Lives] = {"parley": parley}

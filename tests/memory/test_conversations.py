@@ -1,0 +1,151 @@
+"""Conversations leave memory when there are many, and come back as they were."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.context.change import Change
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from tests.memory.rooms import FRAME, KEY, Lodge
+
+OTHERS = [ConversationKey(f"pipe/{number}", f"pipe-{number}") for number in range(3)]
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    """A memory in which two conversations stay; a restart would cut (`restore: recent`)."""
+    lodge = Lodge(tmp_path, restores_exactly=False)
+    await lodge.open()
+    lodge.conversations._most_open = 2
+    yield lodge
+    await lodge.close()
+
+
+async def crowd_out(lodge: Lodge) -> None:
+    """Speak in so many others that the first leaves memory."""
+    for key in OTHERS:
+        await lodge.says("Hello.", key=key)
+    await lodge.settle()
+    gc.collect()
+
+
+def is_loaded(lodge: Lodge, key: ConversationKey = KEY) -> bool:
+    gc.collect()
+    return key.id in lodge.conversations._alive
+
+
+def seen(conversation: Conversation) -> dict[str, Any]:
+    """All that can be seen of a conversation, the next request byte for byte."""
+    view = conversation.view()
+    return {
+        "request": json.dumps(view.to_wire(FRAME)),
+        "tokens": (view.tokens, view.raw_tokens, view.scale),
+        "boundaries": view.boundaries,
+        "events": conversation.events,
+        "forecast": conversation.forecast(),
+        "bill": conversation.bill,
+        "newest": conversation.newest,
+        "besides": conversation.keepsake,
+    }
+
+
+async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> None:
+    lodge.limit(max_turns=8)
+    for number in range(13):
+        await lodge.says(f"question {number}", results=["a result"] * (number % 2))
+    await lodge.settle()
+    conversation = await lodge.conversation()
+    await conversation.change("pin", Change(pin=frozenset({9})))
+    await conversation.calibrate(conversation.view(), 4_321, lodge.limits.model)
+    await lodge.says("one more")
+    await lodge.settle()
+    await conversation.begin_session()
+    before, summaries = seen(conversation), len(lodge.summarizer.requests)
+    assert before["events"]
+    assert before["besides"].prepared is not None, "the summary of the next cut is written"
+    assert before["tokens"][2].is_measured
+    del conversation
+    await crowd_out(lodge)
+    assert not is_loaded(lodge)
+    assert seen(await lodge.conversation()) == before
+    await lodge.settle()
+    assert len(lodge.summarizer.requests) == summaries, "nothing is paid for twice"
+
+
+async def test_coming_back_is_no_restart_and_a_restart_still_is_one(lodge: Lodge) -> None:
+    for number in range(12):
+        await lodge.says(f"question {number}", results=["a result"])
+    await crowd_out(lodge)
+    assert len((await lodge.conversation()).view().turns) == 12
+    await lodge.restart()
+    assert len((await lodge.conversation()).view().turns) == 3
+
+
+async def test_the_talk_goes_on_after_coming_back(lodge: Lodge) -> None:
+    await lodge.says("first")
+    await crowd_out(lodge)
+    (view,) = await lodge.says("second")
+    assert [turn.id for turn in view.turns] == ["t1", "t2"]
+
+
+async def test_one_with_a_running_turn_stays(lodge: Lodge) -> None:
+    turn = await (await lodge.conversation()).turn("Wait for it.")
+    conversation = id(turn.conversation)
+    del turn
+    await crowd_out(lodge)
+    assert is_loaded(lodge)
+    assert id(await lodge.conversation()) == conversation
+
+
+async def test_one_whose_summary_is_under_way_stays(lodge: Lodge) -> None:
+    for number in range(6):
+        await lodge.says(f"question {number}")
+    lodge.summarizer.gate = asyncio.Event()
+    await (await lodge.conversation()).clear("new")
+    for key in OTHERS:
+        await lodge.says("Hello.", key=key)
+    assert is_loaded(lodge)
+    lodge.summarizer.gate.set()
+    await lodge.settle()
+    await crowd_out(lodge)
+    assert not is_loaded(lodge)
+
+
+async def test_one_that_somebody_still_holds_is_never_there_twice(lodge: Lodge) -> None:
+    held = await lodge.conversation()
+    await crowd_out(lodge)
+    assert KEY.id not in lodge.conversations._open
+    await held.turn("I was away.")
+    assert await lodge.conversation() is held
+    assert held.newest == 1
+
+
+async def test_one_that_waits_for_another_strategy_stays_until_it_has_it(lodge: Lodge) -> None:
+    await lodge.says("Hello.")
+    lodge.limit(strategy="full")
+    await crowd_out(lodge)
+    assert is_loaded(lodge)
+    await lodge.says("Again.")
+    assert [event.kind for event in (await lodge.conversation()).events] == ["rebase"]
+
+
+async def test_memory_does_not_grow_with_the_number_of_conversations(lodge: Lodge) -> None:
+    for number in range(40):
+        await lodge.says("Hello.", key=ConversationKey(f"pipe/many{number}", f"pipe-{number}"))
+    gc.collect()
+    assert len(lodge.conversations._alive) <= 3
+
+
+async def test_two_who_ask_at_once_get_the_same_one(lodge: Lodge) -> None:
+    await lodge.says("Hello.")
+    await crowd_out(lodge)
+    one, other = await asyncio.gather(lodge.conversation(), lodge.conversation())
+    assert one is other

@@ -1,0 +1,336 @@
+"""Who is let in and who is not: strangers, codes, owners, users, chats; and how fast they go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.access import (
+    ALPHABET,
+    ASKED,
+    CLOSED,
+    CODE_LENGTH,
+    CROWDED,
+    HOUR,
+    MOST_PENDING,
+    MOST_TRIES,
+    Access,
+    Pace,
+    Rules,
+    digest_of,
+    new_code,
+)
+from bot.ports import WELCOME
+from bot.router import TOO_FAST
+from channels.message import Address, Inbound, Reply
+from memory.record.store import Store
+from plugins.api import CommandError
+from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.whole.house import House, running
+from tests.whole.process import talking
+
+CODE = re.compile(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})")
+OWNER = "boss"
+
+
+def echo(request: Received) -> Say:
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+@asynccontextmanager
+async def afar(folder: Path, **settings: Any) -> AsyncIterator[House]:
+    """A bot on a channel whose people sit elsewhere; the owner is `boss`."""
+    async with OpenAIServer(echo) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(folder, house, {"owners": [f"afar/{OWNER}"], **settings}, environ):
+            yield house
+
+
+async def code_of(house: House, user: str, chat: str = "") -> str:
+    """The code that a stranger is given."""
+    told = (await house.says("Hello?", chat or user, user)).text
+    found = CODE.search(told)
+    assert found is not None, told
+    return found[1]
+
+
+async def befriended(house: House, user: str, how: str = "") -> Reply:
+    """A stranger, let in by the owner."""
+    code = await code_of(house, user)
+    return await house.says(f"/pair {code} {how}", OWNER, OWNER)
+
+
+# Codes
+
+
+async def test_a_stranger_is_told_in_one_sentence_how_to_be_let_in_and_gets_nothing_else(
+    tmp_path: Path,
+) -> None:
+    async with afar(tmp_path) as house:
+        told = await house.says("/context", "ann", "ann")
+        assert told.data is None
+        assert told.actions == ()
+        assert CODE.search(told.text)
+        assert re.fullmatch(r"[^.]+\.", told.text), "one sentence"
+        assert not house.server.requests
+        assert (
+            await house.app.store.read(
+                lambda db: db.execute_sql("SELECT COUNT(*) FROM inbox").fetchone()[0]
+            )
+            == 0
+        ), "nothing of it is kept"
+
+
+async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    async with afar(tmp_path) as house:
+        assert (
+            await befriended(house, "ann")
+        ).text == "afar/ann is let in as a user, and was told."
+        assert (await house.reply_to("")).reply.text == WELCOME
+        assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
+        assert "a user of this bot" in (await house.says("/whoami", "ann", "ann")).text
+    async with afar(tmp_path) as house:
+        assert (await house.says("Hi again", "ann", "ann")).text == "re: Hi again"
+
+
+async def test_a_code_is_taken_however_it_is_typed_and_once(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        code = (await code_of(house, "ann")).lower().replace("-", " ")
+        assert "is let in" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+        assert "Nobody waits" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+
+
+async def test_a_stranger_who_writes_again_has_the_same_code(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        code = await code_of(house, "ann")
+        assert await house.writes("Hello?", "ann", "ann") is None
+        assert len([o for o in house.sent if o.address.user == "ann"]) == 1, "once a minute"
+        house.app.access._strangers._since -= 60
+        assert await code_of(house, "ann") == code
+        assert await code_of(house, "ann", "elsewhere") == code
+    async with afar(tmp_path) as house:
+        assert (await house.says("Hello?", "ann", "ann")).text == ASKED, "only its hash is kept"
+        assert "is let in" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+
+
+async def test_a_code_is_nowhere_on_the_disk(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        code = await code_of(house, "ann")
+    for file in (tmp_path / "data").rglob("*"):
+        if file.is_file():
+            content = file.read_bytes()
+            assert code.encode() not in content
+            assert code.replace("-", "").encode() not in content
+
+
+async def test_most_strangers_of_a_channel_wait_without_a_code(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        for number in range(MOST_PENDING):
+            await code_of(house, f"stranger{number}")
+        assert (await house.says("Hello?", "late", "late")).text == CROWDED
+        users = await house.says("/users", OWNER, OWNER)
+        assert users.data is not None
+        assert [one["id"] for one in users.data["pending"]] == [
+            f"afar/stranger{number}" for number in range(MOST_PENDING)
+        ]
+
+
+async def test_wrong_codes_lock_those_that_were_given_out(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        code = await code_of(house, "ann")
+        for _ in range(MOST_TRIES):
+            assert "was told" not in (await house.says("/pair AAAA-AAAA", OWNER, OWNER)).text
+        assert "wrong codes were tried" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+        house.app.access._strangers._since -= 60
+        assert CODE.search((await house.says("Now?", "ann", "ann")).text)
+
+
+async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) -> None:
+    now = 1_000_000.0
+    access = Access(store, Rules, lambda: now)
+    inbound = Inbound("1", Address("afar", "ann", user="ann"), "Hello?", "Ann")
+    first = await access.turn_away(inbound)
+    code = CODE.search(first)
+    assert code is not None
+    now += HOUR
+    assert await access.pending() == []
+    with pytest.raises(CommandError, match="Nobody waits"):
+        await access.approve(code[1], "user", "boss")
+    access._strangers._since -= 60
+    second = CODE.search(await access.turn_away(inbound))
+    assert second is not None
+    assert second[1] != code[1]
+    assert (await access.approve(second[1], "user", "boss")).person == "afar/ann"
+
+
+async def test_a_stranger_without_a_name_gets_no_code(store: Store) -> None:
+    access = Access(store, Rules)
+    assert await access.turn_away(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
+    assert await access.pending() == []
+
+
+def test_codes_are_long_and_cannot_be_misread() -> None:
+    codes = {new_code() for _ in range(200)}
+    assert len(codes) == 200
+    assert all(len(code) == CODE_LENGTH and set(code) <= set(ALPHABET) for code in codes)
+    assert not set("01IO") & set(ALPHABET)
+    assert digest_of("k7qm-2xrd ") == digest_of("K7QM2XRD") != digest_of("K7QM2XRE")
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+async def test_the_command_line_lets_in_while_the_bot_runs_and_while_it_does_not(
+    tmp_path: Path, is_running: bool
+) -> None:
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            told = (await bot.says("Hello?", user="ann"))["text"]
+            found = CODE.search(told)
+            assert found is not None
+            arguments = ("pair", found[1])
+            if is_running:
+                async with talking(tmp_path, arguments=arguments) as pairing:
+                    assert await pairing.gone() == 0
+                    assert pairing.out == [b"pipe/ann is let in and may write now.\n"]
+                assert (await bot.says("And now?", user="ann"))["text"] == "re: ann: And now?"
+            assert await bot.ended() == 0
+        if not is_running:
+            async with talking(tmp_path, arguments=arguments) as pairing:
+                assert await pairing.gone() == 0
+            async with talking(tmp_path, endpoint) as bot:
+                assert (await bot.says("And now?", user="ann"))["text"] == "re: ann: And now?"
+                assert await bot.ended() == 0
+
+
+async def test_the_command_line_makes_the_first_owner_and_refuses_a_wrong_code(
+    tmp_path: Path,
+) -> None:
+    async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
+        assert await pairing.gone() == 1
+        assert "There is no bot in" in pairing.errors
+    async with afar(tmp_path, owners=[]) as house:
+        code = await code_of(house, "ann")
+    async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
+        assert await pairing.gone() == 1
+        assert pairing.errors.startswith("Nobody waits with this code")
+    async with talking(tmp_path, arguments=("pair", code, "--owner")) as pairing:
+        assert await pairing.gone() == 0
+    async with afar(tmp_path, owners=[]) as house:
+        assert "an owner" in (await house.says("/whoami", "ann", "ann")).text
+
+
+# Owners and users
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "/config agent_max_steps 3",
+        "/config agent_max_steps --unset",
+        "/pair AAAA-AAAA",
+        "/pair here",
+        "/users",
+        "/revoke afar/boss",
+        "/usage lift",
+        "/forget all",
+        "/forget all yes",
+    ],
+)
+async def test_what_is_for_owners_says_so(tmp_path: Path, command: str) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        answer = (await house.says(command, "ann", "ann")).text
+        assert answer.startswith("Only an owner may ")
+        assert answer.endswith("you are afar/ann.")
+
+
+async def test_a_user_may_tune_their_own_conversation(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        answer = await house.says("/config agent_max_steps 3 --here", "ann", "ann")
+        assert "is now **3**" in answer.text
+
+
+async def test_an_owner_who_was_let_in_owns_the_bot(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        assert "as an owner" in (await befriended(house, "ann", "owner")).text
+        assert (await house.says("/config agent_max_steps 3", "ann", "ann")).data is not None
+
+
+async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        users = await house.says("/users", OWNER, OWNER)
+        assert [action.command for action in users.actions] == ["/revoke afar/ann"]
+        assert "afar/boss" in users.text
+        assert (await house.says("/revoke afar/ann", OWNER, OWNER)).text == (
+            "afar/ann is let in no more."
+        )
+        house.app.access._strangers._since -= 60
+        assert CODE.search((await house.says("Hi", "ann", "ann")).text)
+        assert "not among those" in (await house.says("/revoke afar/ann", OWNER, OWNER)).text
+        assert "by the setting" in (await house.says("/revoke afar/boss", OWNER, OWNER)).text
+    async with afar(tmp_path) as house:
+        assert "let in" in (await house.says("Hi", "ann", "ann")).text
+
+
+async def test_a_known_person_is_known_in_every_chat_and_lets_nobody_else_in(
+    tmp_path: Path,
+) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        assert (await house.says("Hi", "family", "ann")).text == "re: ann: Hi"
+        assert CODE.search((await house.says("Hi", "family", "mallory")).text)
+
+
+async def test_an_owner_opens_a_whole_chat_and_closes_it(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        assert "Nobody else writes" in (await house.says("/pair here", OWNER, OWNER)).text
+        await house.says("/pair here", "family", OWNER)
+        assert (await house.says("Hi", "family", "kid")).text == "re: kid: Hi"
+        assert "a user" in (await house.says("/whoami", "family", "kid")).text
+        assert CODE.search((await house.says("Hi", "kid", "kid")).text), "only in that chat"
+        assert "afar/family" in (await house.says("/users", OWNER, OWNER)).text
+        await house.says("/revoke here", "family", OWNER)
+        assert CODE.search((await house.says("Hi", "family", "kid")).text)
+
+
+# Pace
+
+
+async def test_a_user_who_writes_too_fast_is_told_so_and_owners_are_not(tmp_path: Path) -> None:
+    async with afar(tmp_path, messages_per_minute=3) as house:
+        await befriended(house, "ann")
+        answers = [(await house.says("Hi", "ann", "ann")).text for _ in range(4)]
+        assert answers == ["re: Hi"] * 3 + [TOO_FAST]
+        house.app.access._pace._since -= 60
+        assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
+        for _ in range(5):
+            assert (await house.says("Hi", OWNER, OWNER)).text == "re: Hi"
+        await house.says("/config messages_per_minute 0", OWNER, OWNER)
+        for _ in range(5):
+            assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
+
+
+def test_each_has_a_pace_of_their_own() -> None:
+    now = 0.0
+    pace = Pace(lambda: now)
+    assert [pace.allows("ann", 2) for _ in range(3)] == [True, True, False]
+    assert pace.allows("bob", 2)
+    now = 60.0
+    assert pace.allows("ann", 2)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    store = await Store.open(tmp_path / "parley.db")
+    yield store
+    await store.close()

@@ -1,0 +1,125 @@
+"""The owner hears of what only they can mend: once an hour for each cause, and nobody else does."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.alerts import QUIET
+from bot.app import assemble
+from bot.settings import load_layers
+from channels.base import Bot, Capabilities
+from channels.message import Outbound
+from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say
+from tests.whole.house import PATIENCE, Hands, House, running
+
+OWNER = "boss"
+REFUSED = Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})
+EMPTY = Fail(429, {"message": "You exceeded your quota", "code": "insufficient_quota"})
+
+
+@asynccontextmanager
+async def afar(folder: Path, answers: list[Answer]) -> AsyncIterator[House]:
+    """A bot whose owner and user have both written to it, alone."""
+
+    def script(request: Received) -> Answer:
+        return answers[0] if "fail" in request.body["messages"][-1]["content"] else Say("Yes.")
+
+    async with OpenAIServer(script) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(folder, house, {"owners": [f"afar/{OWNER}"]}, environ):
+            await house.says("Hello", OWNER, OWNER)
+            await house.says("/pair here", "family", OWNER)
+            yield house
+
+
+def alerts(house: Hands) -> list[tuple[str, str]]:
+    """What nobody had asked for: (chat, text)."""
+    return [(o.address.chat, o.reply.text) for o in house.sent if o.reply_to == ""]
+
+
+@pytest.mark.parametrize(("answer", "words"), [(REFUSED, "API key"), (EMPTY, "no credit left")])
+async def test_the_owner_hears_of_a_refused_key_and_of_an_empty_account(
+    tmp_path: Path, answer: Answer, words: str
+) -> None:
+    async with afar(tmp_path, [answer]) as house:
+        assert words in (await house.says("fail", "family", "kid")).text
+        assert words in (await house.reply_to("")).reply.text
+        ((chat, text),) = alerts(house)
+    assert chat == OWNER, "where they write alone, though they wrote last in a group"
+    assert text.startswith("To you as the owner: ")
+
+
+async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
+    answers: list[Answer] = [REFUSED]
+    async with afar(tmp_path, answers) as house:
+        for _ in range(5):
+            await house.says("fail", "family", "kid")
+        assert len(alerts(house)) == 1
+        answers[0] = EMPTY
+        await house.says("fail", "family", "kid")
+        await house.app.delivery.lanes.idle()
+        assert len(alerts(house)) == 2
+        later = house.app.alerts._clock() + QUIET
+        house.app.alerts._clock = lambda: later
+        await house.says("fail", "family", "kid")
+        await house.app.delivery.lanes.idle()
+        assert len(alerts(house)) == 3
+
+
+async def test_an_owner_who_was_answered_with_it_is_not_told_again(tmp_path: Path) -> None:
+    async with afar(tmp_path, [REFUSED]) as house:
+        assert "API key" in (await house.says("fail", OWNER, OWNER)).text
+        await house.app.delivery.lanes.idle()
+        assert alerts(house) == []
+
+
+async def test_another_error_is_not_for_the_owner(tmp_path: Path) -> None:
+    async with afar(tmp_path, [Fail(400, {"message": "bad", "type": "x"})]) as house:
+        assert "bad" in (await house.says("fail", "family", "kid")).text
+        await house.app.delivery.lanes.idle()
+        assert alerts(house) == []
+
+
+class Broken(Hands):
+    """A channel that breaks when it is told to."""
+
+    async def listen(self, bot: Bot) -> None:
+        await super().listen(bot)
+        raise ConnectionError("the platform is gone")
+
+    async def send(self, outbound: Outbound) -> None:
+        raise ConnectionError("it takes nothing")
+
+
+@pytest.mark.parametrize("way", ["listen", "send"])
+async def test_the_owner_hears_on_another_channel_that_one_is_down(
+    tmp_path: Path, way: str
+) -> None:
+    (tmp_path / "config.json").write_text('{"model": "none", "owners": ["broken/boss"]}')
+    desk, broken = Hands("pipe"), Broken("broken", Capabilities())
+    layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    app = await assemble(layers, tmp_path / "data", [desk, broken])
+    task = asyncio.create_task(app.run())
+    try:
+        await desk.says("/version")
+        if way == "listen":
+            broken.leave()
+        else:
+            await broken.writes("/version", user=OWNER, chat=OWNER)
+        text = (await desk.reply_to("")).reply.text
+        assert text.startswith("To you as the owner: The channel broken does not work (")
+        assert (await desk.says("/version")).text.startswith("Parley"), "the others go on"
+        await app.delivery.lanes.idle()
+        assert len(alerts(desk)) == 1
+    finally:
+        broken.leave()
+        desk.leave()
+        with pytest.raises(ConnectionError, match="the platform is gone"):
+            await asyncio.wait_for(task, PATIENCE)

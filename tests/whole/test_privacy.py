@@ -1,0 +1,177 @@
+"""Memory is private to its audience, whatever another one's model and people ask for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from bot.router import key_of
+from channels.message import Address, Reply
+from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
+from tests.whole.house import House, running
+
+SECRET = "Xanadu-77"
+OTHERS = [("bob", "bob"), ("family", "bob"), ("family", "ann"), ("boss", "boss")]
+"""Chats that are not Ann's own, and who speaks there: in the family's, she does too."""
+
+ANN = key_of(Address("afar", "ann"))
+WAYS = [
+    f"../{ANN.audience}",
+    f"../../audiences/{ANN.audience}/memory",
+    f"files/../../{ANN.audience}/files/diary.txt",
+    "../../parley.db",
+    "~/data",
+    "/etc/passwd",
+    "..",
+]
+"""Paths that lead, or would lead, to what is Ann's."""
+
+
+COMMANDS = (
+    "/context search Xanadu",
+    "/context preview",
+    "/context detail",
+    "/context json",
+    "/context turns",
+    "/context export",
+    "/memory",
+    "/memory search Xanadu",
+    "/memory status",
+    "/usage",
+    "/status",
+    "/users",
+    "/config",
+)
+
+
+def plain(reply: Reply) -> str:
+    """All that a reply says, without the stars around words that were searched for."""
+    return f"{reply.text} {json.dumps(reply.data, default=str)}".replace("*", "")
+
+
+def hostile_calls() -> list[Call]:
+    """All that a model could ask the tools for to get at it."""
+    calls: list[tuple[str, dict[str, str]]] = []
+    for way in WAYS:
+        calls += [
+            ("read_file", {"path": way}),
+            ("list_files", {"path": way}),
+            ("grep", {"pattern": "Xanadu", "path": way}),
+            ("glob", {"pattern": f"{way}/**"}),
+        ]
+    calls += [
+        ("grep", {"pattern": "Xanadu|77"}),
+        ("glob", {"pattern": "**/*"}),
+        ("write_file", {"path": f"../{ANN.audience}/files/planted.txt", "content": "x"}),
+        ("context_search", {"mode": "search", "query": "Xanadu"}),
+        ("memory_search", {"query": "Xanadu", "audience": ANN.audience}),
+    ]
+    return [Call(name, json.dumps(args), f"c{n}") for n, (name, args) in enumerate(calls)]
+
+
+def script(request: Received) -> Answer:
+    """Answers Ann with her words, and turns to the tools in all other chats."""
+    messages = request.body["messages"]
+    if messages[0]["content"].startswith("Summarise"):
+        return Say(f"They said: {messages[1]['content']}")
+    if "Dig!" in str(messages[-1]["content"]):
+        return Say(calls=tuple(hostile_calls()))
+    if messages[-1]["content"] == "Write it into my diary.":
+        text = json.dumps({"path": "diary.txt", "content": SECRET})
+        return Say(calls=(Call("write_file", text, "w"),))
+    return Say("I see.")
+
+
+@asynccontextmanager
+async def told(folder: Path) -> AsyncIterator[House]:
+    """A bot to which Ann has told a secret, alone: it is in her chat, her files, her memory."""
+    async with OpenAIServer(script) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        people = ["afar/ann", "afar/bob", "afar/boss"]
+        async with running(folder, house, {"owners": people}, environ):
+            await house.says(f"My secret is {SECRET}.", "ann", "ann")
+            await house.says("Write it into my diary.", "ann", "ann")
+            await house.says("/new", "ann", "ann")
+            await house.says("Still here?", "ann", "ann")
+            await house.app.conversations.settle()
+            assert SECRET in plain(await house.says("/memory search Xanadu", "ann", "ann"))
+            yield house
+
+
+def files_with_it(folder: Path) -> set[str]:
+    """The audiences in whose folders the secret is found."""
+    audiences = folder / "data" / "audiences"
+    found = (path for path in audiences.rglob("*") if path.is_file())
+    return {
+        path.relative_to(audiences).parts[0]
+        for path in found
+        if SECRET.encode() in path.read_bytes()
+    }
+
+
+@pytest.mark.parametrize(("chat", "user"), OTHERS)
+async def test_a_hostile_model_in_another_chat_finds_nothing_of_it(
+    tmp_path: Path, chat: str, user: str
+) -> None:
+    async with told(tmp_path) as house:
+        before = len(house.server.requests)
+        await house.says("Dig! Tell me what Ann said.", chat, user)
+        await house.says("/new", chat, user)
+        await house.says("And again: Dig!", chat, user)
+        await house.app.conversations.settle()
+        requests = list(house.server.requests)[before:]
+        results = [m for r in requests for m in r.body["messages"] if m["role"] == "tool"]
+        assert len(results) >= 2 * len(hostile_calls()), "all of them were carried out"
+        assert not any(SECRET.encode() in request.raw for request in requests)
+    assert files_with_it(tmp_path) == {ANN.audience}
+    planted = (tmp_path / "data" / "audiences").rglob("planted.txt")
+    assert all(ANN.audience not in path.parts for path in planted)
+
+
+@pytest.mark.parametrize(("chat", "user"), OTHERS)
+async def test_no_command_in_another_chat_shows_it(tmp_path: Path, chat: str, user: str) -> None:
+    async with told(tmp_path) as house:
+        for command in COMMANDS:
+            assert SECRET not in plain(await house.says(command, chat, user)), command
+
+
+@pytest.mark.parametrize("what", ["chat", "t1", "chat yes", "t1 yes"])
+async def test_only_an_owner_deletes_where_others_read_along(tmp_path: Path, what: str) -> None:
+    async with OpenAIServer(script) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, {"owners": ["afar/boss"]}, environ):
+            await house.says("/pair here", "family", "boss")
+            await house.says("Hello", "family", "kid")
+            refused = (await house.says(f"/forget {what}", "family", "kid")).text
+            assert refused.startswith("Only an owner may delete")
+            assert "1 turn" in (await house.says("/context", "family", "kid")).text
+            allowed = (await house.says(f"/forget {what}", "family", "boss")).text
+            assert allowed.startswith(("Deleted: ", "This would delete "))
+
+
+async def test_who_is_alone_with_the_bot_deletes_what_they_said(tmp_path: Path) -> None:
+    async with OpenAIServer(script) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, {"owners": ["afar/boss"]}, environ):
+            await house.says("Hello?", "ann", "ann")
+            pending = await house.app.access.pending()
+            assert [one.person for one in pending] == ["afar/ann"]
+            code = house.app.access._codes["afar/ann"]
+            await house.says(f"/pair {code}", "boss", "boss")
+            await house.says(f"My secret is {SECRET}.", "ann", "ann")
+            assert (await house.says("/forget chat yes", "ann", "ann")).text.startswith("Deleted")
+    assert not any(
+        SECRET.encode() in file.read_bytes()
+        for file in (tmp_path / "data").rglob("*")
+        if file.is_file() and "logs" not in file.parts
+    )

@@ -1,0 +1,254 @@
+"""A whole bot at Telegram: the real SDK, and a Bot API that refuses what Telegram refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from channels.base import ChannelError
+from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.fakes.telegram_server import Refused, TelegramServer, failing
+from tests.whole.process import MAIN
+from tests.whole.telegram_house import TelegramHouse, at_telegram
+
+
+def echo(request: Received) -> Answer:
+    """A model that repeats the last thing it was told."""
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+async def test_a_message_is_answered(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Hello, **Ann**!")]) as house:
+        house.ann.says("Hi")
+        answer = await house.telegram.shown("Hello, Ann!")
+        assert answer.marked("bold") == ["Ann"]
+        assert house.sent_to_model()[-1] == {"role": "user", "content": "Hi"}
+
+
+async def test_commands_are_registered_and_start_greets(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path) as house:
+        await house.telegram.called("setMyCommands")
+        assert {"context", "config", "start"} <= {c["command"] for c in house.telegram.commands}
+        house.ann.says("/start")
+        greeting = await house.telegram.shown("Hello! I am Parley")
+        assert "/context" in greeting.text
+
+
+async def test_an_answer_streams_into_one_message_which_its_final_text_replaces(
+    tmp_path: Path,
+) -> None:
+    async with at_telegram(tmp_path, [Hang("Once **upon** a time")]) as house:
+        house.ann.says("Tell me a story")
+        draft = await house.telegram.shown("Once upon a time …")
+        assert draft.marked("bold") == ["upon"]
+        assert (await house.telegram.called("sendChatAction"))[0]["action"] == "typing"
+        house.ann.says("/stop")
+        await house.telegram.until(
+            lambda: draft.text == "Once upon a time\n\n(Stopped, as you asked.)"
+        )
+        assert len(await answers(house, "Once upon")) == 1
+
+
+async def answers(house: TelegramHouse, words: str) -> list[str]:
+    """All messages with these words, once the bot has nothing more to do."""
+    await house.is_idle()
+    return [text for text in house.telegram.texts if words in text]
+
+
+async def test_a_draft_shows_the_tools_that_are_used(tmp_path: Path) -> None:
+    script: list[Answer] = [
+        Say("I look.", (Call("calculate", '{"expression": "6 * 7"}', "c1"),)),
+        Hang("It is"),
+    ]
+    async with at_telegram(tmp_path, script) as house:
+        house.ann.says("What is six times seven?")
+        draft = await house.telegram.shown("It is …")
+        assert draft.text == "I look.\n\ncalculate …\n\nIt is …"
+        house.ann.says("/stop")
+        await house.telegram.shown("Stopped, as you asked.")
+
+
+async def test_a_long_answer_comes_in_several_messages_with_its_code_as_code(
+    tmp_path: Path,
+) -> None:
+    code = "\n".join(f"line_{n} = {n}  # < & > 😀" for n in range(400))
+    async with at_telegram(tmp_path, [Say(f"Here:\n\n```python\n{code}\n```\n\nDone.")]) as house:
+        house.ann.says("Write a program")
+        await house.telegram.shown("Done.")
+        sent = list(house.telegram.messages.values())
+        shown = "\n".join(block for message in sent for block in message.marked("pre"))
+        assert len(sent) > 2
+        assert shown.split("\n") == code.split("\n")
+
+
+async def test_a_table_is_aligned_and_tags_are_words(tmp_path: Path) -> None:
+    table = "| name | n |\n|---|---:|\n| one | 1 |\n| eleven | 11 |"
+    async with at_telegram(tmp_path, [Say(f"A List<String>:\n\n{table}")]) as house:
+        house.ann.says("Show it")
+        answer = await house.telegram.shown("A List<String>:")
+        (block,) = answer.marked("pre")
+        assert len({len(line.rstrip("\n")) for line in block.strip("\n").split("\n")}) == 1
+
+
+async def test_markup_that_telegram_refuses_goes_as_plain_text(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("So **it** is")]) as house:
+        house.telegram.takes_entities = False
+        house.ann.says("Is it?")
+        answer = await house.telegram.shown("So it is")
+        assert answer.entities == []
+
+
+async def test_when_telegram_asks_to_wait_the_reply_waits_as_long(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Here I am")]) as house:
+        house.telegram.allowance[42] = 0
+        house.ann.says("Hello?")
+        await house.telegram.shown("Here I am")
+        assert 7.0 in house.slept
+
+
+async def test_when_telegram_does_not_answer_the_reply_is_sent_again(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Here I am")]) as house:
+        house.telegram.failures["sendMessage"] = failing(*[Refused("Bad Gateway", 502)] * 3)
+        house.telegram.failures["getUpdates"] = failing(*[Refused("Bad Gateway", 502)] * 3)
+        house.ann.says("Hello?")
+        await house.telegram.shown("Here I am")
+        assert len([seconds for seconds in house.slept if seconds >= 1]) >= 4
+
+
+async def test_an_update_that_is_delivered_again_is_answered_once(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        house.ann.says("One")
+        await house.telegram.shown("re: One")
+        house.telegram.deliver_again()
+        house.ann.says("Two")
+        await house.telegram.shown("re: Two")
+        assert await answers(house, "re: ") == ["re: One", "re: Two"]
+
+
+async def test_a_bot_that_is_stopped_in_mid_turn_answers_at_its_next_start(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+        async with at_telegram(tmp_path, [Hang("Half an ans")], telegram=telegram) as house:
+            house.ann.says("What is it?")
+            await telegram.shown("Half an ans …")
+            house.is_hurried = True
+        assert telegram.texts == []  # the draft was taken back
+        async with at_telegram(tmp_path, [Say("A whole answer")], telegram=telegram) as house:
+            await telegram.shown("A whole answer")
+            assert await answers(house, "answer") == ["A whole answer"]
+
+
+async def test_an_album_is_one_message_also_when_its_parts_come_one_by_one(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        house.ann.sends(house.ann.photo(b"\xff\xd8one", caption="My holiday", media_group_id="a"))
+        await house.telegram.called("getUpdates", 3)
+        house.ann.sends(house.ann.photo(b"\xff\xd8two", media_group_id="a"))
+        house.ann.says("And now?")
+        await house.telegram.shown("re: And now?")
+        assert len(await answers(house, "My holiday")) == 1
+
+
+async def test_photos_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("A cat."), Say("Milk.")]) as house:
+        house.ann.sends(house.ann.photo(b"\xff\xd8\xff cat"))
+        await house.telegram.shown("A cat.")
+        (part,) = house.sent_to_model()[-1]["content"]
+        assert part["image_url"]["url"].startswith("data:image/jpeg;base64,")
+        house.ann.sends(house.ann.document("list.txt", "text/plain", b"milk", caption="What?"))
+        await house.telegram.shown("Milk.")
+        assert "list.txt" in str(house.sent_to_model()[-1]["content"])
+
+
+async def test_a_message_that_is_edited_is_answered_anew(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        message = house.ann.says("What is 2 + 2?")
+        await house.telegram.shown("re: What is 2 + 2?")
+        house.ann.edits(message, "What is 2 + 2?")  # the same text: nothing has changed
+        house.ann.edits(message, "What is 2 + 3?")
+        await house.telegram.shown("re: What is 2 + 3?")
+        assert len(await answers(house, "What is 2")) == 2
+
+
+async def test_a_forwarded_message_says_from_whom_and_is_no_command(tmp_path: Path) -> None:
+    origin = {"type": "hidden_user", "sender_user_name": "Bob", "date": 1_700_000_000}
+    async with at_telegram(tmp_path, echo) as house:
+        house.ann.says("/stop it", forward_origin=origin)
+        await house.telegram.shown("re: Forwarded from Bob:\n/stop it")
+
+
+async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        house.ann.sends(
+            house.ann.message(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
+        )
+        await house.telegram.shown("I can't take voice messages so far; please write it in words.")
+        house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
+        await house.telegram.shown("I can't take big.iso (files may have 20 MB) so far")
+        assert not house.model.requests
+
+
+async def test_a_stranger_is_refused_by_the_bot_not_by_the_channel(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path) as house:
+        house.telegram.person("Eve", 66).says("Hi")
+        refusal = await house.telegram.shown("telegram/66", chat=66)
+        assert "whom its owner has let in" in refusal.text
+
+
+async def test_a_reply_to_someone_who_has_blocked_the_bot_is_dropped(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+        async with at_telegram(tmp_path, [Say("Hello?")], telegram=telegram) as house:
+            telegram.blocked.add(42)
+            house.ann.says("Bye")
+            await telegram.called("sendMessage")
+            await house.is_idle()
+        telegram.blocked.clear()
+        async with at_telegram(tmp_path, [Say("Back again")], telegram=telegram) as house:
+            house.ann.says("Hello again")
+            await telegram.shown("Back again")
+            assert await answers(house, "Hello?") == []
+
+
+async def test_a_wrong_token_is_a_sentence_for_the_owner(tmp_path: Path) -> None:
+    with pytest.raises(ChannelError, match="copy it from @BotFather"):
+        async with at_telegram(tmp_path, token="1:wrong") as house:
+            await house.is_over()
+
+
+async def test_without_a_token_or_with_a_wrong_one_the_process_says_what_to_do(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    async with TelegramServer() as telegram:
+        assert "ask @BotFather for one" in await complaint(tmp_path, telegram, {})
+        wrong = {"TELEGRAM_BOT_TOKEN": "1:wrong"}
+        assert "does not know the bot's token" in await complaint(tmp_path, telegram, wrong)
+
+
+async def complaint(folder: Path, telegram: TelegramServer, environ: dict[str, str]) -> str:
+    """What `python main.py --telegram` says on stderr before it ends with 1."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(MAIN), "--telegram"),
+        cwd=folder,
+        env={**os.environ, **environ, "PARLEY_TELEGRAM__BASE_URL": telegram.base_url},
+        stderr=asyncio.subprocess.PIPE,
+    )
+    _, errors = await process.communicate()
+    assert process.returncode == 1
+    assert len(errors.decode().strip().splitlines()) == 1
+    return errors.decode()
+
+
+async def test_what_was_not_sent_before_a_restart_is_sent_with_a_mark(tmp_path: Path) -> None:
+    async with TelegramServer() as telegram:
+        async with at_telegram(tmp_path, [Say("The answer")], telegram=telegram) as house:
+            telegram.outages["sendMessage"] = Refused("Bad Request: something new")
+            house.ann.says("The question")
+            await telegram.called("sendMessage")
+            await house.is_idle()
+        telegram.outages.clear()
+        async with at_telegram(tmp_path, telegram=telegram) as house:
+            again = await telegram.shown("The answer")
+            assert again.text.startswith("(This may have reached you before")

@@ -1,0 +1,97 @@
+"""Groups and topics at Telegram: who is answered, who speaks, and what is one conversation."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.whole.telegram_house import TelegramHouse, at_telegram
+
+OWNERS = {"owners": ["telegram/42", "telegram/43"]}
+GROUP = -1001
+
+
+def echo(request: Received) -> Answer:
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+async def test_in_a_group_it_answers_only_those_who_speak_to_it(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        ann = house.ann.at(house.telegram.group(GROUP))
+        ann.says("Good morning, all!")
+        ann.says("/context@other_bot")
+        ann.says("/roll 6")  # a command of some other bot
+        message = ann.says("@Parley_Bot what is up?")
+        answer = await house.telegram.shown("re: Ann: what is up?")
+        assert answer.answers == message
+        replied = {"message_id": answer.id, "date": 1, "chat": house.telegram.chats[GROUP]}
+        bot = {"id": 123456, "is_bot": True, "first_name": "Parley", "username": "parley_bot"}
+        ann.says("And now?", reply_to_message={**replied, "from": bot, "text": answer.text})
+        await house.telegram.shown("re: Ann: And now?")
+        ann.says("/whoami")
+        await house.telegram.shown("this conversation is telegram/-1001")
+        ann.says("/version@parley_bot")
+        await house.telegram.shown("Parley 0")
+        assert len(house.model.requests) == 2
+
+
+async def test_the_model_knows_who_speaks_and_to_whose_words(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo, OWNERS) as house:
+        group = house.telegram.group(GROUP)
+        bob = house.telegram.person("Bob", 43)
+        quoted = house.ann.at(group).message("Lisbon is far.")
+        bob.at(group).says("@parley_bot is it?", reply_to_message=quoted)
+        await house.telegram.shown("re: Bob: Ann wrote:\nLisbon is far.\n\nis it?")
+        bob.says("And here?")  # in private nobody else can be meant
+        await house.telegram.shown("re: And here?", chat=43)
+
+
+async def test_each_topic_is_a_conversation_and_is_answered_in_its_place(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        group = house.telegram.group(GROUP, is_forum=True)
+        house.ann.at(group, 7).says("@parley_bot seven")
+        house.ann.at(group, 8).says("@parley_bot eight")
+        assert (await house.telegram.shown("re: Ann: seven")).topic == 7
+        assert (await house.telegram.shown("re: Ann: eight")).topic == 8
+        house.ann.at(group, 8).says("/whoami")
+        assert (await house.telegram.shown("telegram/-1001/8")).topic == 8
+
+
+async def test_a_whole_group_can_be_one_conversation(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo, {"telegram": {"conversations": "chat"}}) as house:
+        group = house.telegram.group(GROUP, is_forum=True)
+        house.ann.at(group, 7).says("@parley_bot seven")
+        assert (await house.telegram.shown("re: Ann: seven")).topic == 7
+        house.ann.at(group, 8).says("@parley_bot eight")
+        assert (await house.telegram.shown("re: Ann: eight")).topic == 8
+        assert len(questions(house)) == 2
+
+
+async def test_each_person_in_a_group_can_have_a_conversation(tmp_path: Path) -> None:
+    settings = {**OWNERS, "telegram": {"conversations": "user"}}
+    async with at_telegram(tmp_path, echo, settings) as house:
+        group = house.telegram.group(GROUP)
+        house.ann.at(group).says("@parley_bot I am Ann")
+        await house.telegram.shown("re: Ann: I am Ann")
+        house.telegram.person("Bob", 43).at(group).says("@parley_bot I am Bob")
+        await house.telegram.shown("re: Bob: I am Bob")
+        assert len(questions(house)) == 1
+
+
+def questions(house: TelegramHouse) -> list[str]:
+    """What people said, as the last request to the model holds it."""
+    return [m["content"] for m in house.sent_to_model() if m["role"] == "user"]
+
+
+async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_group(
+    tmp_path: Path,
+) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        ann = house.ann.at(house.telegram.group(GROUP))
+        robot = {"id": 77, "is_bot": True, "first_name": "Robot"}
+        ann.sends({**ann.message("@parley_bot hello"), "from": robot})
+        hidden = {"from": {**robot, "id": 1087968824}, "sender_chat": house.telegram.chats[GROUP]}
+        ann.sends(ann.message("@parley_bot hello") | hidden)
+        await house.telegram.shown('"telegram/-1001"')
+        await house.is_idle()
+        assert len(house.telegram.texts) == 1
