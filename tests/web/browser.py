@@ -17,6 +17,7 @@ import pytest
 from playwright.async_api import Browser, Page, expect
 
 CHROMIUM = Path("/usr/bin/chromium")
+expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy
 DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
 
 needs_chromium = pytest.mark.skipif(

@@ -23,7 +23,8 @@ from channels.base import Channel
 from channels.web import Door, Web
 from tests.fakes.openai_server import OpenAIServer, Script
 
-PATIENCE = 30.0
+PATIENCE = 90.0
+"""Seconds that a request, or the end of the bot, may take on a machine that is busy."""
 Json = dict[str, Any]
 
 
