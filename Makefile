@@ -26,6 +26,7 @@ test: .venv/ready-for-tests
 
 bench: .venv/ready
 	@$(BIN)/python benchmarks/overhead.py
+	@$(BIN)/python -m benchmarks.channels
 
 docs: .venv/ready
 	@$(BIN)/python -m bot.settings.docs

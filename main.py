@@ -1,6 +1,7 @@
 """Parley, a chat bot that lets you see and steer what the model sees.
 
 python main.py                 talk in the terminal
+python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py pair CODE       let the stranger in who was given this code
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
@@ -67,6 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR")
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
     parser.add_argument("--telegram", action="store_true", help="serve Telegram, no terminal")
+    parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="")
@@ -90,7 +92,7 @@ def _talk(options: argparse.Namespace) -> int:
     layers = load_layers(options.config, os.environ)
     streams = (sys.stdin, sys.stdout)  # None where they are closed
     is_person = all(stream and stream.isatty() for stream in streams)
-    is_terminal = is_person and not (options.jsonl or options.telegram)
+    is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
     with _alone(options.data):
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
@@ -112,15 +114,38 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    channels: list[Channel] = []
-    if is_terminal:
-        channels.append(_terminal(options.data, layers))
-    elif options.jsonl or not options.telegram:
-        channels.append(standard(options.jsonl))
-    if options.telegram or (is_terminal and layers.secrets.get(TOKEN)):
+    standing = _terminal(options.data, layers) if is_terminal else _pipe(options)
+    has_web = options.web or SettingsBook(layers).effective().channels.web
+    has_token = bool(layers.secrets.get(TOKEN)) and (is_terminal or options.web)
+    channels = [standing] if standing else []
+    if has_web:
+        channels.append(_web(layers, is_quiet=standing is not None))
+    if options.telegram or has_token:
         channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
     app: App = await assemble(layers, options.data, channels)
-    await app.run(until="terminal" if is_terminal else "")
+    await app.run(until=standing.name if standing else "")
+
+
+def _pipe(options: argparse.Namespace) -> Channel | None:
+    """The channel over standard input and output; None where others are asked for alone."""
+    return (
+        standard(options.jsonl) if options.jsonl or not (options.web or options.telegram) else None
+    )
+
+
+def _web(layers: Layers, is_quiet: bool) -> Channel:
+    """The web channel, bound to its port."""
+    from channels.web import Door, DoorClosed, Web  # noqa: PLC0415 - slow, and nothing for others
+
+    web = SettingsBook(layers).effective().web
+    token = layers.secrets.get("PARLEY_WEB_TOKEN", "")
+    try:
+        channel = Web(Door(web.host, web.port, token, web.upload_limit * 1_000_000, VERSION))
+    except DoorClosed as error:
+        raise Refusal(str(error)) from None
+    if not is_quiet:
+        _say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
+    return channel
 
 
 def _terminal(data: Path, layers: Layers) -> Channel:

@@ -21,8 +21,9 @@ from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import CommandError, Person
 
-LOCAL = frozenset({"terminal", "pipe"})
-"""Channels whose other end sits at this machine, under the account that started the bot."""
+LOCAL = frozenset({"terminal", "pipe", "web"})
+"""Channels whose other end sits at this machine, under the account that started the bot; the web
+channel lets in only such, and who has its token."""
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """What codes are made of: no letter or digit that looks like another."""
 CODE_LENGTH = 8
@@ -53,8 +54,8 @@ def chat_of(address: Address) -> str:
 
 
 def is_local(address: Address) -> bool:
-    """Whether whoever started the bot speaks: at the terminal, or through the pipe where no `user`
-    is named."""
+    """Whether whoever started the bot speaks: at the terminal, on the web page, or through the pipe
+    where no `user` is named."""
     return address.channel in LOCAL and not address.user
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from urllib.parse import unquote
 
 from bot.access import CLOSED, LOCAL, Access
 from bot.activity import Hub
@@ -16,12 +18,15 @@ from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery, Received, sendable
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
-from channels.base import Accepted, Activity, CommandEntry
+from channels.base import Accepted, Activity, CommandEntry, Said, Session
 from channels.message import Address, Inbound, Outbound, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
+from memory.messages import Message
 from memory.record.store import StoreError
+from memory.turns import Entry
 from plugins.api import Ask, Command, CommandError, Person, Ports
+from plugins.wording import beginning
 
 log = logging.getLogger(__name__)
 
@@ -170,6 +175,37 @@ class Router:
         """What happens in this address's conversation from now on."""
         return self._hub.watch(key_of(address).id)
 
+    async def sessions(self, channel: str, words: str = "") -> list[Session]:
+        """The conversations of a channel, but for its threads."""
+        prefix = f"{_escaped(channel)}/"
+        found = await self._conversations.listed(prefix, words)
+        chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
+        return [
+            Session(unquote(chat), beginning(one.title), datetime.fromtimestamp(one.at, UTC))
+            for chat, one in chats
+            if "/" not in chat
+        ]
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+        """The newest turns, or those before this one."""
+        conversation = await self._conversations.get(key_of(address))
+        newest = conversation.newest + 1
+        end = min(before, newest) if before else newest
+        turns = await conversation.turns(range(max(1, end - most), end))
+        return [_said(entry) for turn in turns for entry in turn.entries]
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        """Append these turns, if there is none yet."""
+        conversation = await self._conversations.get(key_of(address))
+        if conversation.newest or not exchanges:
+            return False
+        turns = [
+            [Message("user", cleaned(question)), Message("assistant", cleaned(answer))]
+            for question, answer in exchanges
+        ]
+        await conversation.append(turns)
+        return True
+
     def _lane(self, key: ConversationKey, line: Line) -> Hashable:
         """Commands of a conversation are answered in order, but none waits behind a slow one."""
         command = self._ports.commands.get(line.name)
@@ -221,6 +257,20 @@ class Router:
         conversation = await self._conversations.get(key_of(address))
         ask = Ask(line.rest, address, person, conversation, self._ports)
         return sendable(await command.run(ask))
+
+
+def _said(entry: Entry) -> Said:
+    """An entry of the transcript, as channels show it."""
+    message = entry.message
+    return Said(
+        turn=f"t{entry.turn}",
+        role="system" if message.role == "note" else message.role,
+        text=message.text,
+        at=entry.at,
+        calls=tuple(call.name for call in message.tool_calls),
+        tool=message.tool,
+        is_error=message.is_error,
+    )
 
 
 def unknown(name: str, commands: Mapping[str, Command]) -> str:

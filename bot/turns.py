@@ -22,7 +22,7 @@ from bot.delivery import Delivery, Received
 from bot.lanes import Lanes
 from bot.logs import in_turn
 from bot.spending import Spending
-from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted
+from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, Usage
 from channels.message import Address, Inbound, Reply
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
@@ -230,14 +230,16 @@ class Turns:
             waiting.remove(said)
 
     async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
-        self._hub.publish(key.id, TurnStarted(received.id))
+        question = turn.entries[0].message.text
+        self._hub.publish(key.id, TurnStarted(received.id, question))
         if turn.reply is None:
             await self._run(key, turn, received)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
         said = "\n\n".join((reply.text, *await self._warnings(key, received)))
         await self._delivery.answer(received, Reply(said), turn.id)
-        self._hub.publish(key.id, Done(received.id, turn.id))
+        usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
+        self._hub.publish(key.id, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.text)  # nobody waits for his answer meanwhile
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol, runtime_checkable
 
 from channels.message import Address, Inbound, Outbound, Reply
@@ -28,7 +29,10 @@ class Glance:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
+    """The message `reply_to` is being answered; `question` is its text."""
+
     reply_to: str
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +72,22 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of calls to models; `cached` is the part of `prompt` that came from a cache."""
+
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Done:
-    """The turn is over and its reply is on disk; `Channel.send` has it or will have it."""
+    """The turn is over and its reply is on disk; `Channel.send` has it or will have it. `usage` is
+    what its calls took."""
 
     reply_to: str
     turn: str | None
+    usage: Usage = Usage()
 
 
 Activity = (
@@ -98,6 +113,31 @@ class CommandEntry:
 
 class ChannelError(Exception):
     """A channel can't go on; the text is a sentence that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A conversation in a list: its chat, its title (or else how it began), and when something was
+    said in it last."""
+
+    chat: str
+    title: str
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (what the bot
+    itself told the model); `calls` are the names
+    of the tools that it calls, `tool` the one whose result it is."""
+
+    turn: str
+    role: str
+    text: str
+    at: datetime
+    calls: tuple[str, ...] = ()
+    tool: str = ""
+    is_error: bool = False
 
 
 class Bot(Protocol):
@@ -127,6 +167,21 @@ class Bot(Protocol):
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation, from now on, in order. A watcher that reads
         too slowly loses the oldest deltas, never another kind of event."""
+        ...
+
+    async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
+        """The conversations of a channel, the newest first; with `words` those that hold them, in
+        their title or in what was said. What is in threads is left out."""
+        ...
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
+        """What was said at this address, in order, in play or not: the newest turns, at most so
+        many, or those before turn number `before`."""
+        ...
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        """Let an empty conversation begin with these questions and answers; False, and nothing
+        done, where something was said already."""
         ...
 
 

@@ -16,8 +16,9 @@ from memory.conversation import Conversation
 from memory.files import Mirror
 from memory.indexer import Indexer
 from memory.keys import ConversationKey
-from memory.record import ledger, mailbox, summaries, transcript
+from memory.record import ledger, mailbox, summaries, titles, transcript
 from memory.record.ledger import Spent
+from memory.record.titles import Listed
 from memory.room import Room
 from memory.stage import Keepsake, Stage
 
@@ -96,6 +97,10 @@ class Conversations:
     async def of_audience(self, audience: str) -> list[ConversationKey]:
         """All conversations of an audience."""
         return await self.room.store.read(lambda db: transcript.of_audience(db, audience))
+
+    async def listed(self, prefix: str, words: str = "") -> list[Listed]:
+        """Conversations whose key begins so, the newest first; see `titles.listed`."""
+        return await self.room.store.read(lambda db: titles.listed(db, prefix, words))
 
     async def delete_mail_before(self, before: float) -> None:
         """Delete what came in and was answered before a time (seconds since 1970)."""

@@ -10,7 +10,7 @@ from memory.context.meter import Frame
 from memory.context.view import View
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import Mark, Message, ToolCall
-from memory.record.ledger import Spent
+from memory.record.ledger import Bill, Spent
 from memory.turns import Turn
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ async def _silence() -> None:
 
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
-    crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`)."""
+    crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
+    `bill` is what was spent on it so far, by this process."""
 
     def __init__(self, conversation: Conversation, turn: Turn, is_resumed: bool = False) -> None:
         self.conversation = conversation
@@ -45,6 +46,7 @@ class OpenTurn:
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
         self.between_steps: Callable[[], Awaitable[None]] = _silence
+        self.bill = Bill()
         self._overflows = 0
 
     @property
@@ -145,6 +147,8 @@ class OpenTurn:
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
         self.entries += await self.conversation.add(self.number, messages, spent, inbox)
+        if spent is not None:
+            self.bill = self.bill.plus(spent)
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context import compaction
+from memory.context import compaction, emergency
 from memory.context.change import Change, Kind, ViewEvent, redoable, undoable
 from memory.context.compaction import Wanted
 from memory.context.plan import Plan, cut_of
@@ -15,7 +15,7 @@ from memory.context.strategies.split import split
 from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View
-from memory.record import daily, forget, offload, summaries
+from memory.record import daily, forget, offload, summaries, titles
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
@@ -157,6 +157,17 @@ class Steering(Stage):
         event = replace(self._event(plan, view, "person"), snapshot=self._snapshot(view))
         job = Job(0, wanted.turns, wanted.after, wanted.focus, wanted.style, summary.id)
         return Compacted(await self._carry_out(event, job), summary)
+
+    async def free(self) -> ViewEvent | None:
+        """The emergency compaction, asked for from outside (Digitorn): it cuts at once, and no
+        model is waited for; what leaves is summarised in the background. None: nothing would."""
+        async with self._changing:
+            plan = emergency.halved(self.view(), self.limits, "asked for from outside")
+            return await self._cut(plan, actor="emergency") if plan else None
+
+    async def rename(self, title: str) -> None:
+        """Give this conversation a title; "" takes it away."""
+        await self._room.store.write(lambda db: titles.rename(db, self._row, title))
 
     async def compact_by_rule(
         self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""

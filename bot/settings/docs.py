@@ -50,6 +50,7 @@ shown. `{{secret.NAME}}` anywhere in the configuration is filled from there.
 | `OPENAI_BASE_URL` | the endpoint, where it is not OpenAI's own: `http://127.0.0.1:8080/v1` |
 | `TELEGRAM_BOT_TOKEN` | the token of a bot at [Telegram](telegram.md) |
 | `DEEPSEEK_API_KEY`, … | the key of another provider, for a [brain](agents.md#brains) there |
+| `PARLEY_WEB_TOKEN` | what opens the [web page](web.md) and the HTTP API; a long random text |
 
 Where neither of the first two is set, a small model answers that comes with Parley.
 """

@@ -33,6 +33,8 @@ from bot.settings.schema import (
 )
 
 PREFIX = "PARLEY_"
+CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
+"""Names in the environment that begin so and are no settings."""
 IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
 """Settings by the names that they have in a configuration."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -233,7 +235,8 @@ def _from_environment(
 ) -> Written:
     keys = {variable(key): key for key in SETTINGS}
     written: dict[str, Any] = {}
-    for name in sorted(name for name in environ if name.startswith(PREFIX)):
+    own = (name for name in environ if name.startswith(PREFIX) and name not in CREDENTIALS)
+    for name in sorted(own):
         if key := keys.get(name):
             with _noting(faults):
                 _refuse_plain_key(name, key, environ[name])

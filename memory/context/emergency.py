@@ -43,6 +43,11 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     return Plan(change, "context_overflow", leaving, after.tokens)
 
 
+def halved(view: View, limits: Limits, why: str) -> Plan | None:
+    """All but half of `keep_recent` messages leave (Digitorn's emergency_compact)."""
+    return split(view, max(LEAST_KEPT, limits.keep_recent // 2), why)
+
+
 def no_room(view: View, limits: Limits) -> NoRoom:
     """The sentence for a request that can't be made to fit."""
     part = view.scale.part
@@ -59,8 +64,8 @@ def _first_cut(view: View, limits: Limits) -> Change:
     """As little as needed; `truncate` and `summarize` halve `keep_recent` first (Digitorn)."""
     if limits.strategy not in ("truncate", "summarize"):
         return _as_little_as_needed(view, limits)
-    halved = split(view, max(LEAST_KEPT, limits.keep_recent // 2), "")
-    change = halved.change if halved else Change()
+    cut = halved(view, limits, "")
+    change = cut.change if cut else Change()
     return change.then(_as_little_as_needed(view.moved_by(change), limits))
 
 

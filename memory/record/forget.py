@@ -19,7 +19,7 @@ from peewee import SqliteDatabase
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
 from memory.messages import Image
-from memory.record import mailbox, summaries, tables, transcript
+from memory.record import mailbox, rows, summaries, tables, transcript
 from memory.record.recall import index
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -52,8 +52,7 @@ def held(database: SqliteDatabase, conversation: int, turns: Collection[int] | N
     """What is kept of these turns of a conversation (None: of all of it)."""
     columns = tables.Message
     query = columns.select(columns.turn).where(columns.conversation == conversation)
-    rows = query.tuples().execute(database)
-    mine = [turn for (turn,) in rows if turns is None or turn in turns]
+    mine = [turn for (turn,) in query.tuples().execute(database) if turns is None or turn in turns]
     numbers = frozenset(mine)
     jobs = summaries.jobs_of(database, conversation)
     if turns is not None:
@@ -85,6 +84,7 @@ def delete(
     if turns is None:
         for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
             table.delete().where(table.conversation == conversation).execute(database)
+        rows.update(database, tables.Conversation, conversation, title="")
     else:
         _delete_turns(database, conversation, _gone(database, conversation, frozenset(turns)))
     mailbox.forget(database, key.id, conversation)
@@ -169,11 +169,11 @@ def _gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) ->
     made = summary.select(summary.id, summary.turns, summary.prior).where(
         summary.conversation == conversation
     )
-    rows = made.order_by(summary.id).tuples().execute(database)
+    found = made.order_by(summary.id).tuples().execute(database)
     return _Gone(
         turns,
         frozenset(seq for (seq,) in seqs.tuples().execute(database)),
-        tainted(((row, orjson.loads(covers), prior) for row, covers, prior in rows), turns),
+        tainted(((row, orjson.loads(covers), prior) for row, covers, prior in found), turns),
     )
 
 

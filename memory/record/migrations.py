@@ -135,6 +135,10 @@ def _attempts(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
 
 
+def _titles(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -144,6 +148,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _recall,
     _people,
     _attempts,
+    _titles,
 ]
 
 

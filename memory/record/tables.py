@@ -15,6 +15,7 @@ class Conversation(Model):
     person = TextField()
     created_at = FloatField()
     active_at = FloatField()
+    title = TextField()
 
     class Meta:
         table_name = "conversation"

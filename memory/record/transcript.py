@@ -44,6 +44,7 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         person="",
         created_at=now,
         active_at=now,
+        title="",
     ).on_conflict_ignore().execute(database)
     newest = message.select(fn.MAX(message.inbox)).where(
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it

@@ -1,11 +1,13 @@
-"""`/new`, `/stop`, `/status`, `/whoami`: the conversation and the bot around it."""
+"""`/new`, `/title`, `/stop`, `/status`, `/whoami`: the conversation and the bot around it."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
 from plugins.api import Action, Ask, Command, Reply, command, hookimpl
-from plugins.wording import count, duration
+from plugins.wording import beginning, count, duration, literal
+
+LONGEST_TITLE = 80  # characters
 
 
 @command("new", "Start afresh: the turns so far leave the context")
@@ -23,6 +25,16 @@ async def new(ask: Ask) -> Reply:
 
 
 _UNDO = Action("Undo", "/context undo")
+
+
+@command("title", "Give this conversation a title, for lists of conversations", "[WORDS]")
+async def title(ask: Ask) -> Reply:
+    """`/title WORDS`; without words the title goes, and the first question stands for it."""
+    words = beginning(ask.text, LONGEST_TITLE)
+    await ask.conversation.rename(words)
+    if not words:
+        return Reply("The title is gone; the first question stands for it.", {"title": ""})
+    return Reply(f"This conversation is now called “{literal(words)}”.", {"title": words})
 
 
 @command("stop", "Stop the answer that is under way; what was done so far is kept")
@@ -62,4 +74,4 @@ async def whoami(ask: Ask) -> Reply:
 
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [new, stop, status, whoami]
+    return [new, title, stop, status, whoami]

@@ -23,6 +23,8 @@ from channels.base import (
     Done,
     Glance,
     Notice,
+    Said,
+    Session,
     StepRestarted,
     ToolEnded,
     ToolStarted,
@@ -123,6 +125,15 @@ class FakeBot:
 
     def offered(self) -> Sequence[CommandEntry]:
         return [CommandEntry(name, "what it does") for name in COMMANDS]
+
+    async def sessions(self, channel: str, words: str = "") -> list[Session]:
+        return []
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+        return []
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        return False
 
     @contextmanager
     def watch(self, address: Address) -> Iterator[AsyncIterator[Activity]]:

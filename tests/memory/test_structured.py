@@ -75,7 +75,7 @@ async def test_the_summary_is_asked_for_in_five_fields_and_stands_after_the_prom
     lodge: Lodge,
 ) -> None:
     wire = sent(await cut(lodge))
-    (request,) = lodge.summarizer.requests
+    request = lodge.summarizer.requests[-1]
     assert request.schema is not None
     assert list(request.schema["properties"]) == list(FIELDS)
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
@@ -126,7 +126,7 @@ async def test_prompt_template_and_schema_can_be_set(lodge: Lodge) -> None:
     )
     lodge.summarizer.answer = lambda request: '{"gist": "shed"}'
     wire = sent(await cut(lodge))
-    (request,) = lodge.summarizer.requests
+    request = lodge.summarizer.requests[-1]
     assert request.task == "Say it in one word."
     assert request.schema == schema
     assert "GIST shed {not a field}" in wire[1]["content"]

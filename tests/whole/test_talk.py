@@ -234,10 +234,11 @@ async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
 async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
     async with living(tmp_path, [Hang("Let me"), Say("Quick.")]) as house:
         # Below what settings allow, so that the test need not wait for it.
-        turns = house.app.turns
-        turns._rules = replace(turns._rules, timeout_for=lambda key: 0.2)
+        turns, usual = house.app.turns, house.app.turns._rules
+        turns._rules = replace(usual, timeout_for=lambda key: 0.2)
         reply = await house.says("Slow?")
         assert "took longer than 0.2 s" in reply.text
+        turns._rules = usual
         assert (await house.says("Fast?")).text == "Quick."
 
 
@@ -351,4 +352,6 @@ async def test_a_done_event_follows_a_reply_that_is_on_disk(tmp_path: Path) -> N
         while not (done := [event for event in seen if isinstance(event, Done)]):
             await house.server_said_something()
         watching.cancel()
-    assert done == [Done("m1", "t1")]
+    (event,) = done
+    assert (event.reply_to, event.turn) == ("m1", "t1")
+    assert event.usage.prompt > event.usage.completion > 0

@@ -35,6 +35,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         steering.compact,
         "put a summary in the place of the turns (compact what was decided)",
     ),
+    "free": (steering.free, "let all but the newest messages leave at once, in an emergency"),
     "undo": (steering.undo, "take the last change back"),
     "redo": (steering.redo, "do again what was undone"),
     "pin": (steering.pin, "keep turns whatever leaves (pin t7)"),

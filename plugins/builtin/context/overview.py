@@ -179,6 +179,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "held_off_until": overview.hold and asdict(overview.hold),
         "last_change": overview.last and event_data(overview.last),
         "summary": overview.summary,
+        "preface": view.preface.text if view.preface else "",
         "cost": bill.cost,
         "calls": bill.calls,
         "calls_of_unknown_price": bill.unknown,

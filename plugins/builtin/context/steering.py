@@ -1,4 +1,4 @@
-"""What a person does to the view: compact, clear, undo, redo, pin, unpin, drop."""
+"""What a person does to the view: compact, free, clear, undo, redo, pin, unpin, drop."""
 
 from __future__ import annotations
 
@@ -69,6 +69,28 @@ def _not_smaller(compacted: Compacted, view: View) -> Reply:
         "and a summary would not make the context smaller."
     )
     return Reply(text, {"turns": []})
+
+
+async def free(ask: Ask, rest: str) -> Reply:
+    """`/context free`"""
+    del rest
+    view = ask.conversation.view()
+    event = await ask.conversation.free()
+    if event is None:
+        return Reply(_nothing_movable(view), {"turns": [], "freed": 0})
+    before, after = event.tokens_before, event.tokens_after
+    text = (
+        f"Freed about {amount(before - after)} tokens: {named(event.leaving)} left the context "
+        f"({amount(before)} → {amount(after)}). Their summary is written in the background; "
+        "/context undo brings them back."
+    )
+    data = {
+        "turns": ids(event.leaving),
+        "tokens_before": before,
+        "tokens_after": after,
+        "freed": before - after,
+    }
+    return Reply(text, data, (UNDO,))
 
 
 async def clear(ask: Ask, rest: str) -> Reply:

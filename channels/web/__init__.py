@@ -1,0 +1,17 @@
+"""The web channel: a page with the context beside the chat, REST, and OpenAI's protocol.
+
+| module | does |
+|---|---|
+| `channel` | the channel itself: a server on a socket |
+| `guard` | who is let in, and the headers of every answer |
+| `feed` | what happens in a session, numbered, for all who follow it |
+| `operations` | all that can be asked for, as routes and as the OpenAPI document |
+| `sessions`, `completions` | what these operations do: Parley's own REST, and OpenAI's protocol |
+| `shapes` | what comes in and goes out, as JSON |
+| `markup` | Markdown as HTML that does nothing |
+| `page/` | the page |
+"""
+
+from channels.web.channel import Door, DoorClosed, Web
+
+__all__ = ["Door", "DoorClosed", "Web"]

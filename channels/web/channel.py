@@ -1,0 +1,216 @@
+"""The web channel: a server on a socket of this machine."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from channels.base import Bot, Capabilities
+from channels.message import Outbound
+from channels.web.completions import Completions
+from channels.web.feed import Feeds
+from channels.web.guard import COOKIE, Guard, Lock, is_loopback
+from channels.web.operations import Operation, Problem, as_json, body, document
+from channels.web.sessions import WORDS, Sessions
+from channels.web.shapes import State, Token
+
+PAGE = Path(__file__).parent / "page"
+MONTH = 30 * 24 * 3600  # seconds
+PATIENCE = 2
+"""Seconds that answers under way have to be sent when the bot stops."""
+
+
+class DoorClosed(Exception):
+    """The web channel can't be opened; the text says why, and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where the channel listens and what opens it. `upload` is the most bytes of a message's
+    files; `version` is the bot's."""
+
+    host: str
+    port: int
+    token: str
+    upload: int
+    version: str = ""
+
+
+def refusal(door: Door) -> str:
+    """Why nothing may listen there; "" if it may."""
+    if door.token or is_loopback(door.host):
+        return ""
+    return (
+        f"web.host is {door.host}, which others can reach, and no token is set; put "
+        "PARLEY_WEB_TOKEN=… (a long random text) into .env, or let web.host be 127.0.0.1."
+    )
+
+
+class Web:
+    """A channel over HTTP. It holds its socket from the beginning, so that whoever starts the bot
+    hears at once if there is none to have. Raises DoorClosed."""
+
+    name = "web"
+    capabilities = Capabilities(edits=True, buttons=True, images=True, typing=True, markup="html")
+
+    def __init__(self, door: Door) -> None:
+        if sentence := refusal(door):
+            raise DoorClosed(sentence)
+        self._door, self._lock = door, Lock(door.token)
+        self._socket = _bound(door)
+        self._feeds: Feeds | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the page is."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+    async def listen(self, bot: Bot) -> None:
+        """Serve until this task is cancelled."""
+        self._feeds = Feeds(bot)
+        server = _Server(self._application(bot, self._feeds))
+        serving = asyncio.create_task(server.serve([self._socket]))
+        try:
+            await asyncio.shield(serving)
+        finally:
+            server.should_exit = True
+            await self._feeds.close()
+            await serving
+
+    async def send(self, outbound: Outbound) -> None:
+        """Tell whoever waits or follows; the transcript has it for everybody else."""
+        if self._feeds is not None:
+            self._feeds.deliver(outbound)
+
+    def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
+        """The whole of it: the page, the operations, and the guard before them."""
+        sessions = Sessions(bot, feeds, self._door.upload)
+        completions = Completions(bot, feeds, self._door.upload)
+        operations = (*self._own(bot), *sessions.operations, *completions.operations)
+        described = document(operations, self._door.version)
+
+        async def openapi(request: Request) -> Response:
+            del request
+            return as_json(described)
+
+        async def page(request: Request) -> Response:
+            del request
+            return FileResponse(PAGE / "index.html")
+
+        return Starlette(
+            routes=[
+                *(operation.route for operation in operations),
+                Route("/openapi.json", openapi),
+                Route("/", page),
+                Mount("/page", StaticFiles(directory=PAGE)),
+            ],
+            middleware=[Middleware(Guard, lock=self._lock)],
+            exception_handlers={HTTPException: _as_problem},
+        )
+
+    def _own(self, bot: Bot) -> tuple[Operation, ...]:
+        async def health(request: Request) -> Response:
+            del request
+            return as_json({"status": "ok"})
+
+        async def ready(request: Request) -> Response:
+            del request
+            await bot.sessions("")  # the database answers
+            return as_json({"status": "ready"})
+
+        async def login(request: Request) -> Response:
+            given = (await body(request, Token, WORDS)).token
+            if not self._lock.opens(given):
+                raise Problem(401, "This is not the token.")
+            response = as_json({"status": "ok"})
+            is_secure = request.url.scheme == "https"
+            response.set_cookie(
+                COOKIE, self._lock.cookie, MONTH, httponly=True, samesite="strict", secure=is_secure
+            )
+            return response
+
+        return (
+            Operation("GET", "/health", "It runs.", health, gives=State, is_open=True),
+            Operation(
+                "GET",
+                "/ready",
+                "It can answer.",
+                ready,
+                gives=State,
+                problems=(500,),
+                is_open=True,
+            ),
+            Operation(
+                "POST",
+                "/api/login",
+                "Open the page with the token, for this browser.",
+                login,
+                takes=Token,
+                gives=State,
+                problems=(400, 401, 403, 413),
+                is_open=True,
+            ),
+        )
+
+
+async def _as_problem(request: Request, error: Exception) -> Response:
+    """What is not there, or not done so, in the shape of every other error."""
+    assert isinstance(error, HTTPException)
+    sentence = f"{request.method} {request.url.path} is not there; /openapi.json tells what is."
+    response = Problem(error.status_code, sentence).response()
+    response.headers.update(error.headers or {})
+    return response
+
+
+class _Server(uvicorn.Server):
+    """A server that leaves signals to the bot."""
+
+    def __init__(self, app: Starlette) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            timeout_graceful_shutdown=PATIENCE,
+        )
+        super().__init__(config)
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+
+def _bound(door: Door) -> socket.socket:
+    """A socket that listens; who connects before the bot is ready waits until it is."""
+    try:
+        found = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)
+        family, kind, protocol, _, place = found[0]
+        bound = socket.socket(family, kind, protocol)  # asyncio sends at once only where it is TCP
+        try:
+            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            bound.bind(place)
+            bound.listen(1_024)
+        except OSError:
+            bound.close()
+            raise
+    except OSError as error:
+        raise DoorClosed(
+            f"The web page can't be served at {door.host}, port {door.port} ({error.strerror}); "
+            "choose others with web.host and web.port."
+        ) from None
+    return bound

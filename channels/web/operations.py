@@ -1,0 +1,215 @@
+"""What can be asked for over HTTP, as values: routes and the OpenAPI document are made of them."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+from pydantic.json_schema import models_json_schema
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from channels.web.shapes import NAME, Failure, failure
+
+log = logging.getLogger(__name__)
+
+EVENT_STREAM = "text/event-stream"
+LARGE = 1_000_000
+"""Bytes of a body from which on it is read in a thread, so that nobody else waits for it."""
+_Shape = TypeVar("_Shape", bound=BaseModel)
+
+
+class Problem(Exception):
+    """A request that is not fulfilled; the text is a sentence for whoever made it."""
+
+    def __init__(self, status: int, sentence: str, code: str | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.code = status, code
+
+    def response(self) -> Response:
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        return as_json(failure(str(self), kind, self.code), self.status)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of an operation, as OpenAPI describes it; one in the path must be there."""
+
+    name: str
+    place: Literal["path", "query", "header"]
+    meaning: str
+    schema: Mapping[str, Any]
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "in": self.place,
+            "required": self.place == "path",
+            "description": self.meaning,
+            "schema": dict(self.schema),
+        }
+
+
+SESSION = Parameter(
+    "id", "path", "The session's name, yours to choose.", {"type": "string", "pattern": NAME}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One thing that can be asked for. `takes` and `gives` are the shapes of the bodies; `problems`
+    the statuses that an error may have; `accepts` is the shape of a 202, for who does not wait;
+    `streams` says that it can answer with an event stream; `is_open` that it asks for no token."""
+
+    method: Literal["GET", "POST"]
+    path: str
+    summary: str
+    run: Callable[[Request], Awaitable[Response]]
+    takes: type[BaseModel] | None = None
+    gives: type[BaseModel] | None = None
+    accepts: type[BaseModel] | None = None
+    parameters: Sequence[Parameter] = ()
+    problems: Sequence[int] = ()
+    streams: bool = False
+    is_open: bool = False
+
+    @property
+    def route(self) -> Route:
+        return Route(self.path, _guarded(self.run), methods=[self.method])
+
+
+def _guarded(
+    run: Callable[[Request], Awaitable[Response]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """The error boundary of a request."""
+
+    async def guarded(request: Request) -> Response:
+        try:
+            return await run(request)
+        except Problem as problem:
+            return problem.response()
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+        except Exception:
+            log.exception("%s %s failed", request.method, request.url.path)
+            sentence = "This failed inside the bot; the log has the details (data/logs)."
+            return Problem(500, sentence).response()
+
+    return guarded
+
+
+def as_json(data: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(data, default=str), status, media_type="application/json")
+
+
+def stream(events: AsyncIterator[bytes]) -> Response:
+    """Server-sent events."""
+    return StreamingResponse(events, media_type=EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
+
+
+def event(data: Any, kind: str = "", place: str = "") -> bytes:
+    """One server-sent event; JSON has no line breaks, so that it is one line."""
+    head = (f"id: {place}\n" if place else "") + (f"event: {kind}\n" if kind else "")
+    text = data if isinstance(data, bytes) else orjson.dumps(data, default=str)
+    return head.encode() + b"data: " + text + b"\n\n"
+
+
+async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
+    """The request's body, of at most so many bytes, in this shape. Raises Problem."""
+    content = await _read(request, limit)
+    if len(content) > LARGE:
+        return await asyncio.to_thread(_parsed, content, shape)
+    return _parsed(content, shape)
+
+
+async def _read(request: Request, limit: int) -> bytes:
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > limit:
+            raise Problem(
+                413,
+                f"This is larger than {limit / 1e6:.0f} MB, the most that is taken; the setting "
+                "web.upload_limit says how large files may be.",
+            )
+    return bytes(content)
+
+
+def _parsed(content: bytes, shape: type[_Shape]) -> _Shape:
+    try:
+        return shape.model_validate_json(content or b"{}")
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise Problem(400, f"{where or 'The body'}: {first['msg']}.") from None
+
+
+def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
+    """The OpenAPI document of these operations."""
+    shapes = {shape for o in operations for shape in (o.takes, o.gives, o.accepts) if shape} | {
+        Failure
+    }
+    ordered = sorted(shapes, key=lambda shape: shape.__name__)
+    _, schemas = models_json_schema(
+        [(shape, "validation") for shape in ordered], ref_template="#/components/schemas/{model}"
+    )
+    paths: dict[str, Any] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Parley", "version": version},
+        "paths": paths,
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    what: dict[str, Any] = {
+        "operationId": operation.run.__name__,
+        "summary": operation.summary,
+        "responses": _responses(operation),
+    }
+    if operation.parameters:
+        what["parameters"] = [parameter.document for parameter in operation.parameters]
+    if operation.takes:
+        what["requestBody"] = {
+            "content": _content(operation.takes),
+            "required": bool(operation.takes.model_json_schema().get("required")),
+        }
+    if not operation.is_open:
+        what["security"] = [{"token": []}]
+    return what
+
+
+def _responses(operation: Operation) -> dict[str, Any]:
+    content = _content(operation.gives) if operation.gives else {}
+    if operation.streams:
+        content[EVENT_STREAM] = {"schema": {"type": "string"}}
+    own = () if operation.is_open else (401, 403)
+    problems = sorted({*operation.problems, *own})
+    good: dict[str, Any] = {"200": {"description": operation.summary}}
+    if content:
+        good["200"]["content"] = content
+    if operation.accepts:
+        good["202"] = {"description": "It is done later.", "content": _content(operation.accepts)}
+    bad = {"description": "Why it was not done.", "content": _content(Failure)}
+    return good | {str(status): bad for status in problems}
+
+
+def _content(shape: type[BaseModel]) -> dict[str, Any]:
+    return {"application/json": {"schema": _reference(shape)}}
+
+
+def _reference(shape: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{shape.__name__}"}

@@ -1,0 +1,199 @@
+// The middle column: what was said, and the answer that is being written.
+import * as api from "./api.js";
+import { byId, cleaned, h, shown } from "./dom.js";
+
+const OUT = ["summarised", "cleared", "dropped", "gone"]; // states of turns that are out of the context
+
+export class Chat {
+  #page;
+  #log = byId("log");
+  #session = "";
+  #older = null;
+
+  constructor(page) {
+    this.#page = page;
+  }
+
+  clear(session) {
+    this.#session = session;
+    this.#log.replaceChildren();
+    this.#page.running(false);
+    this.notice("");
+  }
+
+  /** Draw the newest turns; returns where the events go on after them. */
+  async load(session) {
+    const { messages, event } = await api.messages(session);
+    if (session !== this.#session) return event;
+    this.#log.replaceChildren(...turnsOf(messages).map(drawnTurn));
+    this.#offerOlder(messages);
+    if (!messages.length) this.#log.append(greeting());
+    this.mark(this.#page.states());
+    this.#toEnd(true);
+    return event;
+  }
+
+  #offerOlder(messages) {
+    const first = Number(messages[0]?.turn.slice(1) ?? 1);
+    this.#older = first > 1 && h("button", { type: "button", class: "older", onclick: () => this.#showOlder(first) }, "Show older turns");
+    if (this.#older) this.#log.prepend(this.#older);
+  }
+
+  async #showOlder(before) {
+    const { messages } = await api.messages(this.#session, { before });
+    const height = this.#log.scrollHeight;
+    this.#older.replaceWith(...turnsOf(messages).map(drawnTurn));
+    this.#offerOlder(messages);
+    this.mark(this.#page.states());
+    this.#log.scrollTop += this.#log.scrollHeight - height;
+  }
+
+  /** A message that was just sent. */
+  expect({ id, text, attachments = [] }) {
+    const names = attachments.map((file) => h("span", { class: "chip" }, file.name));
+    this.#put(h("article", { class: "turn pending", "data-id": id }, question(text, names), waiting()));
+    this.#page.running(true);
+    this.#toEnd(true);
+  }
+
+  failed(id, why) {
+    this.#find(id)?.remove();
+    this.#page.running(this.#log.querySelector(".pending") !== null);
+    this.notice(why);
+  }
+
+  /** The answer so far. */
+  draft({ id, question: text, parts }) {
+    const isAtEnd = this.#isAtEnd();
+    let article = this.#find(id);
+    if (!article) {
+      this.#log.querySelector(`.turn:not([data-id])[data-open]`)?.remove();
+      article = h("article", { class: "turn pending", "data-id": id }, question(text));
+      this.#put(article);
+    }
+    article.setAttribute("aria-busy", "true");
+    const drawn = parts.map((part) => part.tool ? toolLine(part) : cleaned(part.html));
+    article.replaceChildren(article.firstChild, ...(drawn.length ? drawn : [waiting()]));
+    this.#page.running(true);
+    if (byId("status").textContent !== "Parley is writing.") byId("status").textContent = "Parley is writing.";
+    this.#toEnd(isAtEnd);
+  }
+
+  /** An answer is whole: its turn is drawn as the transcript has it. */
+  async done(answer) {
+    const isAtEnd = this.#isAtEnd();
+    const article = this.#find(answer.id);
+    if (answer.turn) {
+      const before = Number(answer.turn.slice(1)) + 1;
+      const { messages } = await api.messages(this.#session, { before, limit: 1 });
+      const turns = turnsOf(messages).map(drawnTurn);
+      this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
+      article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
+    } else if (article) {
+      article.replaceChildren(article.firstChild, card("", answer, this.#page.run));
+      article.classList.remove("pending");
+    }
+    this.#page.running(this.#log.querySelector(".pending") !== null);
+    byId("status").textContent = "The answer is complete.";
+    this.#toEnd(isAtEnd);
+  }
+
+  /** What a command answered. */
+  reply(line, reply) {
+    this.#put(card(line, reply, this.#page.run));
+    this.#toEnd(true);
+  }
+
+  notice(text) {
+    byId("notice").textContent = text;
+  }
+
+  /** Show which turns the model does not see any more. */
+  mark(states) {
+    for (const article of this.#log.querySelectorAll("[data-turn]")) {
+      const state = states.get(article.dataset.turn) ?? [];
+      article.classList.toggle("out", state.some((word) => OUT.includes(word)));
+      const label = article.querySelector(".state");
+      label.textContent = state.filter((word) => word !== "in play").join(", ");
+    }
+  }
+
+  #put(element) {
+    this.#log.querySelector(".greeting")?.remove();
+    this.#log.append(element);
+  }
+
+  #find(id) {
+    return this.#log.querySelector(`[data-id="${CSS.escape(id)}"]`);
+  }
+
+  #isAtEnd() {
+    return this.#log.scrollHeight - this.#log.scrollTop - this.#log.clientHeight < 80;
+  }
+
+  #toEnd(should) {
+    if (should) this.#log.scrollTop = this.#log.scrollHeight;
+  }
+}
+
+/** Messages by turn: [["t1", [...]], ...]. */
+function turnsOf(messages) {
+  const turns = new Map();
+  for (const message of messages) {
+    if (!turns.has(message.turn)) turns.set(message.turn, []);
+    turns.get(message.turn).push(message);
+  }
+  return [...turns];
+}
+
+function drawnTurn([turn, messages]) {
+  const last = messages.at(-1);
+  const isOpen = last.role !== "assistant" || last.calls.length > 0;
+  const results = messages.filter((message) => message.role === "tool");
+  const drawn = messages.flatMap((message) => {
+    if (message.role === "user") return question(message.text);
+    if (message.role !== "assistant") return [];
+    const tools = message.calls.map((name) => toolLine(result(name, results.shift())));
+    return [message.text && cleaned(message.html), ...tools];
+  });
+  const time = new Date(messages[0].at);
+  return h("article", { class: "turn", "data-turn": turn, "data-open": isOpen }, ...drawn,
+    h("footer", {},
+      h("span", { class: "id" }, turn), " ",
+      h("time", { datetime: messages[0].at }, time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })), " ",
+      h("span", { class: "state" })));
+}
+
+const result = (name, message) => ({
+  tool: name,
+  state: message ? (message.is_error ? "failed" : "done") : "running",
+  text: message?.text,
+});
+
+const question = (text, extras = []) => h("div", { class: "question" }, text, ...extras);
+
+const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, "Waiting for the answer"),
+  ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
+
+function toolLine({ tool, state, text, arguments: given }) {
+  const words = { running: "is running", done: "was used", failed: "failed" }[state];
+  const head = [h("code", {}, tool), ` ${words}`];
+  const more = text ?? given;
+  return more
+    ? h("details", { class: `tool ${state}` }, h("summary", {}, ...head), h("pre", { tabindex: 0 }, more))
+    : h("p", { class: `tool ${state}` }, ...head);
+}
+
+function card(line, reply, run) {
+  const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture that belongs to this reply",
+    onclick: () => shown(address, line) }));
+  const buttons = reply.actions.map(({ label, command }) =>
+    h("button", { type: "button", onclick: () => run(command) }, label));
+  return h("section", { class: "card", "aria-label": line || "Reply" },
+    line && h("p", { class: "line" }, line), cleaned(reply.html), ...pictures,
+    buttons.length ? h("div", { class: "choices" }, ...buttons) : null);
+}
+
+const greeting = () => h("div", { class: "greeting" },
+  h("h2", {}, "What shall we talk about?"),
+  h("p", {}, "Beside the chat you see what the model sees of it, and can steer it: pin a turn, drop one, summarise, undo. Type / for all commands."));

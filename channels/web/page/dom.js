@@ -1,0 +1,81 @@
+// Building the page. Text is always text; HTML comes from the server alone, which has cleaned it.
+
+/** An element: h("button", {class: "icon", onclick: f}, "Send", otherElement). */
+export function h(tag, properties = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(properties)) {
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value != null) element.setAttribute(name, value);
+  }
+  element.append(...children.flat().filter((child) => child != null && child !== false));
+  return element;
+}
+
+/** An element with HTML that the server has cleaned, and a copy button on each block of code. */
+export function cleaned(html) {
+  const element = h("div", { class: "text" });
+  element.innerHTML = html;
+  for (const block of element.querySelectorAll("pre")) {
+    block.tabIndex = 0; // a long line is scrolled with the keyboard, too
+    const frame = h("div", { class: "code" });
+    block.replaceWith(frame);
+    frame.append(block, copying(block.textContent));
+  }
+  return element;
+}
+
+function copying(text) {
+  const button = h("button", { type: "button", class: "copy" }, "Copy");
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = "Copy"; }, 1500);
+  });
+  return button;
+}
+
+export const byId = (id) => document.getElementById(id);
+
+/** Tokens as people read them: 950, 12.4k, 1.5M. */
+export function amount(number) {
+  if (number < 1000) return String(number);
+  const [size, letter] = number < 999_950 ? [1e3, "k"] : [1e6, "M"];
+  return (number / size).toFixed(1).replace(/\.0$/, "") + letter;
+}
+
+/** Ask before something is done; resolves to what was typed (or "yes"), or null. */
+export function asked({ question, label, value, action = "OK", secret = false }) {
+  const dialog = byId("dialog");
+  const field = label && h("input", { type: secret ? "password" : "text", "aria-label": label, value: value ?? "" });
+  const form = h("form", { method: "dialog" },
+    h("h2", { id: "question" }, question), field,
+    h("div", { class: "choices" },
+      h("button", { type: "submit", value: "", formnovalidate: true }, "Cancel"),
+      h("button", { type: "submit", value: "yes", class: "primary" }, action)));
+  // Enter in the field is the first button of a form, which here is to cancel.
+  field?.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter") return;
+    event.preventDefault();
+    dialog.close("yes");
+  });
+  dialog.replaceChildren(form);
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      const said = dialog.returnValue && (field ? field.value : "yes");
+      resolve(said || (field && dialog.returnValue ? "" : null));
+    }, { once: true });
+  });
+}
+
+/** A picture, large. */
+export function shown(address, words) {
+  const dialog = byId("dialog");
+  dialog.replaceChildren(h("form", { method: "dialog", class: "picture" },
+    h("h2", { id: "question" }, words),
+    h("img", { src: address, alt: words }),
+    h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, "Close"))));
+  dialog.showModal();
+}

@@ -1,0 +1,117 @@
+// The page: which session is shown, and its three columns.
+import * as api from "./api.js";
+import { Chat } from "./chat.js";
+import { Composer } from "./composer.js";
+import { Panel } from "./panel.js";
+import { Sessions } from "./sessions.js";
+import { byId } from "./dom.js";
+
+const chat = new Chat({
+  changed: () => panel.refresh(),
+  running: (is) => composer.running(is),
+  states: () => panel.states,
+  run: (line) => composer.command(line),
+});
+const panel = new Panel({
+  run: (line) => api.command(session, line),
+  tell: (text) => chat.notice(text),
+  load: () => api.context(session),
+  drawn: () => chat.mark(panel.states),
+});
+const composer = new Composer({
+  say: async (message) => {
+    chat.expect(message);
+    try {
+      await api.say(session, message);
+    } catch (error) {
+      chat.failed(message.id, error.message);
+    }
+    sessions.refresh();
+  },
+  run: async (line) => {
+    try {
+      chat.reply(line, await api.command(session, line));
+    } catch (error) {
+      chat.notice(error.message);
+    }
+    panel.refresh();
+    sessions.refresh();
+  },
+  commands: async () => (await api.command(session, "/help")).data.commands,
+});
+const sessions = new Sessions({ open, current: () => session, command: api.command });
+
+let session = "";
+let leave = () => {};
+
+/** Show a session: what was said, then all that happens, without a gap between. */
+async function open(name) {
+  leave();
+  session = name;
+  history.replaceState(null, "", `#${encodeURIComponent(name)}`);
+  close();
+  chat.clear(name);
+  leave = await load(name);
+  sessions.mark();
+  composer.focus();
+}
+
+async function load(name) {
+  const place = await chat.load(name);
+  panel.refresh();
+  return api.follow(name, place, {
+    snapshot: async ({ draft }) => {
+      await chat.load(name); // what was missed is in the transcript
+      if (draft) chat.draft(draft);
+      panel.refresh();
+    },
+    draft: (draft) => chat.draft(draft),
+    context: (glance) => { panel.glance(glance); panel.refresh(); },
+    notice: ({ text }) => chat.notice(text),
+    done: async (answer) => {
+      await chat.done(answer);
+      panel.refresh();
+      sessions.refresh();
+    },
+  }, (is) => document.body.toggleAttribute("data-offline", !is));
+}
+
+// --- drawers on small screens, colours -------------------------------------------------------
+
+function close() {
+  for (const side of document.querySelectorAll(".side")) side.classList.remove("open");
+}
+
+for (const button of document.querySelectorAll("[data-opens]")) {
+  button.addEventListener("click", () => {
+    const side = byId(button.dataset.opens);
+    side.classList.add("open");
+    side.querySelector("button, input").focus();
+  });
+}
+for (const button of document.querySelectorAll("[data-closes]")) {
+  button.addEventListener("click", () => {
+    close();
+    document.querySelector(`[data-opens=${button.dataset.closes}]`).focus();
+  });
+}
+document.addEventListener("keydown", (event) => { if (event.key === "Escape") close(); });
+document.querySelector("main").addEventListener("click", (event) => {
+  if (!event.target.closest("[data-opens]")) close();
+});
+
+const themes = { auto: "as the system has them", light: "light", dark: "dark" };
+const theme = byId("theme");
+theme.addEventListener("click", () => {
+  const names = Object.keys(themes);
+  const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
+  document.documentElement.dataset.theme = next;
+  localStorage.setItem("theme", next);
+  theme.setAttribute("aria-label", `Colours: ${themes[next]}`);
+});
+
+addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
+const named = decodeURIComponent(location.hash.slice(1));
+const first = named || (await sessions.refresh())[0]?.id || Sessions.fresh();
+await open(first);
+sessions.refresh();

@@ -1,0 +1,166 @@
+// The right column: the context, live. Every control in it is a command.
+import { amount, asked, byId, h, shown } from "./dom.js";
+import { drawnSettings } from "./settings.js";
+
+const NEWEST = 20; // changes that are listed
+const PAUSE = 150; // milliseconds: many changes at once are drawn once
+
+export class Panel {
+  states = new Map(); // by turn: what became of it
+
+  #page;
+  #timer = 0;
+  #panel = byId("panel");
+
+  constructor(page) {
+    this.#page = page;
+  }
+
+  /** Draw it anew, soon. */
+  refresh() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#load(), PAUSE);
+  }
+
+  /** How full it is, at the top of the chat. */
+  glance({ tokens, max_tokens: budget, cost }) {
+    const share = Math.round((tokens / budget) * 100);
+    byId("share").textContent = `${amount(tokens)} of ${amount(budget)}`;
+    byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
+    byId("glance").setAttribute("aria-label", `Context: ${share}% full${cost ? `, $${cost.toFixed(4)}` : ""}`);
+  }
+
+  async #load() {
+    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
+    if (this.#panel.querySelector(".settings :focus")?.matches("input, select")) return; // it is being changed
+    const state = await this.#page.load().catch((error) => this.#page.tell(error.message));
+    if (!state) return;
+    this.states = new Map(state.turns.map(({ turn, state: words }) => [turn, words]));
+    this.glance(state.overview.glance);
+    this.#panel.replaceChildren(...this.#drawn(state));
+    for (const id of open) byId(id)?.setAttribute("open", "");
+    this.#page.drawn();
+  }
+
+  #drawn({ overview, turns, events, settings }) {
+    return [
+      this.#size(overview),
+      this.#controls(overview, events),
+      section("Turns", turns.length
+        ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
+        : h("p", { class: "faint" }, "Nothing has been said yet.")),
+      section("What changed it", events.length
+        ? h("ol", { class: "events" }, this.#events(events))
+        : h("p", { class: "faint" }, "Nothing: every turn is in play.")),
+      h("details", { class: "settings", id: "settings" }, h("summary", {}, "Settings"),
+        drawnSettings(settings, (line) => this.#run(line))),
+    ];
+  }
+
+  #size(overview) {
+    const { tokens, budget, parts, free } = overview;
+    const share = tokens / budget;
+    const whole = Math.max(tokens, budget);
+    const bar = h("div", { class: "parts", role: "img", "aria-label": `${Math.round(share * 100)}% of the budget` });
+    for (const [name, size] of Object.entries(parts).filter(([, size]) => size > 0)) {
+      const part = h("span", { "data-part": name, title: `${name}: ${amount(size)}` });
+      part.style.inlineSize = `${(size / whole) * 100}%`;
+      bar.append(part);
+    }
+    const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
+    return h("section", { "aria-label": "Size" },
+      h("p", { class: "headline" }, h("strong", {}, amount(tokens)), ` of ${amount(budget)} tokens`,
+        h("span", { class: "faint" }, ` · ${overview.is_measured ? "measured" : "estimated"}`)),
+      bar,
+      h("dl", { class: "legend" }, legend.map(([name, size]) =>
+        h("div", {}, h("dt", { "data-part": name }, name), h("dd", {}, amount(size))))),
+      h("p", { class: "next" }, h("b", {}, "Next cut: "), nextCut(overview)),
+      h("p", { class: "faint" }, `Cost of this chat: $${overview.cost.toFixed(4)} for ${overview.calls} ${overview.calls === 1 ? "call" : "calls"}`,
+        overview.calls_of_unknown_price ? ` (the price of ${overview.calls_of_unknown_price} is unknown)` : "", ". Strategy: ", overview.strategy, "."),
+      overview.preface
+        ? h("details", { id: "preface" }, h("summary", {}, "The summary in front"), h("blockquote", {}, overview.preface))
+        : null);
+  }
+
+  #controls(overview, events) {
+    const last = events.findLast((event) => event.kind !== "redo");
+    const controls = [
+      ["Compact", "/context compact", "Put a summary in the place of older turns", overview.turns.length > 0],
+      ["Free", "/context free", "Let all but the newest messages leave at once", overview.turns.length > 0],
+      ["Clear", "/context clear", "Take all turns out; nothing is deleted", overview.turns.length > 0],
+      ["Undo", "/context undo", "Take the last change back", events.some((event) => !event.undone && event.kind !== "undo")],
+      ["Redo", "/context redo", "Do again what was undone", last?.kind === "undo"],
+    ];
+    return h("div", { class: "controls", role: "group", "aria-label": "Steer the context" },
+      controls.map(([label, line, title, isOffered]) =>
+        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, label === "Clear") }, label)),
+      h("button", { type: "button", title: "A picture of it", onclick: () => this.#map() }, "Map"));
+  }
+
+  #turn({ turn, tokens, state, words }, overview) {
+    const isIn = overview.turns.includes(turn);
+    const isPinned = state.includes("pinned");
+    const button = (label, line) => h("button", { type: "button", "aria-label": `${label} ${turn}`, onclick: () => this.#run(line) }, label);
+    return h("li", { class: isIn ? "" : "out" },
+      h("button", { type: "button", class: "id", "aria-label": `Show ${turn}`, onclick: () => shownTurn(turn) }, turn),
+      h("span", { class: "words" }, words),
+      h("span", { class: "tokens" }, amount(tokens)),
+      h("span", { class: "badges" }, state.map((word) => h("span", { class: "badge", "data-state": word }, word))),
+      isIn && h("span", { class: "acts" },
+        button(isPinned ? "Unpin" : "Pin", `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
+        turn !== overview.running_turn && button("Drop", `/context drop ${turn}`)));
+  }
+
+  /** The newest changes; the last one that holds can be undone where it stands. */
+  #events(events) {
+    const last = events.findLast((event) => !event.undone && !["undo", "redo"].includes(event.kind));
+    return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
+      drawnEvent(event),
+      event === last && h("button", { type: "button", "aria-label": `Undo the ${event.kind}`, onclick: () => this.#run("/context undo") }, "Undo")));
+  }
+
+  async #run(line, isAsked = false) {
+    if (isAsked && await asked({ question: "Take all turns out of the context? Undo brings them back.", action: "Clear" }) === null) return;
+    this.#panel.setAttribute("aria-busy", "true");
+    try {
+      this.#page.tell((await this.#page.run(line)).text.split("\n")[0].replaceAll(/[*`]/g, ""));
+    } catch (error) {
+      this.#page.tell(error.message);
+    }
+    this.#panel.removeAttribute("aria-busy");
+    document.activeElement?.closest(".settings") && document.activeElement.blur();
+    await this.#load();
+  }
+
+  async #map() {
+    const { images, text } = await this.#page.run("/context map");
+    images.length ? shown(images[0], "The context as a picture") : this.#page.tell(text);
+  }
+}
+
+const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content);
+
+function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
+  const by = actor === "strategy" ? strategy : actor;
+  const name = turns.length > 2 ? `${turns[0]} to ${turns.at(-1)}` : turns.join(", ");
+  return [
+    h("span", {}, h("b", {}, kind), undone ? " (undone)" : "", name && ` ${name}`),
+    h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString()} → ${after.toLocaleString()}`),
+    h("span", { class: "faint" }, `${by} · ${new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`),
+  ];
+}
+
+function nextCut({ due, next_cut: next, held_off_until: held }) {
+  if (held) return `held off after your undo, until t${held.turn} or ${amount(held.tokens)} tokens.`;
+  if (due) return `before the next step; ${range(due.turns)} (${due.why}).`;
+  if (!next) return "none in sight.";
+  return `when ${next.at} begins, at this pace; ${range(next.turns)}${next.tokens ? `, about ${amount(next.tokens)} tokens` : ""}.`;
+}
+
+const range = (turns) => turns.length === 1 ? `${turns[0]} leaves` : turns.length ? `${turns[0]} to ${turns.at(-1)} leave` : "long results are clipped";
+
+function shownTurn(turn) {
+  const article = document.querySelector(`#log [data-turn=${turn}]`);
+  const isCalm = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  article?.scrollIntoView({ behavior: isCalm ? "auto" : "smooth", block: "start" });
+}

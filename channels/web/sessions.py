@@ -1,0 +1,301 @@
+"""Parley's own REST: sessions, their messages, context, commands and events."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response
+
+from channels.base import Bot
+from channels.message import Address, Inbound, Reply
+from channels.web.feed import Event, Feed, Feeds
+from channels.web.operations import (
+    EVENT_STREAM,
+    Operation,
+    Parameter,
+    Problem,
+    as_json,
+    body,
+    stream,
+)
+from channels.web.pictures import picture
+from channels.web.shapes import (
+    NAME,
+    Accepted,
+    Answer,
+    CommandReply,
+    CommandText,
+    ContextState,
+    Freed,
+    NewMessage,
+    Nothing,
+    SessionList,
+    Transcript,
+    command_reply,
+    transcript_item,
+)
+from channels.web.streams import followed, raw, told
+
+CHANNEL = "web"
+MOST = 200
+"""Turns of a transcript that may be asked for at once."""
+WORDS = 2_000_000
+"""Bytes that a body may have besides its files."""
+ASYNC = "respond-async"
+"""What a client prefers (RFC 7240) that reads the answer from the session's events."""
+STOPPING = "The bot is being stopped; your message is kept, and answered at the next start."
+KNOWN = "This message was taken already; its answer is among the session's messages."
+
+_ROOT = "/api/sessions"
+_ONE = f"{_ROOT}/{{id}}"
+_SESSION = Parameter("id", "path", "The session's name, yours to choose.", {"pattern": NAME})
+_COMMAND = Parameter(
+    "name", "path", "The command, without its slash.", {"pattern": r"^[A-Za-z_]\w*$"}
+)
+_PICTURE = Parameter("name", "path", "As the reply names it.", {})
+_WORDS = Parameter("q", "query", "Only those in which these words stand.", {})
+_BEFORE = Parameter(
+    "before", "query", "Only turns before this one, such as 40.", {"type": "integer", "minimum": 1}
+)
+_LIMIT = Parameter(
+    "limit", "query", "At most so many turns.", {"type": "integer", "minimum": 1, "maximum": MOST}
+)
+_AFTER = Parameter("after", "query", "The last event that was seen; else it begins now.", {})
+_LAST = Parameter("Last-Event-ID", "header", "The same, as browsers say it.", {})
+_PREFER = Parameter(
+    "Prefer",
+    "header",
+    f"{ASYNC}: answered once the message is on disk; the answer is among the events.",
+    {"enum": [ASYNC]},
+)
+_AS = Parameter(
+    "as", "query", "html: the answer so far as HTML, not its pieces.", {"enum": ["html"]}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The operations on sessions. `upload` is the most bytes of one message's files."""
+
+    bot: Bot
+    feeds: Feeds
+    upload: int
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        return (
+            Operation(
+                "GET",
+                _ROOT,
+                "The sessions in which something was said, the newest first.",
+                self.list_sessions,
+                gives=SessionList,
+                parameters=(_WORDS,),
+            ),
+            Operation(
+                "GET",
+                f"{_ONE}/messages",
+                "What was said, in order.",
+                self.read_messages,
+                gives=Transcript,
+                parameters=(_SESSION, _BEFORE, _LIMIT),
+                problems=(400, 404),
+            ),
+            Operation(
+                "POST",
+                f"{_ONE}/messages",
+                "Say something and get the answer: as a whole, or as it is written.",
+                self.say,
+                takes=NewMessage,
+                gives=Answer,
+                accepts=Accepted,
+                parameters=(_SESSION, _PREFER),
+                problems=(400, 404, 409, 413, 503),
+                streams=True,
+            ),
+            Operation(
+                "GET",
+                f"{_ONE}/events",
+                "All that happens, as it happens.",
+                self.follow_events,
+                parameters=(_SESSION, _AFTER, _LAST, _AS),
+                problems=(404,),
+                streams=True,
+            ),
+            Operation(
+                "GET",
+                f"{_ONE}/context",
+                "What the model sees, what changed it, and the settings in force.",
+                self.read_context,
+                gives=ContextState,
+                parameters=(_SESSION,),
+                problems=(404,),
+            ),
+            Operation(
+                "POST",
+                f"{_ONE}/compact",
+                "An emergency compaction: all but the newest messages leave at once.",
+                self.compact,
+                takes=Nothing,
+                gives=Freed,
+                parameters=(_SESSION,),
+                problems=(400, 404, 409, 413),
+            ),
+            Operation(
+                "POST",
+                f"{_ONE}/commands/{{name}}",
+                "Carry out a command, as if /name and the text had been written.",
+                self.carry_out,
+                takes=CommandText,
+                gives=CommandReply,
+                parameters=(_SESSION, _COMMAND),
+                problems=(400, 404, 413),
+            ),
+            Operation(
+                "GET",
+                "/api/pictures/{name}",
+                "A picture that a reply names.",
+                self.show_picture,
+                parameters=(_PICTURE,),
+                problems=(404,),
+            ),
+        )
+
+    async def list_sessions(self, request: Request) -> Response:
+        found = await self.bot.sessions(CHANNEL, request.query_params.get("q", "").strip())
+        items = [{"id": s.chat, "title": s.title, "at": s.at.isoformat()} for s in found]
+        return as_json({"sessions": items})
+
+    async def read_messages(self, request: Request) -> Response:
+        address = _address(request)
+        before, most = _number(request, "before", 0), _number(request, "limit", 50)
+        feed = self.feeds.of(address)
+        place = feed.place(feed.end)  # as it was before: better told twice than not at all
+        said = await self.bot.transcript(address, before, min(most, MOST))
+        items = await asyncio.to_thread(lambda: [transcript_item(one) for one in said])
+        return as_json({"messages": items, "event": place})
+
+    async def say(self, request: Request) -> Response:
+        address = _address(request)
+        message = await body(request, NewMessage, self.upload * 4 // 3 + WORDS)
+        attachments = tuple(upload.attachment() for upload in message.attachments)
+        if sum(len(attachment.data) for attachment in attachments) > self.upload:
+            raise Problem(413, f"The files have more than {self.upload / 1e6:.0f} MB together.")
+        inbound = Inbound(message.id or uuid4().hex, address, message.text, attachments=attachments)
+        feed = self.feeds.of(address)
+        start = feed.end
+        waiting = await submitted(self.bot, feed, inbound)
+        if ASYNC in request.headers.get("prefer", ""):
+            return as_json({"id": inbound.id}, 202)
+        if EVENT_STREAM not in request.headers.get("accept", ""):
+            return as_json((await arrived(waiting)).data)
+        return stream(_raw(told(feed, inbound.id, waiting, start)))
+
+    async def follow_events(self, request: Request) -> Response:
+        query = request.query_params
+        place = request.headers.get("last-event-id") or query.get("after", "")
+        feed = self.feeds.of(_address(request))
+        return stream(followed(feed, place, is_page=query.get("as") == "html"))
+
+    async def read_context(self, request: Request) -> Response:
+        address = _address(request)
+        overview = await self._asked(address, "/context json")
+        turns = await self._asked(address, "/context turns")
+        history = await self._asked(address, "/context history")
+        settings = await self._asked(address, "/config")
+        return as_json({"overview": overview, **turns, **history, **settings})
+
+    async def compact(self, request: Request) -> Response:
+        address = _address(request)
+        await body(request, Nothing, WORDS)
+        reply = await self.bot.command(address, "/context free")
+        if not reply.data or not reply.data["turns"]:
+            raise Problem(409, reply.text)
+        return as_json({"text": reply.text, **reply.data})
+
+    async def carry_out(self, request: Request) -> Response:
+        address, name = _address(request), request.path_params["name"]
+        if not re.fullmatch(r"[A-Za-z_]\w*", name):
+            raise Problem(404, "A command is a word of letters; commands/help lists them all.")
+        text = (await body(request, CommandText, WORDS)).text
+        return as_json(command_reply(await self.bot.command(address, f"/{name} {text}")))
+
+    async def show_picture(self, request: Request) -> Response:
+        path = picture(request.path_params["name"])
+        if path is None:
+            raise Problem(404, "This picture is not here any more; ask for it again.")
+        return FileResponse(path)
+
+    async def _asked(self, address: Address, line: str) -> Mapping[str, Any]:
+        """What a command answers as data."""
+        reply: Reply = await self.bot.command(address, line)
+        if reply.data is None:
+            raise Problem(503, reply.text)
+        return reply.data
+
+
+def _address(request: Request) -> Address:
+    name = request.path_params["id"]
+    if not re.fullmatch(NAME, name):
+        raise Problem(
+            404, "A session's name has up to 100 letters, digits and the signs . @ : + ~ -"
+        )
+    return Address(CHANNEL, name)
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
+        raise Problem(400, f"{name} wants a whole number from 1 on.")
+    return int(text)
+
+
+async def _raw(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+    async for one in events:
+        yield raw([one])
+
+
+# --- a message and its answer --------------------------------------------------------------
+
+
+async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[Event]:
+    """Put a message on disk; returns its answer, to be waited for. Raises Problem."""
+    is_known = feed.is_expected(inbound.id)
+    waiting = feed.expect(inbound.id)
+    try:
+        accepted = await bot.submit(inbound)
+    except BaseException:
+        feed.give_up(inbound.id)
+        raise
+    if accepted is None:
+        raise Problem(503, (await arrived(waiting)).data["text"])
+    if not (accepted.is_new or is_known or waiting.done()):
+        feed.give_up(inbound.id)
+        waiting.set_result(_earlier(feed, inbound.id))
+    return waiting
+
+
+def _earlier(feed: Feed, message: str) -> Event:
+    """The answer that was given to this message before."""
+    if (answer := feed.answer_to(message)) is None:
+        raise Problem(409, KNOWN)
+    return answer
+
+
+async def arrived(waiting: asyncio.Future[Event]) -> Event:
+    """The answer, once it is there. Others may wait for it too, so whoever leaves does not cancel
+    it. Raises Problem where the bot stops before."""
+    try:
+        return await asyncio.shield(waiting)
+    except asyncio.CancelledError:
+        if waiting.cancelled():
+            raise Problem(503, STOPPING) from None
+        raise

@@ -1,0 +1,205 @@
+"""What comes in and goes out over HTTP, as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Annotated, Any, Literal
+
+from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraints
+
+from channels.base import Said, Usage
+from channels.message import MOST_ATTACHMENTS, Attachment, Outbound, Reply
+from channels.web.markup import html
+from channels.web.pictures import published
+
+NAME = r"^[\w.@:+~-]{1,100}$"
+"""The names of sessions: letters, digits, and a few signs that need no escape in an address."""
+Name = Annotated[str, StringConstraints(pattern=NAME)]
+
+
+class Incoming(BaseModel):
+    """What a client sends; a field that is not known is a mistake, and said to be one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Upload(Incoming):
+    """A file that comes with a message; `data` is base64."""
+
+    name: str = Field(min_length=1, max_length=200)
+    media_type: str = Field(pattern=r"^[\w.+-]+/[\w.+-]+$", max_length=100)
+    data: Base64Bytes
+
+    def attachment(self) -> Attachment:
+        return Attachment(self.name, self.media_type, self.data)
+
+
+class NewMessage(Incoming):
+    """A message. One with an `id` that was taken already is not taken again."""
+
+    text: str = Field(max_length=1_000_000)
+    id: Name | None = None
+    attachments: tuple[Upload, ...] = Field(default=(), max_length=MOST_ATTACHMENTS)
+
+
+class CommandText(Incoming):
+    """What follows the name of a command."""
+
+    text: str = Field(default="", max_length=200_000)
+
+
+class Token(Incoming):
+    """The token that opens the page."""
+
+    token: str = Field(max_length=1_000)
+
+
+class Nothing(Incoming):
+    """An empty object, or no body at all."""
+
+
+class Action(BaseModel):
+    """A control: pressing it is sending `command`."""
+
+    label: str
+    command: str
+
+
+class Tokens(BaseModel):
+    prompt: int
+    cached: int
+    completion: int
+
+
+class CommandReply(BaseModel):
+    """What a command answers: Markdown, the same as cleaned HTML, data, controls, and the addresses
+    of pictures."""
+
+    text: str
+    html: str
+    data: dict[str, Any] | None
+    actions: list[Action]
+    images: list[str]
+
+
+class Answer(CommandReply):
+    """What a message is answered: `id` is the message's, `turn` null where no turn was made."""
+
+    id: str
+    turn: str | None
+    usage: Tokens
+    resent: bool = False
+
+
+class Accepted(BaseModel):
+    """A message is on disk and will be answered."""
+
+    id: str
+
+
+class SessionItem(BaseModel):
+    id: str
+    title: str
+    at: str
+
+
+class SessionList(BaseModel):
+    sessions: list[SessionItem]
+
+
+class TranscriptItem(BaseModel):
+    """A message of the transcript; `html` is empty but for what the model said."""
+
+    turn: str
+    role: Literal["user", "assistant", "tool", "system"]
+    text: str
+    html: str
+    at: str
+    calls: list[str]
+    tool: str
+    is_error: bool
+
+
+class Transcript(BaseModel):
+    """Messages in order. `event` is where the session's events go on after them."""
+
+    messages: list[TranscriptItem]
+    event: str
+
+
+class Freed(BaseModel):
+    """What an emergency compaction freed, in tokens."""
+
+    text: str
+    turns: list[str]
+    freed: int
+    tokens_before: int
+    tokens_after: int
+
+
+class ContextState(BaseModel):
+    """All that `/context` shows, its newest turns with their states, what ever changed it, and the
+    settings in force."""
+
+    overview: dict[str, Any]
+    turns: list[dict[str, Any]]
+    events: list[dict[str, Any]]
+    settings: list[dict[str, Any]]
+
+
+class State(BaseModel):
+    status: Literal["ok", "ready"]
+
+
+class Fault(BaseModel):
+    message: str
+    type: str
+    code: str | None = None
+
+
+class Failure(BaseModel):
+    """Every error has this shape, which is OpenAI's."""
+
+    error: Fault
+
+
+def command_reply(reply: Reply) -> dict[str, Any]:
+    """A `CommandReply`."""
+    return {
+        "text": reply.text,
+        "html": html(reply.text),
+        "data": reply.data,
+        "actions": [asdict(action) for action in reply.actions],
+        "images": [published(path) for path in reply.images],
+    }
+
+
+def answer(outbound: Outbound, usage: Usage) -> dict[str, Any]:
+    """An `Answer`."""
+    return {
+        "id": outbound.reply_to,
+        "turn": outbound.turn,
+        **command_reply(outbound.reply),
+        "usage": asdict(usage),
+        "resent": outbound.is_resent,
+    }
+
+
+def transcript_item(said: Said) -> dict[str, Any]:
+    """A `TranscriptItem`."""
+    return {
+        "turn": said.turn,
+        "role": said.role,
+        "text": said.text,
+        "html": html(said.text) if said.role == "assistant" else "",
+        "at": said.at.isoformat(),
+        "calls": list(said.calls),
+        "tool": said.tool,
+        "is_error": said.is_error,
+    }
+
+
+def failure(message: str, kind: str, code: str | None = None) -> Mapping[str, Any]:
+    """A `Failure`."""
+    return {"error": {"message": message, "type": kind, "code": code}}

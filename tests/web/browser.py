@@ -1,0 +1,82 @@
+"""A real browser before the page: Debian's Chromium, driven by Playwright.
+
+async with serving(tmp_path, script) as site, browsing(browser) as tab:
+    await tab.opens(site.url)
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+from playwright.async_api import Browser, Page, expect
+
+CHROMIUM = Path("/usr/bin/chromium")
+expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy
+DESK, PHONE = {"width": 1440, "height": 900}, {"width": 390, "height": 844}
+
+needs_chromium = pytest.mark.skipif(
+    not CHROMIUM.exists(), reason="needs Chromium at /usr/bin/chromium: apt install chromium"
+)
+
+
+@dataclass
+class Tab:
+    """A page that is open. `faults` are what went wrong in it by its console, `hosts` those that it
+    asked for anything."""
+
+    page: Page
+    faults: list[str] = field(default_factory=list)
+    hosts: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
+        self.page.on("console", self._heard)
+        self.page.on("request", lambda request: self.hosts.add(urlsplit(request.url).netloc))
+
+    def _heard(self, message: Any) -> None:
+        if message.type == "error" and "ERR_" not in message.text:  # not that it is offline
+            self.faults.append(message.text)
+
+    async def opens(self, url: str, session: str = "main") -> None:
+        await self.page.goto(f"{url}/#{session}")
+        await self.sees("#panel .headline")
+
+    async def writes(self, text: str) -> None:
+        await self.page.fill("#text", text)
+        await self.page.press("#text", "Enter")
+
+    async def asks(self, text: str, answer: str) -> None:
+        """Write, and wait until this answer is whole."""
+        await self.writes(text)
+        await self.sees(f"#log .turn[data-turn] .text:has-text('{answer}')")
+
+    async def sees(self, selector: str) -> None:
+        await expect(self.page.locator(selector).first).to_be_visible()
+
+    async def presses(self, name: str, where: str = "body") -> None:
+        """Press the button of this name."""
+        await self.page.locator(where).get_by_role("button", name=name, exact=True).click()
+
+    async def shows_state(self, turn: str, *states: str) -> None:
+        """Wait until the panel says this of a turn."""
+        row = self.page.locator(f".turns li:has(button:text-is('{turn}'))")
+        await expect(row.locator(".badge")).to_have_text(list(states))
+
+
+@asynccontextmanager
+async def browsing(browser: Browser, **options: Any) -> AsyncIterator[Tab]:
+    """A tab; nothing may have gone wrong in it when it is closed."""
+    options = {"viewport": DESK, "reduced_motion": "reduce", "locale": "en-GB", **options}
+    context = await browser.new_context(**options)
+    try:
+        tab = Tab(await context.new_page())
+        yield tab
+        assert not tab.faults
+    finally:
+        await context.close()

@@ -1,0 +1,136 @@
+"""A whole bot behind its web channel: a real server on a free port, a scripted endpoint.
+
+async with serving(tmp_path, [Say("Hello!")]) as site:
+    assert (await site.says("Hi"))["text"] == "Hello!"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from bot.app import App, assemble
+from bot.settings import load_layers
+from channels.base import Channel
+from channels.web import Door, Web
+from tests.fakes.openai_server import OpenAIServer, Script
+
+PATIENCE = 90.0
+"""Seconds that a request, or the end of the bot, may take on a machine that is busy."""
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A server-sent event: its kind, its data, and its id."""
+
+    kind: str
+    data: Any
+    place: str
+
+
+@dataclass
+class Site:
+    """A bot that is served at `url`; `http` is a client of it."""
+
+    url: str
+    app: App
+    server: OpenAIServer
+    http: aiohttp.ClientSession
+
+    async def get(self, path: str, **options: Any) -> tuple[int, Any]:
+        async with self.http.get(f"{self.url}{path}", **options) as response:
+            return response.status, await response.json(content_type=None)
+
+    async def post(self, path: str, body: Any = None, **options: Any) -> tuple[int, Any]:
+        headers = {"Content-Type": "application/json", **options.pop("headers", {})}
+        content = io.BytesIO(json.dumps(body).encode()) if body is not None else None
+        url = f"{self.url}{path}"
+        async with self.http.post(url, data=content, headers=headers, **options) as response:
+            return response.status, await response.json(content_type=None)
+
+    async def says(self, text: str, session: str = "main", **fields: Any) -> Json:
+        """Say something and wait for the answer."""
+        status, answer = await self.post(
+            f"/api/sessions/{session}/messages", {"text": text, **fields}
+        )
+        assert status == 200, answer
+        return dict(answer)
+
+    async def commands(self, line: str, session: str = "main") -> Json:
+        """Carry out a command, written as in the chat."""
+        name, _, text = line.removeprefix("/").partition(" ")
+        status, reply = await self.post(f"/api/sessions/{session}/commands/{name}", {"text": text})
+        assert status == 200, reply
+        return dict(reply)
+
+    @asynccontextmanager
+    async def follows(
+        self, session: str = "main", query: str = "", **headers: str
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """The events of a session."""
+        url = f"{self.url}/api/sessions/{session}/events{query}"
+        async with self.http.get(url, headers=headers) as response:
+            assert response.status == 200
+            yield events_of(response)
+
+    @asynccontextmanager
+    async def streams(
+        self, text: str, session: str = "main"
+    ) -> AsyncIterator[AsyncIterator[Event]]:
+        """The events of one message."""
+        url = f"{self.url}/api/sessions/{session}/messages"
+        accept = {"Accept": "text/event-stream"}
+        async with self.http.post(url, json={"text": text}, headers=accept) as response:
+            assert response.content_type == "text/event-stream"
+            yield events_of(response)
+
+
+async def events_of(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
+    """The events in a response, as they come; comments are left out."""
+    fields: dict[str, str] = {}
+    async for raw in response.content:
+        line = raw.decode().rstrip("\n")
+        name, _, value = line.partition(": ")
+        if line and name:
+            fields[name] = value
+        elif "data" in fields:
+            text = fields["data"]
+            data = text if text == "[DONE]" else json.loads(text)
+            yield Event(fields.get("event", ""), data, fields.get("id", ""))
+            fields = {}
+
+
+@asynccontextmanager
+async def serving(
+    folder: Path,
+    script: Script = (),
+    settings: Mapping[str, Any] | None = None,
+    token: str = "",
+    upload: int = 1_000_000,
+    port: int = 0,
+    others: tuple[Channel, ...] = (),
+) -> AsyncIterator[Site]:
+    """A bot on `folder`, which may be one that another has left, served on a free port."""
+    config = folder / "config.json"
+    config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
+    async with OpenAIServer(script) as endpoint:
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        web = Web(Door("127.0.0.1", port, token, upload, "test"))
+        app = await assemble(load_layers(config, environ), folder / "data", [web, *others])
+        running = asyncio.create_task(app.run())
+        try:
+            async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as http:
+                yield Site(web.url, app, endpoint, http)
+        finally:
+            (listener,) = (t for t in asyncio.all_tasks() if t.get_name() == "listen web")
+            listener.cancel()
+            await asyncio.wait_for(running, PATIENCE)

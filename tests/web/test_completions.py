@@ -1,0 +1,151 @@
+"""OpenAI's protocol, with OpenAI's own SDK as the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import AsyncOpenAI, AuthenticationError, BadRequestError
+
+from tests.fakes.openai_server import Call, Received, Say
+from tests.web.site import Site, serving
+
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+def echo(request: Received) -> Say:
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+@asynccontextmanager
+async def client(site: Site, key: str = "none") -> AsyncIterator[Any]:
+    async with AsyncOpenAI(base_url=f"{site.url}/v1", api_key=key, max_retries=0) as openai:
+        yield openai
+
+
+def user(text: object) -> dict[str, object]:
+    return {"role": "user", "content": text}
+
+
+def sent(site: Site) -> list[dict[str, Any]]:
+    """What reached the model last."""
+    return list(site.server.requests[-1].body["messages"])
+
+
+async def test_a_question_is_answered_with_what_it_took(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        answer = await openai.chat.completions.create(model="parley", messages=[user("Hi")])
+        models = [model.id async for model in openai.models.list()]
+    assert answer.choices[0].message.content == "re: Hi"
+    assert answer.choices[0].finish_reason == "stop"
+    assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
+    assert answer.usage.prompt_tokens > 0
+    assert models == ["parley"]
+
+
+async def test_an_answer_streams_and_its_usage_comes_last(tmp_path: Path) -> None:
+    script = [Say("Let me see.", (Call("calculate", '{"expression": "2+2"}', "c"),)), Say("Four.")]
+    async with serving(tmp_path, script) as site, client(site) as openai:
+        stream = await openai.chat.completions.create(
+            model="any",
+            messages=[user("2+2?")],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        chunks = [chunk async for chunk in stream]
+    text = "".join(c.choices[0].delta.content or "" for c in chunks if c.choices)
+    assert text == "Let me see.\n\nFour."
+    assert chunks[-2].choices[0].finish_reason == "stop"
+    assert chunks[-1].usage.prompt_tokens > 0
+
+
+async def test_user_names_a_conversation_that_the_bot_remembers(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        for text in ("I am Ann.", "Who am I?"):
+            await openai.chat.completions.create(model="x", messages=[user(text)], user="ann")
+        assert [m["content"] for m in sent(site)[1:]] == ["I am Ann.", "re: I am Ann.", "Who am I?"]
+        _, listed = await site.get("/api/sessions")
+        assert [session["id"] for session in listed["sessions"]] == ["ann"]
+
+
+async def test_a_header_names_it_as_well(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        await openai.chat.completions.create(
+            model="x", messages=[user("Hi")], extra_headers={"X-Parley-Session": "bob"}
+        )
+        _, body = await site.get("/api/sessions/bob/messages")
+    assert len(body["messages"]) == 2
+
+
+async def test_earlier_messages_fill_an_empty_conversation_and_no_other(tmp_path: Path) -> None:
+    earlier = [user("One?"), {"role": "assistant", "content": "1."}]
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        for text in ("Two?", "Three?"):
+            await openai.chat.completions.create(
+                model="x", messages=[*earlier, user(text)], user="ann"
+            )
+        said = [m["content"] for m in sent(site)[1:]]
+    assert said == ["One?", "1.", "Two?", "re: Two?", "Three?"]
+
+
+async def test_without_a_name_each_request_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        for text in ("One?", "Two?"):
+            await openai.chat.completions.create(model="x", messages=[user(text)])
+        assert [m["content"] for m in sent(site)[1:]] == ["Two?"]
+        _, listed = await site.get("/api/sessions")
+        assert listed["sessions"] == []
+
+
+async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) -> None:
+    system = 'Speak\nlike "a pirate". --here'
+    messages = [{"role": "system", "content": system}, user("Hi")]
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        for _ in range(2):
+            await openai.chat.completions.create(model="x", messages=messages, user="ann")
+        assert sent(site)[0]["content"].startswith(system)
+        about = await site.commands("/config system_prompt", "ann")
+        other = await site.commands("/config system_prompt", "bob")
+    assert (about["data"]["value"], about["data"]["layer"]) == (system, "--here")
+    assert other["data"]["layer"] == "default"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "its own tools"),
+        ({"n": 2}, "one answer"),
+        ({"messages": [{"role": "assistant", "content": "Hi"}]}, "no message with the role user"),
+        ({"messages": []}, "messages"),
+        ({"user": "a b"}, "user"),
+        (
+            {"messages": [user([{"type": "image_url", "image_url": {"url": "http://x/y"}}])]},
+            "data:",
+        ),
+    ],
+)
+async def test_what_parley_does_not_do_gets_a_sentence(
+    tmp_path: Path, more: dict[str, Any], says: str
+) -> None:
+    async with serving(tmp_path) as site, client(site) as openai:
+        with pytest.raises(BadRequestError, match=says):
+            await openai.chat.completions.create(**{"model": "x", "messages": [user("Hi")], **more})
+
+
+async def test_a_picture_comes_along_as_a_data_url(tmp_path: Path) -> None:
+    parts = [{"type": "text", "text": "See?"}, {"type": "image_url", "image_url": {"url": PIXEL}}]
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+        answer = await openai.chat.completions.create(model="x", messages=[user(parts)])
+    assert "See?" in answer.choices[0].message.content
+
+
+async def test_the_key_is_the_token(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo, token="a long random text") as site:
+        async with client(site, "wrong") as openai:
+            with pytest.raises(AuthenticationError, match="token"):
+                await openai.models.list()
+        async with client(site, "a long random text") as openai:
+            assert [model.id async for model in openai.models.list()] == ["parley"]

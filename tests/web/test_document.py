@@ -1,0 +1,49 @@
+"""The OpenAPI document tells the truth: schemathesis asks for all that it describes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from pathlib import Path
+
+from tests.fakes.openai_server import Say
+from tests.web.site import serving
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_schema_conformance",
+    "ignored_auth",
+)
+ENDLESS = "follow_events"
+
+
+async def test_nothing_that_fits_the_document_or_does_not_breaks_the_bot(tmp_path: Path) -> None:
+    async with serving(tmp_path, lambda _: Say("Well."), token="a long random text") as site:
+        asking = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{site.url}/openapi.json"),
+            *("--checks", ",".join(CHECKS), "--exclude-operation-id", ENDLESS),
+            *("--header", "Authorization: Bearer a long random text"),
+            *("--max-examples", "15", "--seed", "1", "--phases", "examples,coverage,fuzzing"),
+            stdout=PIPE,
+            stderr=STDOUT,
+            cwd=tmp_path,
+            env={**os.environ, "NO_COLOR": "1"},
+        )
+        said, _ = await asking.communicate()
+    assert asking.returncode == 0, said.decode()
+
+
+async def test_every_operation_is_described_with_its_bodies(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        _, document = await site.get("/openapi.json")
+    assert {"/api/sessions", "/api/sessions/{id}/compact", "/v1/chat/completions"} <= set(
+        document["paths"]
+    )
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert operation["summary"], path
+            assert method == "get" or "requestBody" in operation, path

@@ -1,0 +1,307 @@
+"""The page in a real browser, with the whole bot behind it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, FilePayload, expect
+
+from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
+from tests.web.site import serving
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+
+EVIL = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
+
+
+def echo(request: Received) -> Answer:
+    question = request.body["messages"][-1]["content"]
+    return Say(f"**re:** {question}")
+
+
+async def test_a_message_is_answered_in_markdown_with_code_to_copy(
+    tmp_path: Path, browser: Browser
+) -> None:
+    script = [Say("Use **this**:\n\n```python\nprint(1)\n```")]
+    async with serving(tmp_path, script) as site, browsing(browser) as tab:
+        await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await tab.opens(site.url)
+        await tab.asks("How?", "Use this")
+        await tab.presses("Copy")
+        await tab.sees("button:text-is('Copied')")
+        assert await tab.page.evaluate("navigator.clipboard.readText()") == "print(1)\n"
+        await expect(tab.page.locator("#title")).to_have_text("How?")
+    assert tab.hosts == {site.url.removeprefix("http://")}
+
+
+async def test_an_answer_streams_survives_a_reload_and_can_be_stopped(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, [Hang("Half an *answer*")]) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("Tell me.")
+        await tab.sees(".pending em:text-is('answer')")
+        await tab.page.reload()
+        await tab.sees(".pending em:text-is('answer')")
+        await expect(tab.page.locator(".question")).to_have_count(1)
+        await tab.presses("Stop the answer")
+        await tab.sees(".turn[data-turn=t1]:has-text('Stopped, as you asked.')")
+        await expect(tab.page.locator("#stop")).to_be_hidden()
+        await expect(tab.page.locator(".pending")).to_have_count(0)
+
+
+async def test_a_turn_is_pinned_and_dropped_and_both_are_undone(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        for number in ("one", "two"):
+            await tab.asks(number, number)
+        await tab.presses("Pin t1")
+        await tab.shows_state("t1", "pinned")
+        await tab.presses("Drop t2")
+        await tab.shows_state("t2", "dropped")
+        await tab.sees("#log .turn.out[data-turn=t2]")
+        await tab.presses("Undo the drop")
+        await tab.shows_state("t2", "in play")
+        await tab.presses("Undo the pin")
+        await tab.shows_state("t1", "in play")
+
+
+async def test_the_context_is_compacted_and_brought_back(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        for number in range(5):
+            await site.says(f"{number}: {'many words ' * 50}")
+        await tab.opens(site.url)
+        await tab.presses("Free")
+        await tab.shows_state("t1", "summarised")
+        await tab.sees(".events b:text-is('compact')")
+        await tab.presses("Undo", ".controls")
+        await tab.shows_state("t1", "in play")
+        await tab.presses("Redo", ".controls")
+        await tab.shows_state("t1", "summarised")
+
+
+async def test_clearing_asks_first(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        await tab.presses("Clear", ".controls")
+        await tab.presses("Cancel")
+        await tab.shows_state("t1", "in play")
+        await tab.presses("Clear", ".controls")
+        await tab.presses("Clear", "dialog")
+        await tab.shows_state("t1", "cleared")
+
+
+async def test_a_setting_is_changed_here_and_reset(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.page.click("#settings summary")
+        await tab.page.select_option("#setting-context-strategy", "full")
+        await tab.sees("li:has(#setting-context-strategy):has-text('from: --here')")
+        await tab.presses("Take the change of context.strategy back")
+        await tab.sees("li:has(#setting-context-strategy):has-text('from: default')")
+        await tab.page.fill("#setting-agent_max_steps", "0")
+        await tab.page.press("#setting-agent_max_steps", "Enter")
+        await tab.sees("#notice:has-text('it wants a whole number from 1 to 200')")
+        await expect(tab.page.locator("#setting-agent_max_steps")).to_have_value("15")
+
+
+async def test_conversations_are_searched_renamed_and_deleted(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await site.says("What about Lisbon?", "one")
+        await site.says("And Rome?", "two")
+        await tab.opens(site.url, "one")
+        await tab.page.fill("#search", "lisbon")
+        await expect(tab.page.locator(".session")).to_have_text(["What about Lisbon?"])
+        await tab.presses("Rename What about Lisbon?")
+        await tab.page.fill("dialog input", "The trip")
+        await tab.page.press("dialog input", "Enter")
+        await expect(tab.page.locator("#title")).to_have_text("The trip")
+        await tab.page.fill("#search", "")
+        await tab.presses("Delete The trip")
+        await tab.presses("Delete", "dialog")
+        await expect(tab.page.locator(".session")).to_have_text(["And Rome?"])
+        await tab.sees("#log .turn:has-text('And Rome?')")
+
+
+async def test_commands_complete_with_the_keyboard_and_answer_with_buttons(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        await tab.page.locator("#text").press_sequentially("/contex")
+        await tab.sees("#completions li")
+        await tab.page.press("#text", "Tab")
+        await tab.page.locator("#text").press_sequentially("cl")
+        await tab.sees("#completions b:text-is('/context clear')")
+        await tab.page.press("#text", "ArrowDown")
+        await tab.page.press("#text", "Enter")
+        await expect(tab.page.locator("#text")).to_have_value("/context clear ")
+        await tab.page.press("#text", "Enter")
+        await tab.presses("Undo", ".card")
+        await tab.shows_state("t1", "in play")
+        await tab.writes("/context map")
+        await tab.sees(".card img")
+
+
+async def test_two_pages_of_one_conversation_show_the_same(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        other = Tab(await tab.page.context.new_page())
+        await tab.opens(site.url)
+        await other.opens(site.url)
+        await tab.asks("Hello!", "Hello!")
+        await other.sees(".turn[data-turn=t1] .text:has-text('Hello!')")
+        await expect(other.page.locator(".turn")).to_have_count(1)
+
+
+async def test_the_page_finds_the_bot_again_after_a_restart(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with browsing(browser) as tab:
+        async with serving(tmp_path, echo) as site:
+            await tab.opens(site.url)
+            await tab.asks("one", "one")
+            port = int(site.url.rpartition(":")[2])
+        await tab.sees("body[data-offline]")
+        async with serving(tmp_path, echo, port=port) as site:
+            await site.says("two")
+            await tab.sees(".turn[data-turn=t2] .text:has-text('two')")
+            await tab.asks("three", "three")
+            await expect(tab.page.locator(".turn[data-turn]")).to_have_count(3)
+
+
+async def test_files_go_along_with_a_message(tmp_path: Path, browser: Browser) -> None:
+    one = FilePayload(name=f"{EVIL}.png", mimeType="image/png", buffer=b"\x89PNG")
+    other = FilePayload(name="b.png", mimeType="image/png", buffer=b"\x89PNG")
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.page.set_input_files("#picker", [one, other])
+        await tab.presses("Leave b.png out")
+        await expect(tab.page.locator("#files .chip")).to_have_count(1)
+        async with tab.page.expect_request("**/messages") as sent:
+            await tab.asks("See?", "See?")
+        body = (await sent.value).post_data or "{}"
+        assert [file["name"] for file in json.loads(body)["attachments"]] == [one["name"]]
+        assert await tab.page.evaluate("window.hacked") is None
+
+
+async def test_script_in_what_is_said_never_runs(tmp_path: Path, browser: Browser) -> None:
+    call = Call("calculate", f'{{"expression": "{EVIL.replace(chr(39), "")}"}}', "c1")
+    script = [Say(EVIL, (call,)), Say(EVIL), Say("Good."), Say(f"They said {EVIL}")]
+    async with serving(tmp_path, script) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes(f"{EVIL} {'and more ' * 200}")
+        await tab.sees(".turn[data-turn=t1] footer")
+        await tab.asks("Again", "Good.")
+        await tab.writes("/context compact")
+        await tab.page.click("#preface summary")
+        await tab.sees("#preface blockquote:has-text('onerror')")
+        await tab.writes(f"/title {EVIL}")
+        await expect(tab.page.locator("#title")).to_contain_text("onerror")
+        assert await tab.page.locator("#log img, #list img, #panel img").count() == 0
+        assert await tab.page.evaluate("window.hacked") is None
+
+
+async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Browser) -> None:
+    async with (
+        serving(tmp_path, echo, token="a long random text") as site,
+        browsing(browser) as tab,
+    ):
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.page.fill("dialog input", "wrong")
+        await tab.page.press("dialog input", "Enter")
+        await tab.sees("dialog:has-text('That is not the token')")
+        await tab.page.fill("dialog input", "a long random text")
+        await tab.presses("Open", "dialog")
+        await tab.asks("one", "one")
+        await tab.page.reload()
+        await tab.sees(".turn[data-turn=t1]")
+        assert not await tab.page.evaluate("document.cookie")
+        tab.faults.clear()  # the browser notes each 401
+
+
+async def test_a_phone_shows_one_column_and_opens_the_others(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
+        await site.says(f"one {'unbroken' * 40}\n\n| a | b |\n|---|---|\n| {'x' * 200} | y |")
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.sees(".turn[data-turn=t1]")
+        width = await tab.page.evaluate("document.documentElement.scrollWidth")
+        assert width == PHONE["width"]
+        await expect(tab.page.locator("#panel")).not_to_be_visible()
+        await tab.page.click("#glance")
+        await tab.shows_state("t1", "in play")
+        await tab.presses("Close context")
+        await expect(tab.page.locator("#panel")).not_to_be_visible()
+        await tab.presses("Conversations")
+        await tab.sees(".session")
+        await tab.page.keyboard.press("Escape")
+        await expect(tab.page.locator(".session").first).not_to_be_visible()
+
+
+async def test_it_is_dark_where_the_system_is_or_one_wants_it(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, color_scheme="dark") as tab:
+        await tab.opens(site.url)
+        assert await lightness(tab) < 60
+        await tab.presses("Colours: as the system has them")
+        assert await lightness(tab) > 200
+        await tab.page.reload()
+        await tab.sees("#panel .headline")
+        assert await lightness(tab) > 200
+
+
+async def lightness(tab: Tab) -> int:
+    colour = await tab.page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return max(int(part) for part in colour.strip("rgb()").split(","))
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("viewport", [None, PHONE], ids=["desk", "phone"])
+async def test_axe_finds_nothing_that_keeps_anyone_out(
+    tmp_path: Path, browser: Browser, scheme: str, viewport: dict[str, int] | None
+) -> None:
+    options = {"viewport": viewport} if viewport else {}
+    async with (
+        serving(tmp_path, lively) as site,
+        browsing(browser, color_scheme=scheme, **options) as tab,
+    ):
+        for question in ("one", "two", "three"):
+            await site.says(question)
+        await site.commands("/context pin t1")
+        await site.commands("/context drop t2")
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.sees(".turn.out")
+        await tab.writes("/context")
+        await tab.sees(".card table")
+        await find_nothing(tab)
+        if viewport:
+            await tab.page.click("#glance")
+        await tab.page.click("#settings summary")
+        await find_nothing(tab)
+        await tab.presses("Clear", ".controls")
+        await find_nothing(tab)
+
+
+def lively(request: Received) -> Answer:
+    if request.body["messages"][-1]["role"] == "user":
+        return Say("Well.", (Call("calculate", '{"expression": "6*7"}', "c1"),))
+    return Say("# Title\n\n- a [link](https://example.com/)\n\n```\ncode\n```\n\n> said")
+
+
+async def find_nothing(tab: Tab) -> None:
+    results = await Axe().run(tab.page)
+    assert results.violations_count == 0, results.generate_report()
