@@ -112,7 +112,8 @@ async def test_when_telegram_asks_to_wait_the_reply_waits_as_long(tmp_path: Path
 
 async def test_when_telegram_does_not_answer_the_reply_is_sent_again(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, [Say("Here I am")]) as house:
-        house.telegram.failures["sendMessage"] = failing(*[Refused("Bad Gateway", 502)] * 3)
+        # More than drafts, which are tried once, can use up.
+        house.telegram.failures["sendMessage"] = failing(*[Refused("Bad Gateway", 502)] * 90)
         house.telegram.failures["getUpdates"] = failing(*[Refused("Bad Gateway", 502)] * 3)
         house.ann.says("Hello?")
         await house.telegram.shown("Here I am")
