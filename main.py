@@ -116,11 +116,11 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
     standing = _terminal(options.data, layers) if is_terminal else _pipe(options)
     has_web = options.web or SettingsBook(layers).effective().channels.web
-    has_telegram = options.telegram or (TOKEN in layers.secrets and (is_terminal or options.web))
+    has_token = bool(layers.secrets.get(TOKEN)) and (is_terminal or options.web)
     channels = [standing] if standing else []
     if has_web:
         channels.append(_web(layers, is_quiet=standing is not None))
-    if has_telegram:
+    if options.telegram or has_token:
         channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
     app: App = await assemble(layers, options.data, channels)
     await app.run(until=standing.name if standing else "")

@@ -155,6 +155,10 @@ class Router:
         else:
             self._turns.put(key, received, spoken(received.text))
 
+    def admits(self, address: Address) -> bool:
+        """Whether this person may talk to the bot."""
+        return self._access.identify(address) is not None
+
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line now."""
         parsed = command_line(line)

@@ -150,6 +150,11 @@ class Bot(Protocol):
         a full line, a full disk); why is answered through `Channel.send` too."""
         ...
 
+    def admits(self, address: Address) -> bool:
+        """Whether this person may talk to the bot: for what costs something before `submit`, such
+        as fetching files. A stranger's message is submitted all the same, to be refused."""
+        ...
+
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line ("/context") now and return what it answers. For controls and
         displays: neither inbox nor outbox knows of it."""

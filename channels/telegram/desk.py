@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from telegram import CallbackQuery, Message, Update
 from telegram.error import TelegramError
@@ -15,7 +16,7 @@ from channels.base import Bot
 from channels.message import LARGEST_ATTACHMENT, Attachment, Inbound, Reply
 from channels.telegram import incoming
 from channels.telegram.buttons import Press, confirmation, is_confirmation, label_of, pressed
-from channels.telegram.incoming import File, Heard, Me, Place, Scope
+from channels.telegram.incoming import NOTHING, File, Heard, Me, Place, Scope
 from channels.telegram.onlooker import Onlookers
 from channels.telegram.pace import ONCE, Busy
 from channels.telegram.sending import deliver, destination
@@ -59,25 +60,26 @@ class Desk:
         person = incoming.speaker(messages[0])
         if person is None or not incoming.is_for(messages, self._me):
             return
-        place = incoming.place_at(messages[0])
         heard = incoming.heard(messages, self._me)
-        attachments, left_out = await self._fetched(heard)
-        if left_out:
-            await deliver(self._sdk, place, Reply(_sorry(left_out)))
-        if heard.text or attachments:  # else all was left out, or it says that someone joined
-            await self._submit(
-                Inbound(
-                    id=incoming.id_of(place),
-                    address=incoming.address_of(place, self._scope(), person),
-                    text=heard.text,
-                    sender=incoming.name_of(person) if place.is_group else "",
-                    attachments=tuple(attachments),
-                    at=messages[0].date,
-                )
-            )
+        if heard == NOTHING:
+            return  # someone joined, a photo of the group was changed
+        place = incoming.place_at(messages[0])
+        inbound = Inbound(
+            id=incoming.id_of(place),
+            address=incoming.address_of(place, self._scope(), person),
+            text=heard.text,
+            sender=incoming.name_of(person) if place.is_group else "",
+            at=messages[0].date,
+        )
+        if self._bot.admits(inbound.address):
+            attachments = await self._fetched(heard, place)
+            if not heard.text and not attachments:
+                return  # all that it says was left out
+            inbound = replace(inbound, attachments=attachments)
+        await self._submit(inbound)
 
-    async def _fetched(self, heard: Heard) -> tuple[list[Attachment], list[str]]:
-        """The files, and what is left out: said as the object of "I can't take"."""
+    async def _fetched(self, heard: Heard, place: Place) -> tuple[Attachment, ...]:
+        """The files; what is left out is said."""
         attachments, left_out = [], list(heard.not_taken)
         for file in heard.files:
             try:
@@ -85,7 +87,9 @@ class Desk:
             except (TelegramError, _TooLarge) as error:
                 log.warning("a file was not fetched: %s", error)
                 left_out.append(f"{file.name} (files may have {_MEGABYTES} MB)")
-        return attachments, left_out
+        if left_out:
+            await deliver(self._sdk, place, Reply(_sorry(left_out)))
+        return tuple(attachments)
 
     async def _fetch(self, file: File) -> Attachment:
         if file.size > LARGEST_ATTACHMENT:
@@ -96,7 +100,7 @@ class Desk:
     async def _submit(self, inbound: Inbound) -> None:
         is_new = self._onlookers.expect(self._bot, inbound.address, inbound.id)
         accepted = await self._bot.submit(inbound)
-        if is_new and accepted and not accepted.is_new:  # it was answered before
+        if is_new and not (accepted and accepted.is_new):  # refused, or answered before
             await self._onlookers.settle(inbound.address, inbound.id)
 
     async def _press(self, query: CallbackQuery) -> None:

@@ -13,6 +13,7 @@ from channels.message import Address
 
 Scope = Literal["topic", "chat", "user"]
 
+_LONGEST_NAME = 64  # characters
 _COMMAND = re.compile(r"/(\w+)(?:@(\w+))?(?!\S)")
 _NOT_TAKEN = {
     "voice": "voice messages",
@@ -69,8 +70,11 @@ class Heard:
     """A message, or an album, as one. `not_taken` names what of it can't be passed on."""
 
     text: str
-    files: Sequence[File]
-    not_taken: Sequence[str]
+    files: tuple[File, ...]
+    not_taken: tuple[str, ...]
+
+
+NOTHING = Heard("", (), ())
 
 
 def heard(messages: Sequence[Message], me: Me) -> Heard:
@@ -80,8 +84,8 @@ def heard(messages: Sequence[Message], me: Me) -> Heard:
     kinds = (_kind_not_taken(message) for message in messages)
     return Heard(
         "\n\n".join(text for text in texts if text),
-        [file for file in files if file],
-        list(dict.fromkeys(kind for kind in kinds if kind)),
+        tuple(file for file in files if file),
+        tuple(dict.fromkeys(kind for kind in kinds if kind)),
     )
 
 
@@ -122,8 +126,9 @@ def speaker(message: Message) -> User | Chat | None:
 
 
 def name_of(user: User | Chat) -> str:
-    """Their name as others in the chat see it."""
-    return (user.full_name if isinstance(user, User) else user.effective_name) or str(user.id)
+    """Their name as others in the chat see it, on one line."""
+    name = user.full_name if isinstance(user, User) else user.effective_name
+    return " ".join((name or str(user.id)).split())[:_LONGEST_NAME]
 
 
 def id_of(place: Place, press: str = "") -> str:
@@ -143,7 +148,7 @@ def place_of(address: Address, reply_to: str) -> Place:
 
 def _text(message: Message, me: Me) -> str:
     text = (message.text or message.caption or "").strip()
-    said = re.sub(rf"^@{me.username}\b[\s,:]*", "", text, flags=re.IGNORECASE)
+    said = re.sub(rf"^@{me.username}\b[\s,:]*", "", text, flags=re.IGNORECASE) or text
     if message.forward_origin:
         return f"Forwarded from {_origin(message.forward_origin)}:\n{said}"
     quoted = _quoted(message, me)

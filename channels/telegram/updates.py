@@ -23,6 +23,8 @@ log = logging.getLogger(__name__)
 
 KINDS = [Update.MESSAGE, Update.EDITED_MESSAGE, Update.CALLBACK_QUERY]
 
+_GOODBYE = 1.0  # seconds that the last confirmation may take; else those updates come again
+
 Take = Callable[[Sequence[Update]], Awaitable[None]]
 
 
@@ -52,8 +54,8 @@ async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm) -> None:
                 await take(updates)
                 offset = updates[-1].update_id + 1  # the next request confirms them
     finally:
-        with suppress(TelegramError):
-            await ask(0)
+        with suppress(TelegramError, TimeoutError):
+            await asyncio.wait_for(ask(0), _GOODBYE)
 
 
 def _is_worth_asking_again(error: BaseException) -> bool:

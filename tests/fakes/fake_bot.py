@@ -113,6 +113,9 @@ class FakeBot:
             self._line.put_nowait(inbound)
         return Accepted(inbound.id, is_new=True)
 
+    def admits(self, address: Address) -> bool:
+        return True
+
     async def command(self, address: Address, line: str) -> Reply:
         self.commands.append(line)
         name = line.removeprefix("/").partition(" ")[0]

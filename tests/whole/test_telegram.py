@@ -190,11 +190,12 @@ async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
         assert not house.model.requests
 
 
-async def test_a_stranger_is_refused_by_the_bot_not_by_the_channel(tmp_path: Path) -> None:
+async def test_a_stranger_is_refused_and_nothing_is_fetched_for_them(tmp_path: Path) -> None:
     async with at_telegram(tmp_path) as house:
-        house.telegram.person("Eve", 66).says("Hi")
-        refusal = await house.telegram.shown("telegram/66", chat=66)
-        assert "whom its owner has let in" in refusal.text
+        eve = house.telegram.person("Eve", 66)
+        eve.sends(eve.document("large.bin", "application/x-large", b"x" * 1_000))
+        await house.telegram.shown("to be let in, ask the owner", chat=66)
+        assert house.telegram.made("getFile") == []
 
 
 async def test_a_reply_to_someone_who_has_blocked_the_bot_is_dropped(tmp_path: Path) -> None:

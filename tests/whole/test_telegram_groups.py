@@ -92,6 +92,6 @@ async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_gro
         ann.sends({**ann.message("@parley_bot hello"), "from": robot})
         hidden = {"from": {**robot, "id": 1087968824}, "sender_chat": house.telegram.chats[GROUP]}
         ann.sends(ann.message("@parley_bot hello") | hidden)
-        await house.telegram.shown('"telegram/-1001"')
+        await house.telegram.shown("to be let in, ask the owner")
         await house.is_idle()
         assert len(house.telegram.texts) == 1

@@ -28,7 +28,7 @@ from memory.turns import Entry
 BATCH = 200
 """Messages that are indexed in one transaction; other writes go between two of them."""
 _BATCH_SIZE = 500_000  # characters, by which a batch ends sooner
-MOST = 1_000
+MOST = 500
 """Messages that a term is looked up in, the newest: what stands in more says little."""
 SEARCHES = frozenset({"memory_search", "context_search"})
 """Tools that return what was said."""

@@ -1,0 +1,71 @@
+"""Several channels in one bot: when it ends, and what is heard of one that fails."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot.app import App, assemble
+from bot.settings import load_layers
+from channels.base import Bot, Capabilities, Channel, ChannelError, Notice
+from channels.message import Address, Outbound
+from tests.whole.house import PATIENCE, Hands
+
+
+class Platform:
+    """A channel that listens for ever, or fails at once."""
+
+    name = "platform"
+    capabilities = Capabilities()
+
+    def __init__(self, error: Exception | None = None) -> None:
+        self.error, self.is_closed = error, False
+        self.may_fail = asyncio.Event()
+
+    async def listen(self, bot: Bot) -> None:
+        await self.may_fail.wait()
+        if self.error:
+            raise self.error
+
+    async def send(self, outbound: Outbound) -> None:
+        """Nothing comes here."""
+
+    async def close(self) -> None:
+        self.is_closed = True
+
+
+async def assembled(folder: Path, channels: list[Channel]) -> App:
+    config = folder / "config.json"
+    config.write_text('{"model": "gpt-4o-mini"}')
+    layers = load_layers(config, {"OPENAI_API_KEY": "test-key"})
+    return await assemble(layers, folder / "data", channels)
+
+
+async def test_the_bot_ends_with_the_channel_that_it_is_told_to_and_closes_the_others(
+    tmp_path: Path,
+) -> None:
+    hands, platform = Hands(), Platform()
+    app = await assembled(tmp_path, [hands, platform])
+    running = asyncio.create_task(app.run(until="pipe"))
+    await hands.bot()
+    hands.leave()
+    await running
+    assert platform.is_closed
+
+
+async def test_what_a_channel_fails_with_is_heard_at_the_others_and_raised_in_the_end(
+    tmp_path: Path,
+) -> None:
+    hands, platform = Hands(), Platform(ChannelError("The token is wrong; correct it."))
+    app = await assembled(tmp_path, [hands, platform])
+    running = asyncio.create_task(app.run())
+    bot = await hands.bot()
+    with bot.watch(Address("pipe", "main")) as happening:
+        platform.may_fail.set()
+        heard = await asyncio.wait_for(anext(happening), PATIENCE)
+    assert heard == Notice("The token is wrong; correct it.")
+    hands.leave()
+    with pytest.raises(ChannelError, match="The token is wrong"):
+        await running
