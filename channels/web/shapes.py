@@ -60,10 +60,11 @@ class Nothing(Incoming):
 
 
 class Action(BaseModel):
-    """A control: pressing it is sending `command`."""
+    """A control: pressing it is sending `command`, after a question where `asks_first`."""
 
     label: str
     command: str
+    asks_first: bool
 
 
 class Tokens(BaseModel):

@@ -93,4 +93,4 @@ async def test_the_web_page_runs_beside_the_pipe_where_a_setting_says_so(tmp_pat
     settings = {**ANYWHERE, "channels": {"web": True}}
     async with talking(tmp_path, None, settings) as bot:
         status = await bot.says("/status")
-    assert status["data"]["channels"] == ["web", "pipe"]
+    assert status["data"]["channels"] == ["pipe", "web"]

@@ -1,6 +1,6 @@
 // The middle column: what was said, and the answer that is being written.
 import * as api from "./api.js";
-import { byId, cleaned, h, shown } from "./dom.js";
+import { asked, byId, cleaned, h, shown } from "./dom.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone"]; // states of turns that are out of the context
 
@@ -187,8 +187,11 @@ function toolLine({ tool, state, text, arguments: given }) {
 function card(line, reply, run) {
   const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture that belongs to this reply",
     onclick: () => shown(address, line) }));
-  const buttons = reply.actions.map(({ label, command }) =>
-    h("button", { type: "button", onclick: () => run(command) }, label));
+  const buttons = reply.actions.map(({ label, command, asks_first: asksFirst }) =>
+    h("button", { type: "button", onclick: async () => {
+      if (asksFirst && await asked({ question: `${label}: really?`, action: label }) === null) return;
+      run(command);
+    } }, label));
   return h("section", { class: "card", "aria-label": line || "Reply" },
     line && h("p", { class: "line" }, line), cleaned(reply.html), ...pictures,
     buttons.length ? h("div", { class: "choices" }, ...buttons) : null);
