@@ -99,6 +99,7 @@ class Stage:
         self._strategy = ""
         self._preface: Preface | None = None
         self._lines: tuple[LogLine, ...] = ()
+        self._is_held_off = False
         self._current = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -423,9 +424,10 @@ class Stage:
         """Whether a listener holds this compaction off."""
         event = Event("pre_compact", self, self._current, plan.why)
         verdict = await self._room.events.emit(event)
+        self._is_held_off = bool(verdict.veto)
         if verdict.veto:
             log.info("%s: not compacted: %s", self.key.id, verdict.veto)
-        return bool(verdict.veto)
+        return self._is_held_off
 
     async def _restart(self) -> None:
         limits = self.limits
@@ -477,7 +479,10 @@ class Stage:
         )
 
     def _prepare(self) -> None:
-        """Have the summary of the next cut written when that is near."""
+        """Have the summary of the next cut written when that is near. One that a listener has held
+        off may never come; a summary before each turn would be money for nothing."""
+        if self._is_held_off:
+            return
         near = self.forecast(SOFT_MARK)
         if near and near.plan.leaving and near.plan.kind != "fold":
             self.scribe.prepare(self._wanted_for(near.plan))

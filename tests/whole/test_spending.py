@@ -149,7 +149,7 @@ async def test_a_limit_is_an_amount_of_money(tmp_path: Path, value: str) -> None
 
 
 async def test_a_user_is_stopped_in_all_chats_and_others_are_not(tmp_path: Path) -> None:
-    settings = {"owners": ["pipe/boss"]}
+    settings = {"owners": ["pipe/boss"], "model": "gpt-4"}  # where cached tokens cost the same
     async with living(tmp_path, echo, settings) as house:
         await house.says("/pair here")
         assert (await house.says("One", user="kid")).text == "Yes."
