@@ -149,7 +149,7 @@ class Turns:
         text = f"/{said.text.lstrip()}" if is_command else said.text
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
         received, _ = await self._delivery.receive(inbound, kept(said.images))
-        self.put(key, received, text)
+        self.put(key, received, said.text)
         return received.id
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:

@@ -12,12 +12,10 @@ import pytest
 from memory import indexer
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.record import transcript
 from memory.record.daily import Note
 from memory.record.migrations import MIGRATIONS
 from memory.record.recall import Gathered, index, notes
 from memory.record.store import connect
-from memory.turns import Entry
 from tests.memory.rooms import KEY, Lodge
 
 MONDAY = datetime(2023, 5, 8, 10, tzinfo=UTC)
@@ -204,9 +202,13 @@ async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_
     for step in MIGRATIONS[:3]:
         step(database)
     database.execute_sql("PRAGMA user_version = 3")
-    row = transcript.find_or_create(database, KEY)
-    entries = [Entry(1, 1, Message("user", "Tea!"), 1, MONDAY)]
-    transcript.insert(database, row.id, entries)
+    for statement in (  # as it wrote them
+        "INSERT INTO conversation (key, audience, last_seq, last_turn, created_at, active_at) "
+        f"VALUES ('{KEY.id}', '{KEY.audience}', 1, 1, 0, 0)",
+        "INSERT INTO message (conversation, seq, turn, role, text, extra, tokens, at) "
+        f"VALUES (1, 1, 1, 'user', 'Tea!', '{{}}', 1, {MONDAY.timestamp()})",
+    ):
+        database.execute_sql(statement)
     database.close()
     lodge = Lodge(tmp_path)
     await lodge.open()
