@@ -232,7 +232,11 @@ async def test_an_endpoint_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 async def test_a_turn_that_takes_too_long_is_ended(tmp_path: Path) -> None:
-    async with living(tmp_path, [Hang("Let me"), Say("Quick.")]) as house:
+    def script(request: Received) -> Answer:
+        is_slow = request.body["messages"][-1]["content"] == "Slow?"
+        return Hang("Let me") if is_slow else Say("Quick.")
+
+    async with living(tmp_path, script) as house:
         # Below what settings allow, so that the test need not wait for it.
         turns, usual = house.app.turns, house.app.turns._rules
         turns._rules = replace(usual, timeout_for=lambda key: 0.2)
