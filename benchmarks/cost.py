@@ -22,7 +22,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import memory.stage
+import memory.cutting
 from memory.context.limits import Limits
 from memory.context.meter import Frame, Meter
 from memory.context.summary import SummaryRequest, SummaryResult
@@ -132,7 +132,7 @@ async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: i
     provider = Provider(price)
     frame = Frame(_words("system", SYSTEM))
     result = Result(name, provider)
-    memory.stage.SOFT_MARK = soft_mark
+    memory.cutting.SOFT_MARK = soft_mark
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         store = await Store.open(data / "parley.db")

@@ -15,11 +15,11 @@ from memory.context.strategies.split import split
 from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View
+from memory.cutting import Cutting
 from memory.record import daily, forget, offload, summaries, titles
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
-from memory.stage import Stage
 from memory.turns import Turn
 
 ASKED = "asked for by a person"
@@ -42,7 +42,7 @@ class Compacted:
     summary: Summary
 
 
-class Steering(Stage):
+class Steering(Cutting):
     """A stage that a person steers: clear, undo, redo, pin, drop, compact, forget."""
 
     async def clear(self, kind: Kind = "clear") -> Cleared:
