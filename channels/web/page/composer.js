@@ -69,9 +69,9 @@ export class Composer {
   // --- completion ----------------------------------------------------------------------------
 
   async #complete() {
-    const typed = this.#text.value;
+    if (this.#text.value.startsWith("/")) this.#commands ??= await this.#page.commands().then(lines);
+    const typed = this.#text.value; // as it is by now: more may have been typed meanwhile
     if (!/^\/\w*( \w*)?$/.test(typed)) return this.#offer([]);
-    this.#commands ??= await this.#page.commands().then(lines);
     const fitting = this.#commands.filter(({ line }) => line.startsWith(typed.toLowerCase()) && line !== typed);
     const isSub = typed.includes(" ");
     return this.#offer(fitting.filter(({ line }) => line.includes(" ") === isSub).slice(0, 8));
