@@ -62,7 +62,7 @@ async def test_a_question_gets_a_streamed_answer_and_is_remembered_after_a_resta
         pieces = [event.text for event in events if isinstance(event, Delta)]
         assert NAME in (await house.says("/model")).text
     assert len(pieces) > 1
-    assert "".join(pieces) == first
+    assert first.startswith("".join(pieces).rstrip()), "a note may follow that it was cut off"
     async with at_home(tmp_path) as house:
         before = (await house.says("/context")).data or {}
         assert (await house.says("And what is it famous for?")).text
