@@ -114,7 +114,11 @@ class InForce:
             offloads=context.offload,
             skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
         )
-        return self.prompt.frame(key, system, takes_tools)
+        return self.prompt.frame(key, system, self.tools(key).wire if takes_tools else ())
+
+    def tools(self, key: ConversationKey) -> Toolbox:
+        """The tools that the model is offered."""
+        return self.toolbox.offered(self.settings(key).tools)
 
     def agent(self, key: ConversationKey) -> Agent:
         """What the next turn of a conversation is answered with."""
@@ -122,9 +126,13 @@ class InForce:
         return Agent(
             model=self.model(key),
             frame=self.frame(key),
-            toolbox=self.toolbox,
+            toolbox=self.tools(key),
             surroundings=ToolContext(
-                key, workspace, self.settings(key).zone, skills=self.skills.of(workspace)
+                key,
+                workspace,
+                self.settings(key).zone,
+                skills=self.skills.of(workspace),
+                settings=self.settings(key).tools,
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
@@ -291,7 +299,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     plugins = load(Path(folder) if folder else data / "plugins", house)
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
-    prompt = Prompt(toolbox.wire, plugins.prompt_hooks)
+    prompt = Prompt(plugins.prompt_hooks)
     in_force = InForce(book, models, prompt, toolbox, Library(data), data)
 
     spending = Spending(

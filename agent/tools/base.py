@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
+from agent.settings import ToolSettings
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 
@@ -27,7 +28,7 @@ class ToolContext:
 
     Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
     None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
-    system prompt lists.
+    system prompt lists, `settings` the section `tools` as it holds now.
     """
 
     key: ConversationKey
@@ -36,6 +37,7 @@ class ToolContext:
     conversation: Conversation | None = None
     delegate: Delegate | None = None
     skills: tuple[Skill, ...] = ()
+    settings: ToolSettings = field(default_factory=ToolSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,8 @@ class Tool:
 
     `parameters` is the JSON Schema of its arguments; `run` takes the checked arguments and a
     context and returns text for the model. A sync function is run in a thread by the mechanism.
-    `is_parallel`: it may run beside others of the same reply.
+    `is_parallel`: it may run beside others of the same reply. `switch` names the setting in the
+    section `tools` without which it is not offered to the model ("": it always is).
     """
 
     name: str
@@ -53,6 +56,7 @@ class Tool:
     run: Callable[[dict[str, Any], ToolContext], Awaitable[str]]
     touches: frozenset[Touch] = frozenset()
     is_parallel: bool = True
+    switch: str = ""
 
     def to_wire(self) -> dict[str, Any]:
         """The schema as it is sent to a model."""

@@ -33,7 +33,7 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 @overload
 def tool(
-    *, touches: Collection[Touch] = (), is_parallel: bool | None = None
+    *, touches: Collection[Touch] = (), is_parallel: bool | None = None, switch: str = ""
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -43,6 +43,7 @@ def tool(
     *,
     touches: Collection[Touch] = (),
     is_parallel: bool | None = None,
+    switch: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a typed function, sync or async: `@tool` or `@tool(touches={"reads"})`.
 
@@ -50,16 +51,15 @@ def tool(
     section describes the parameters. Types are pydantic's: Literal, defaults, ranges as
     `Annotated[int, Field(ge=1)]`. A parameter annotated `ToolContext` is handed in and hidden
     from the model. What returns something else than text is sent as JSON. `is_parallel` is True
-    by default for what neither writes nor uses a shell. Raises TypeError, with a sentence, for a
-    function that makes no tool.
+    by default for what neither writes nor uses a shell; `switch` is the setting that offers it.
+    Raises TypeError, with a sentence, for a function that makes no tool.
     """
-    if function is None:
-        return partial(_from_function, touches=touches, is_parallel=is_parallel)
-    return _from_function(function, touches, is_parallel)
+    make = partial(_from_function, touches=touches, is_parallel=is_parallel, switch=switch)
+    return make if function is None else make(function)
 
 
 def _from_function(
-    function: Callable[..., Any], touches: Collection[Touch], is_parallel: bool | None
+    function: Callable[..., Any], touches: Collection[Touch], is_parallel: bool | None, switch: str
 ) -> Tool:
     name = function.__name__
     if not _NAME.fullmatch(name):
@@ -79,6 +79,7 @@ def _from_function(
         run=_runner(function, hints, adapter, takes(parameters)),
         touches=frozenset(touches),
         is_parallel=not {"writes", "shell"} & set(touches) if is_parallel is None else is_parallel,
+        switch=switch,
     )
 
 

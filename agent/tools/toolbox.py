@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from agent.settings import ToolSettings
 from agent.tools.base import Tool, ToolContext, ToolError
 from agent.tools.schema import takes
 from memory.messages import ToolCall
@@ -32,6 +33,11 @@ class Toolbox:
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
         return Toolbox(tool for tool in self._tools.values() if tool.name != name)
+
+    def offered(self, settings: ToolSettings) -> Toolbox:
+        """Those of these tools that the settings offer to the model."""
+        tools = self._tools.values()
+        return Toolbox(t for t in tools if not t.switch or getattr(settings, t.switch))
 
     async def run(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
         """What came of a call, as text for the model, and whether it is an error.
