@@ -167,6 +167,11 @@ class ToolSettings(BaseModel):
         description="Whether the model may ask to read pages of the web.",
         json_schema_extra=TURN,
     )
+    approve: Literal["ask", "never"] = Field(
+        default="ask",
+        description="Whether a person is asked before a tool runs a command or reaches into the "
+        "network: ask shows what exactly will run; never runs it at once.",
+    )
 
 
 class AgentSettings(BaseModel):

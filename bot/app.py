@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 
 from agent.loop import Agent
@@ -26,6 +27,7 @@ from agent.tools.toolbox import Toolbox
 from bot.access import Access, Rules
 from bot.activity import Hub
 from bot.alerts import Alerts
+from bot.approvals import Approvals
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.lanes import Lanes
@@ -48,6 +50,7 @@ from bot.settings import Layers, Settings, SettingsBook
 from bot.spending import Spending, SpendingLimits, ThriftySummarizer
 from bot.turns import TurnRules, Turns
 from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
+from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
@@ -85,6 +88,7 @@ class InForce:
     toolbox: Toolbox
     skills: Library
     data: Path
+    approvals: Approvals
 
     def settings(self, key: ConversationKey) -> Settings:
         return self.book.effective(key.id)
@@ -120,8 +124,8 @@ class InForce:
         """The tools that the model is offered."""
         return self.toolbox.offered(self.settings(key).tools)
 
-    def agent(self, key: ConversationKey) -> Agent:
-        """What the next turn of a conversation is answered with."""
+    def agent(self, key: ConversationKey, address: Address) -> Agent:
+        """What the next turn of a conversation is answered with; who asks is at an address."""
         workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
@@ -133,6 +137,7 @@ class InForce:
                 self.settings(key).zone,
                 skills=self.skills.of(workspace),
                 settings=self.settings(key).tools,
+                approve=partial(self.approvals.ask, key, address),
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
@@ -172,6 +177,7 @@ class InForce:
             self.agent,
             timeout_for=lambda key: self.settings(key).turn_timeout,
             busy_for=lambda key: self.settings(key).when_busy,
+            waited_for=self.approvals.waited,
         )
 
     @property
@@ -300,7 +306,10 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     toolbox = Toolbox(plugins.tools.values())
     models = Models(credentials(layers))
     prompt = Prompt(plugins.prompt_hooks)
-    in_force = InForce(book, models, prompt, toolbox, Library(data), data)
+    by_name = {channel.name: channel for channel in channels}
+    delivery = Delivery(store, by_name)
+    approvals = Approvals(delivery, lambda key: in_force.settings(key).tools.approve == "ask")
+    in_force = InForce(book, models, prompt, toolbox, Library(data), data, approvals)
 
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
@@ -327,8 +336,6 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     conversations.on_change = lambda conversation: _show(hub, conversation)
     conversations.on_spent = spending.book
     access = Access(store, in_force.rules)
-    by_name = {channel.name: channel for channel in channels}
-    delivery = Delivery(store, by_name)
     turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
     alerts = Alerts(store, delivery, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
@@ -347,6 +354,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         spending=spending,
         forgetting=forgetting,
         access=LetIn(access, delivery),
+        approvals=approvals,
         commands=plugins.commands,
         workspace=in_force.workspace,
         zone=in_force.zone,

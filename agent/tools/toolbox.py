@@ -5,17 +5,22 @@ from __future__ import annotations
 import difflib
 import itertools
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
 
 from agent.settings import ToolSettings
-from agent.tools.base import Tool, ToolContext, ToolError
+from agent.tools.base import Permission, Tool, ToolContext, ToolError
 from agent.tools.schema import takes
 from memory.messages import ToolCall
 
 log = logging.getLogger(__name__)
+
+LONGEST_QUESTION = 10_000
+"""Characters of what a person is asked to allow."""
+_TICKS = re.compile("`+")
 
 
 class Toolbox:
@@ -45,7 +50,10 @@ class Toolbox:
         Raises nothing but the cancellation of the caller.
         """
         try:
-            result = await self._tool(call.name).run(self._arguments(call), context)
+            tool, arguments = self._tool(call.name), self._arguments(call)
+            if tool.asks_first:
+                await context.approve(permission_for(tool, arguments, context.settings))
+            result = await tool.run(arguments, context)
             return _as_text(result), False
         except ToolError as refusal:
             return _as_text(str(refusal)), True
@@ -80,6 +88,25 @@ class Toolbox:
         except ValueError as error:
             wanted = takes(self._tools[call.name].parameters)
             raise ToolError(f"{call.name} was not run: {error}. {wanted}") from None
+
+
+def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSettings) -> Permission:
+    """What a person is asked before a call; raises ToolError where it is too long to be read."""
+    lines = "\n".join(f"{name}: {_readable(value)}" for name, value in arguments.items())
+    if len(lines) > LONGEST_QUESTION:
+        raise ToolError(
+            f"{tool.name} was not run: its arguments have more than {LONGEST_QUESTION:,} "
+            "characters, which nobody reads before saying yes. Make them shorter."
+        )
+    fence = "`" * (max((len(run) for run in _TICKS.findall(lines)), default=0) + 3)
+    what = f"Run `{tool.name}` with exactly this:\n\n{fence}\n{lines}\n{fence}"
+    return Permission(what, is_for_owner="shell" in tool.touches and settings.shell_unboxed)
+
+
+def _readable(value: object) -> str:
+    """A value with nothing in it that is not seen, or that turns the order of what is."""
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def _as_text(result: object) -> str:

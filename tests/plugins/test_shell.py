@@ -14,7 +14,7 @@ import pytest
 
 from agent.settings import ToolSettings
 from agent.tools import box
-from agent.tools.base import ToolContext
+from agent.tools.base import Permission, ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
@@ -40,9 +40,13 @@ async def run(folder: Path, command: str, seconds: int = 20) -> str:
     return text
 
 
+async def allowed(permission: Permission) -> None:
+    """Whoever is asked says yes."""
+
+
 async def answer(folder: Path, command: str, settings: ToolSettings) -> tuple[str, bool]:
     key = ConversationKey("pipe/main", "pipe-main")
-    context = ToolContext(key, folder, ZoneInfo("UTC"), settings=settings)
+    context = ToolContext(key, folder, ZoneInfo("UTC"), settings=settings, approve=allowed)
     call = ToolCall("c", "shell", json.dumps({"command": command}))
     return await Toolbox(plugin.parley_tools()).run(call, context)
 
