@@ -172,7 +172,8 @@ class Agent:
         helpers = SubAgents(self, turn, output)
         text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
-        await turn.record(replace(result, terse=helpers.line))
+        is_untrusted = self.toolbox.is_untrusted(call) or helpers.is_untrusted
+        await turn.record(replace(result, terse=helpers.line, is_untrusted=is_untrusted))
         output.tool_ended(call, is_error)
         after = await turn.tell("tool_end", text, call, is_error=is_error)
         return before.inject + after.inject

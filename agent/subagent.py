@@ -26,11 +26,13 @@ TOOL = "delegate"
 
 
 class SubAgents:
-    """Those that one tool call sends; `line` says in one line what came of them ("": none)."""
+    """Those that one tool call sends; `line` says in one line what came of them ("": none),
+    `is_untrusted` whether they have read what comes from outside."""
 
     def __init__(self, agent: Agent, turn: OpenTurn, output: Output) -> None:
         self._agent, self._turn, self._output = agent, turn, output
         self._lines: list[str] = []
+        self.is_untrusted = False
 
     @property
     def line(self) -> str:
@@ -44,6 +46,8 @@ class SubAgents:
             reply = await _helper(self._agent).answer(errand, _Offstage(self._output))
         except (ModelError, NoRoom) as error:
             raise ToolError(f"The sub-agent could not finish its task: {error}") from error
+        finally:
+            self.is_untrusted |= any(entry.message.is_untrusted for entry in errand.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
         return reply.text
 

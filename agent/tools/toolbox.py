@@ -71,6 +71,11 @@ class Toolbox:
             for batch in ([list(group)] if is_parallel else [[call] for call in group])
         ]
 
+    def is_untrusted(self, call: ToolCall) -> bool:
+        """Whether what comes of a call was written by who knows whom."""
+        tool = self._tools.get(call.name)
+        return tool is not None and bool({"network", "shell"} & tool.touches)
+
     def _is_parallel(self, call: ToolCall) -> bool:
         return call.name not in self._tools or self._tools[call.name].is_parallel
 

@@ -139,6 +139,10 @@ def _titles(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
 
 
+def _quarantine(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE summary ADD COLUMN is_untrusted INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -149,6 +153,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _people,
     _attempts,
     _titles,
+    _quarantine,
 ]
 
 

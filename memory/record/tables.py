@@ -66,6 +66,7 @@ class Summary(Model):
     tokens = IntegerField()
     model = TextField()
     at = FloatField()
+    is_untrusted = BooleanField()
 
     class Meta:
         table_name = "summary"

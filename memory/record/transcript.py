@@ -263,6 +263,7 @@ _EXTRA = (
     "kept",
     "offloaded",
     "terse",
+    "is_untrusted",
 )
 
 
