@@ -31,7 +31,7 @@ from bot.approvals import Approvals
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.lanes import Lanes
-from bot.logs import set_level
+from bot.logs import hiding, set_level
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
@@ -303,7 +303,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
     )
     plugins = load(Path(folder) if folder else data / "plugins", house)
-    toolbox = Toolbox(plugins.tools.values())
+    hide = hiding(layers.secrets.to_mask())
+    toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
@@ -331,6 +332,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             events=Events(plugins.listeners),
             keeps_files=lambda key: in_force.settings(key).context.context_files,
             offloader_for=in_force.offloader,
+            hide=hide,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)

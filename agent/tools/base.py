@@ -74,7 +74,8 @@ class Tool:
     context and returns text for the model. A sync function is run in a thread by the mechanism.
     `is_parallel`: it may run beside others of the same reply. `switch` names the setting in the
     section `tools` without which it is not offered to the model ("": it always is).
-    `asks_first`: a person is asked before each call, and shown its arguments.
+    `asks_first`: a person is asked before each call, and shown its arguments. `is_once`: it must
+    not run twice; a call of it that a crash cut short is not run again, and the model is told so.
     """
 
     name: str
@@ -85,6 +86,7 @@ class Tool:
     is_parallel: bool = True
     switch: str = ""
     asks_first: bool = False
+    is_once: bool = False
 
     def to_wire(self) -> dict[str, Any]:
         """The schema as it is sent to a model."""

@@ -37,6 +37,7 @@ def tool(
     touches: Collection[Touch] = (),
     is_parallel: bool | None = None,
     asks_first: bool | None = None,
+    is_once: bool = False,
     switch: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
@@ -48,6 +49,7 @@ def tool(
     touches: Collection[Touch] = (),
     is_parallel: bool | None = None,
     asks_first: bool | None = None,
+    is_once: bool = False,
     switch: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a typed function, sync or async: `@tool` or `@tool(touches={"reads"})`.
@@ -57,14 +59,15 @@ def tool(
     `Annotated[int, Field(ge=1)]`. A parameter annotated `ToolContext` is handed in and hidden
     from the model. What returns something else than text is sent as JSON. `is_parallel` is True
     by default for what neither writes nor uses a shell, `asks_first` for what uses a shell or the
-    network; `switch` is the setting that offers it. Raises TypeError, with a sentence, for a
-    function that makes no tool.
+    network; `is_once` is for what must not run twice; `switch` is the setting that offers it.
+    Raises TypeError, with a sentence, for a function that makes no tool.
     """
     touched = frozenset(touches)
     kind = _Kind(
         touched,
         not {"writes", "shell"} & touched if is_parallel is None else is_parallel,
         bool({"network", "shell"} & touched) if asks_first is None else asks_first,
+        is_once,
         switch,
     )
     make = partial(_from_function, kind=kind)
@@ -78,6 +81,7 @@ class _Kind:
     touches: frozenset[Touch]
     is_parallel: bool
     asks_first: bool
+    is_once: bool
     switch: str
 
 

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import logging
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
@@ -22,30 +22,43 @@ LONGEST_QUESTION = 10_000
 """Characters of what a person is asked to allow."""
 _TICKS = re.compile("`+")
 
+Begin = Callable[[], Awaitable[None]]
+"""Keeps on disk that a call is about to run."""
+
+
+async def _unkept() -> None:
+    """Nothing is kept."""
+
 
 class Toolbox:
-    """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model."""
+    """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model.
+    `hide` takes out of results what nobody shall read there."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], hide: Callable[[str], str] = str) -> None:
         """Raises ValueError where two tools have one name."""
         ordered = sorted(tools, key=lambda tool: tool.name)
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
                 raise ValueError(f"two tools are named {one.name!r}")
+        self._hide = hide
         self._tools = {tool.name: tool for tool in ordered}
         self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
 
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
-        return Toolbox(tool for tool in self._tools.values() if tool.name != name)
+        return Toolbox((t for t in self._tools.values() if t.name != name), self._hide)
 
     def offered(self, settings: ToolSettings) -> Toolbox:
         """Those of these tools that the settings offer to the model."""
         tools = self._tools.values()
-        return Toolbox(t for t in tools if not t.switch or getattr(settings, t.switch))
+        on = (tool for tool in tools if not tool.switch or getattr(settings, tool.switch))
+        return Toolbox(on, self._hide)
 
-    async def run(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
-        """What came of a call, as text for the model, and whether it is an error.
+    async def run(
+        self, call: ToolCall, context: ToolContext, begin: Begin = _unkept
+    ) -> tuple[str, bool]:
+        """What came of a call, as text for the model, and whether it is an error. `begin` is
+        awaited before a tool runs that must not run twice.
 
         Raises nothing but the cancellation of the caller.
         """
@@ -53,10 +66,12 @@ class Toolbox:
             tool, arguments = self._tool(call.name), self._arguments(call)
             if tool.asks_first:
                 await context.approve(permission_for(tool, arguments, context.settings))
+            if tool.is_once:
+                await begin()
             result = await tool.run(arguments, context)
-            return _as_text(result), False
+            return self._hide(_as_text(result)), False
         except ToolError as refusal:
-            return _as_text(str(refusal)), True
+            return self._hide(_as_text(str(refusal))), True
         except (Exception, SystemExit) as error:  # the one boundary of all tools
             log.exception("the tool %s failed", call.name)
             fault = type(error).__name__

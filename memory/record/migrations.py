@@ -143,6 +143,16 @@ def _quarantine(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE summary ADD COLUMN is_untrusted INTEGER NOT NULL DEFAULT 0")
 
 
+def _call_starts(database: SqliteDatabase) -> None:
+    """Tool calls that must not run twice, and have begun."""
+    database.execute_sql(
+        """CREATE TABLE call_start (
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            turn INTEGER NOT NULL, call TEXT NOT NULL,
+            PRIMARY KEY (conversation, turn, call)) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -154,6 +164,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _attempts,
     _titles,
     _quarantine,
+    _call_starts,
 ]
 
 

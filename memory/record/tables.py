@@ -88,6 +88,16 @@ class Job(Model):
         table_name = "job"
 
 
+class CallStart(Model):
+    conversation = IntegerField()
+    turn = IntegerField()
+    call = TextField()
+
+    class Meta:
+        table_name = "call_start"
+        primary_key = False
+
+
 class Usage(Model):
     id = AutoField()
     conversation = IntegerField(null=True)

@@ -18,7 +18,7 @@ NO_BOX = (
 )
 
 
-@tool(touches={"shell"}, switch="shell")
+@tool(touches={"shell"}, is_once=True, switch="shell")
 async def shell(
     context: ToolContext, command: Annotated[str, Field(min_length=1, max_length=8_000)]
 ) -> str:
