@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from agent.tools.base import Permission, ToolError
 from bot.access import ALPHABET
 from bot.delivery import Delivery
-from channels.message import Action, Address
+from channels.message import Action, Address, Reply
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 from plugins.api import CommandError, Person
@@ -86,8 +86,9 @@ class Approvals:
                 return known
         question = _Question(self._new_name(), key, address, wanted)
         self._questions[question.name] = question
+        asked = self._reply(question)
         try:
-            await self._delivery.tell(address, self._text(question), _buttons(question.name))
+            await self._delivery.tell(address, asked.text, asked.actions)
         except StoreError as error:
             del self._questions[question.name]
             raise ToolError(f"It was not run: the person could not be asked ({error})") from None
@@ -99,7 +100,7 @@ class Approvals:
             if name not in self._questions:
                 return name
 
-    def _text(self, question: _Question) -> str:
+    def _reply(self, question: _Question) -> Reply:
         wanted, name = question.wanted, question.name
         address = question.address
         is_alone = address.is_private and not wanted.is_for_owner
@@ -107,10 +108,15 @@ class Approvals:
         further = (
             f" That allows {wanted.covers} here until the next start." if wanted.covers else ""
         )
-        return (
+        text = (
             f"May I? {wanted.what}\n\nSay `/approve {name}` or `/deny {name}` within "
             f"{_minutes(self._patience)}.{further}{who}"
         )
+        return Reply(text, actions=_buttons(name))
+
+    def waiting(self, key: ConversationKey) -> list[Reply]:
+        """The questions that wait in a conversation, as they were asked."""
+        return [self._reply(one) for one in self._questions.values() if one.key == key]
 
     def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Take a person's answer, given at an address. Raises CommandError."""

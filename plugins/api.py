@@ -273,6 +273,10 @@ class ApprovalsPort(Protocol):
         CommandError."""
         ...
 
+    def waiting(self, key: ConversationKey) -> Sequence[Reply]:
+        """The questions that wait in a conversation, as they were asked."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Wish:

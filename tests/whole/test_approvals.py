@@ -59,12 +59,14 @@ async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None
         asked = (await question(house)).reply
         assert not (tmp_path / FILES / "note.txt").exists()
         assert "command: echo hello > note.txt; echo done" in asked.text
+        assert (await house.says("/approve")).text == asked.text
         yes, no = asked.actions
         assert (yes.label, no.label) == ("Approve", "Deny")
         assert (await house.says(yes.command)).text == "Allowed."
         assert (await house.reply_to("q")).reply.text == "It is done."
         assert "Exit code 0.\ndone" in results(house)[0]
         assert "was answered" in (await house.says(yes.command)).text
+        assert (await house.says("/approve")).text == "No question waits here."
     assert (tmp_path / FILES / "note.txt").read_text() == "hello\n"
 
 
