@@ -36,6 +36,9 @@ from memory.record.ledger import Spent
 ToolChoice = Literal["auto", "none"]
 
 CUT_OFF = "(The answer ends here because the model reached its length limit; say “go on” for more.)"
+INTERRUPTED = (
+    "{name} was interrupted by a restart; it may have happened: check before trying again."
+)
 
 
 class Output(Protocol):
@@ -169,10 +172,11 @@ class Agent:
         """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
         before = await turn.tell("tool_start", call=call)
-        helpers = SubAgents(self, turn, output)
+        helpers = SubAgents(self, turn, call, output)
         text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
-        await turn.record(replace(result, terse=helpers.line))
+        is_untrusted = self.toolbox.is_untrusted(call) or helpers.is_untrusted
+        await turn.record(replace(result, terse=helpers.line, is_untrusted=is_untrusted))
         output.tool_ended(call, is_error)
         after = await turn.tell("tool_end", text, call, is_error=is_error)
         return before.inject + after.inject
@@ -185,7 +189,10 @@ class Agent:
             return f"{call.name} was not run: {veto}", True
         if (known := turn.known_result(call)) is not None:
             return known.text, known.is_error
-        return await self.toolbox.run(call, self._surroundings(turn, helpers))
+        if call.id in turn.begun:
+            return INTERRUPTED.format(name=call.name), True
+        surroundings = self._surroundings(turn, helpers)
+        return await self.toolbox.run(call, surroundings, lambda: turn.begin_call(call))
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
         delegate = None if isinstance(turn, Errand) else helpers.work

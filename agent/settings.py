@@ -138,6 +138,42 @@ class SummaryBrain(Brain):
         return self
 
 
+class ToolSettings(BaseModel):
+    """The section `tools`: those that reach further than the chat's own folder."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    shell: bool = Field(
+        default=False,
+        description="Whether the model may ask to run shell commands, in a box that shows them "
+        "the chat's folder and no network (bubblewrap).",
+        json_schema_extra=TURN,
+    )
+    shell_unboxed: bool = Field(
+        default=False,
+        description="Whether commands run without a box where bubblewrap does not work; they may "
+        "do then what the bot's account may.",
+        json_schema_extra=FIXED,
+    )
+    shell_timeout: int = Field(
+        default=60,
+        ge=1,
+        le=3_600,
+        description="How long a command may run; then it is killed, with all that it started.",
+        json_schema_extra={"unit": "seconds", **TURN},
+    )
+    web_fetch: bool = Field(
+        default=False,
+        description="Whether the model may ask to read pages of the web.",
+        json_schema_extra=TURN,
+    )
+    approve: Literal["ask", "never"] = Field(
+        default="ask",
+        description="Whether a person is asked before a tool runs a command or reaches into the "
+        "network: ask shows what exactly will run; never runs it at once.",
+    )
+
+
 class AgentSettings(BaseModel):
     """What this room adds at the top level."""
 
@@ -188,3 +224,4 @@ class AgentSettings(BaseModel):
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
     brain: Brain = Brain()
+    tools: ToolSettings = ToolSettings()

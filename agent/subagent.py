@@ -26,11 +26,14 @@ TOOL = "delegate"
 
 
 class SubAgents:
-    """Those that one tool call sends; `line` says in one line what came of them ("": none)."""
+    """Those that one tool call sends; `line` says in one line what came of them ("": none),
+    `is_untrusted` whether they have read what comes from outside."""
 
-    def __init__(self, agent: Agent, turn: OpenTurn, output: Output) -> None:
+    def __init__(self, agent: Agent, turn: OpenTurn, call: ToolCall, output: Output) -> None:
         self._agent, self._turn, self._output = agent, turn, output
+        self._call = call.id
         self._lines: list[str] = []
+        self.is_untrusted = False
 
     @property
     def line(self) -> str:
@@ -39,11 +42,14 @@ class SubAgents:
     async def work(self, task: str) -> str:
         """Have a sub-agent work on the task, within the same limits; returns its result. Raises
         ToolError. It is cancelled with its caller."""
-        errand = await self._turn.conversation.errand(self._turn.number, task)
+        conversation = self._turn.conversation
+        errand = await conversation.errand(self._turn.number, task, self._call)
         try:
             reply = await _helper(self._agent).answer(errand, _Offstage(self._output))
         except (ModelError, NoRoom) as error:
             raise ToolError(f"The sub-agent could not finish its task: {error}") from error
+        finally:
+            self.is_untrusted |= any(entry.message.is_untrusted for entry in errand.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
         return reply.text
 

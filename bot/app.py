@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import tzinfo
+from functools import partial
 from pathlib import Path
 
 from agent.loop import Agent
@@ -26,10 +27,11 @@ from agent.tools.toolbox import Toolbox
 from bot.access import Access, Rules
 from bot.activity import Hub
 from bot.alerts import Alerts
+from bot.approvals import Approvals
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.lanes import Lanes
-from bot.logs import set_level
+from bot.logs import hiding, set_level
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
@@ -48,6 +50,7 @@ from bot.settings import Layers, Settings, SettingsBook
 from bot.spending import Spending, SpendingLimits, ThriftySummarizer
 from bot.turns import TurnRules, Turns
 from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
+from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
@@ -85,6 +88,7 @@ class InForce:
     toolbox: Toolbox
     skills: Library
     data: Path
+    approvals: Approvals
 
     def settings(self, key: ConversationKey) -> Settings:
         return self.book.effective(key.id)
@@ -114,17 +118,26 @@ class InForce:
             offloads=context.offload,
             skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
         )
-        return self.prompt.frame(key, system, takes_tools)
+        return self.prompt.frame(key, system, self.tools(key).wire if takes_tools else ())
 
-    def agent(self, key: ConversationKey) -> Agent:
-        """What the next turn of a conversation is answered with."""
+    def tools(self, key: ConversationKey) -> Toolbox:
+        """The tools that the model is offered."""
+        return self.toolbox.offered(self.settings(key).tools)
+
+    def agent(self, key: ConversationKey, address: Address) -> Agent:
+        """What the next turn of a conversation is answered with; who asks is at an address."""
         workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
             frame=self.frame(key),
-            toolbox=self.toolbox,
+            toolbox=self.tools(key),
             surroundings=ToolContext(
-                key, workspace, self.settings(key).zone, skills=self.skills.of(workspace)
+                key,
+                workspace,
+                self.settings(key).zone,
+                skills=self.skills.of(workspace),
+                settings=self.settings(key).tools,
+                approve=partial(self.approvals.ask, key, address),
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
@@ -164,6 +177,7 @@ class InForce:
             self.agent,
             timeout_for=lambda key: self.settings(key).turn_timeout,
             busy_for=lambda key: self.settings(key).when_busy,
+            waited_for=self.approvals.waited,
         )
 
     @property
@@ -289,10 +303,14 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
     )
     plugins = load(Path(folder) if folder else data / "plugins", house)
-    toolbox = Toolbox(plugins.tools.values())
+    hide = hiding(layers.secrets.to_mask())
+    toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
-    prompt = Prompt(toolbox.wire, plugins.prompt_hooks)
-    in_force = InForce(book, models, prompt, toolbox, Library(data), data)
+    prompt = Prompt(plugins.prompt_hooks)
+    by_name = {channel.name: channel for channel in channels}
+    delivery = Delivery(store, by_name)
+    approvals = Approvals(delivery, lambda key: in_force.settings(key).tools.approve == "ask")
+    in_force = InForce(book, models, prompt, toolbox, Library(data), data, approvals)
 
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
@@ -314,13 +332,12 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             events=Events(plugins.listeners),
             keeps_files=lambda key: in_force.settings(key).context.context_files,
             offloader_for=in_force.offloader,
+            hide=hide,
         )
     )
     conversations.on_change = lambda conversation: _show(hub, conversation)
     conversations.on_spent = spending.book
     access = Access(store, in_force.rules)
-    by_name = {channel.name: channel for channel in channels}
-    delivery = Delivery(store, by_name)
     turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
     alerts = Alerts(store, delivery, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
@@ -339,6 +356,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         spending=spending,
         forgetting=forgetting,
         access=LetIn(access, delivery),
+        approvals=approvals,
         commands=plugins.commands,
         workspace=in_force.workspace,
         zone=in_force.zone,

@@ -103,11 +103,12 @@ class Delivery:
         with suppress(StoreError):
             await self._store.write(mailbox.excuse)
 
-    async def tell(self, address: Address, text: str) -> None:
+    async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
         """Say something that nobody asked for, through the outbox. Raises StoreError."""
-        row = OutboxRow(_place(address), "", None, _dump(Reply(text)))
+        reply = Reply(text, actions=actions)
+        row = OutboxRow(_place(address), "", None, _dump(reply))
         row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
-        self.send(Outbound(row_id, address, Reply(text), ""))
+        self.send(Outbound(row_id, address, reply, ""))
 
     def send(self, outbound: Outbound) -> None:
         """Hand a reply to its channel, after those that go to the same chat before it."""

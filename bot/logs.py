@@ -64,9 +64,15 @@ def set_level(level: str) -> None:
 
 def masking(secrets: Collection[str]) -> Callable[[str], str]:
     """What puts *** in the place of these values, and of what looks like a key or token."""
+    hide = hiding(secrets)
+    return lambda text: _LOOKS_SECRET.sub("***", hide(text))
+
+
+def hiding(secrets: Collection[str]) -> Callable[[str], str]:
+    """What puts *** in the place of these values alone."""
     known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)
     values = re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # (?!) is never there
-    return lambda text: _LOOKS_SECRET.sub("***", values.sub("***", text))
+    return lambda text: values.sub("***", text)
 
 
 def _with_turn(record: logging.LogRecord) -> bool:

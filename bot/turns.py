@@ -56,11 +56,13 @@ PUT_ASIDE = (
 @dataclass(frozen=True, slots=True)
 class TurnRules:
     """What holds for the turns of a conversation; asked for each turn. `busy_for` is the setting
-    `when_busy`."""
+    `when_busy`; `waited_for` counts the seconds for which turns waited for a person, which are no
+    part of their time."""
 
-    agent_for: Callable[[ConversationKey], Agent]
+    agent_for: Callable[[ConversationKey, Address], Agent]
     timeout_for: Callable[[ConversationKey], float]
     busy_for: Callable[[ConversationKey], str]
+    waited_for: Callable[[ConversationKey], float]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,10 +252,11 @@ class Turns:
         output = _Broadcast(self._hub, key.id)
         started = time.monotonic()
         seconds = self._rules.timeout_for(key)
-        task = asyncio.create_task(self._rules.agent_for(key).answer(turn, output))
+        agent = self._rules.agent_for(key, received.address)
+        task = asyncio.create_task(agent.answer(turn, output))
         running = self._running[key.id] = _Running(task)
         try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
+            done = await self._is_done(task, key, seconds)
             if not done:
                 task.cancel()
                 await asyncio.wait({task})
@@ -267,6 +270,18 @@ class Turns:
             if ending.is_for_owner:
                 await self.on_trouble(ending.sentence, received.address)
         log.info("answered in %.2f s", time.monotonic() - started)
+
+    async def _is_done(
+        self, task: asyncio.Task[Message], key: ConversationKey, seconds: float
+    ) -> bool:
+        """Wait until the task is done, or has taken so long; what it waits for a person is not
+        counted."""
+        end = time.monotonic() + seconds
+        waited = self._rules.waited_for(key)
+        while (left := end - time.monotonic() + self._rules.waited_for(key) - waited) > 0:
+            if (await asyncio.wait({task}, timeout=left))[0]:
+                return True
+        return False
 
 
 async def _unheard(sentence: str, address: Address) -> None:

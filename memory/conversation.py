@@ -126,17 +126,20 @@ class Conversation(Steering):
         if inbox > self._last_inbox:
             return None
 
-        def find(db: Any) -> list[Entry]:
+        def find(db: Any) -> tuple[list[Entry], frozenset[str]]:
             number = transcript.turn_of_inbox(db, self._row, inbox)
-            return transcript.entries_of_turns(db, self._row, [number]) if number else []
+            if not number:
+                return [], frozenset()
+            entries = transcript.entries_of_turns(db, self._row, [number])
+            return entries, transcript.begun_calls(db, self._row, number)
 
-        entries = await self._room.store.read(find)
+        entries, begun = await self._room.store.read(find)
         if not entries:
             return None
         turn = transcript.as_turns(entries)[0]
         if not turn.is_complete:
             self._begin(turn.number)
-        return OpenTurn(self, turn, is_resumed=not turn.is_complete)
+        return OpenTurn(self, turn, not turn.is_complete, begun)
 
     async def _close_left_open(self) -> None:
         if self._whole and not self._whole[-1].is_complete:
@@ -283,10 +286,14 @@ class Conversation(Steering):
             self._house.ratios[limits.model] = ratio * factor
             self._anchor = None
 
-    async def errand(self, turn: int, task: str) -> Errand:
-        """What a sub-agent works on in this turn: its task alone."""
+    async def begin_call(self, turn: int, call: str) -> None:
+        """Keep that a tool call has begun; on disk when this returns."""
+        await self._room.store.write(lambda db: transcript.begin_call(db, self._row, turn, call))
+
+    async def errand(self, turn: int, task: str, call: str) -> Errand:
+        """What a sub-agent works on that a call in this turn sent: its task alone."""
         message, tokens = await self.weighed(Message("user", task))
-        return Errand(self, Entry(1, turn, message, tokens, datetime.now(UTC)))
+        return Errand(self, Entry(1, turn, message, tokens, datetime.now(UTC)), call)
 
     def alone(self, turn: Turn, boundaries: Boundaries, frame: Frame) -> View:
         """The view of a turn that stands by itself, as a sub-agent's does."""

@@ -10,7 +10,7 @@ from memory.context import emergency
 from memory.context.change import Boundaries
 from memory.context.meter import Frame
 from memory.context.view import View
-from memory.messages import Message
+from memory.messages import Message, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
 from memory.turns import Entry, Turn
@@ -24,14 +24,21 @@ PURPOSE = "subagent"
 
 class Errand(OpenTurn):
     """An open turn in which an agent works as in any other: within the same window, on the same
-    bill, with results of the same length. What is said in it is forgotten with it."""
+    bill, with results of the same length. What is said in it is forgotten with it. `call` is the
+    id of the tool call that sent it."""
 
-    def __init__(self, conversation: Conversation, task: Entry) -> None:
+    def __init__(self, conversation: Conversation, task: Entry, call: str) -> None:
         super().__init__(conversation, Turn(task.turn, (task,)))
+        self._call = call
         self._boundaries = Boundaries()
 
     async def begin(self) -> None:
         """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
+
+    async def begin_call(self, call: ToolCall) -> None:
+        """What must not run twice is about to: so neither must the call that sent the sub-agent,
+        which would do it all over again after a crash."""
+        await self.conversation.begin_call(self.number, self._call)
 
     async def fit(self, frame: Frame) -> View:
         """The task and all that followed, with what is too long clipped. Raises NoRoom."""

@@ -10,11 +10,11 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from memory.record import exchange
 from memory.record.store import StoreError
@@ -40,9 +40,11 @@ class Written:
     messages: int
 
 
-def write(folder: Path, turns: Sequence[Turn], conversation: str) -> Written:
-    """Write both files of the complete turns; readers see the old content or the new. Raises
-    OSError."""
+def write(
+    folder: Path, turns: Sequence[Turn], conversation: str, hide: Callable[[str], str]
+) -> Written:
+    """Write both files of the complete turns, without what `hide` takes out of each text; readers
+    see the old content or the new. Raises OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
         return Written((), 0, 0)
@@ -52,9 +54,18 @@ def write(folder: Path, turns: Sequence[Turn], conversation: str) -> Written:
         TERSE: exchange.as_terse(turns, conversation),
     }
     for name, data in contents.items():
-        _replace(folder / name, exchange.written(data))
+        _replace(folder / name, exchange.written(_hidden(data, hide)))
     paths = tuple(folder / name for name in contents)
     return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
+
+
+def _hidden(data: Any, hide: Callable[[str], str]) -> Any:
+    """The data with each text in it as `hide` leaves it."""
+    if isinstance(data, str):
+        return hide(data)
+    if isinstance(data, dict):
+        return {name: _hidden(value, hide) for name, value in data.items()}
+    return [_hidden(value, hide) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from mimetypes import MimeTypes
 from typing import Any, Literal
@@ -31,6 +32,14 @@ def truncated(file: str = "") -> str:
         "<<<TRUNCATED>>>\n<system-reminder>The remaining content has been omitted for limited "
         f"context.{where}</system-reminder>"
     )
+
+
+_MARK = re.compile(r"<(?=\s*/?\s*untrusted)", re.IGNORECASE)
+
+
+def untrusted(text: str, source: str) -> str:
+    """A text from outside as the model is shown it: in marks that the text itself can't close."""
+    return f'<untrusted source="{source}">\n{_MARK.sub("&lt;", text)}\n</untrusted>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +84,8 @@ class Message:
     `kept` is how many characters of a long tool result the model is shown (0: all of it); the
     whole stays in the transcript, and in the file `offloaded` ("": in none). `terse` is the line
     that the model wrote about its own reply, or a sub-agent about its work, for the activity log;
-    it is no part of the text.
+    it is no part of the text. `is_untrusted` is said of a tool result that comes from outside: from
+    the network, or from a command.
     """
 
     role: Role
@@ -91,13 +101,19 @@ class Message:
     offloaded: str = ""
     terse: str = ""
     images: tuple[Image, ...] = ()
+    is_untrusted: bool = False
 
     @property
     def shown_text(self) -> str:
-        """The text as the model sees it."""
+        """The text as the model sees it, but for the marks around what is not trusted."""
         if not self.kept:
             return self.text
         return f"{self.text[: self.kept]}\n{truncated(self.offloaded)}"
+
+    @property
+    def sent_text(self) -> str:
+        """The text as the model sees it."""
+        return untrusted(self.shown_text, self.tool) if self.is_untrusted else self.shown_text
 
     @property
     def is_final(self) -> bool:
@@ -108,7 +124,7 @@ class Message:
         """The message in the shape of OpenAI's chat protocol; but its pictures are only named, in
         `images`, until the request is made (`agent/pictures.py`)."""
         if self.role == "tool":
-            return {"role": "tool", "tool_call_id": self.call_id, "content": self.shown_text}
+            return {"role": "tool", "tool_call_id": self.call_id, "content": self.sent_text}
         if self.role == "note":
             reminder = f"<system-reminder>\n{self.text}\n</system-reminder>"
             return {"role": "user", "content": reminder}

@@ -38,10 +38,18 @@ async def _silence() -> None:
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
     crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
-    `bill` is what was spent on it so far, by this process."""
+    `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that must
+    not run twice and were about to."""
 
-    def __init__(self, conversation: Conversation, turn: Turn, is_resumed: bool = False) -> None:
+    def __init__(
+        self,
+        conversation: Conversation,
+        turn: Turn,
+        is_resumed: bool = False,
+        begun: frozenset[str] = frozenset(),
+    ) -> None:
         self.conversation = conversation
+        self.begun = begun
         self.number = turn.number
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
@@ -84,6 +92,11 @@ class OpenTurn:
             if (c.name, c.arguments) == (call.name, call.arguments) and c.id != call.id
         }
         return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
+
+    async def begin_call(self, call: ToolCall) -> None:
+        """A tool is about to run that must not run twice: that is on disk when this returns."""
+        await self.conversation.begin_call(self.number, call.id)
+        self.begun |= {call.id}
 
     async def begin(self) -> None:
         """Tell who listens that the turn begins, before its first step; a turn that is taken up

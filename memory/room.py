@@ -24,7 +24,8 @@ class Room:
     """`limits_for` and `frame_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
     hears what happens; `keeps_files` says whether a conversation's files are kept up to date;
-    `offloader_for` names who keeps what leaves (None: nobody)."""
+    `offloader_for` names who keeps what leaves (None: nobody); `hide` takes secrets out of what is
+    exported."""
 
     store: Store
     meter: Meter
@@ -37,6 +38,7 @@ class Room:
     events: Events = field(default_factory=Events)
     keeps_files: Callable[[ConversationKey], bool] = lambda key: False
     offloader_for: OffloaderFor = lambda key: None
+    hide: Callable[[str], str] = str
 
     def audience_folder(self, audience: str) -> Path:
         """Where all files of an audience are."""

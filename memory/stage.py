@@ -234,7 +234,9 @@ class Stage:
             turns: list[Turn] = []
             for first in range(1, self._last_turn + 1, _READ_AT_ONCE):
                 turns += await self.turns(range(first, first + _READ_AT_ONCE))
-            return await asyncio.to_thread(files.write, self.folder, turns, self.key.id)
+            return await asyncio.to_thread(
+                files.write, self.folder, turns, self.key.id, self._room.hide
+            )
 
     def _mirror(self) -> None:
         """Something was said, or forgotten: have the files written, where that is wanted."""

@@ -220,7 +220,9 @@ class Steering(Cutting):
         """What is kept of these turns (None: of all of this conversation)."""
         held = await self._room.store.read(lambda db: forget.held(db, self._row, turns))
         which, data = self._sections(held, turns), self._room.data
-        sections = await asyncio.to_thread(daily.count, data, self.key.audience, which)
+        sections = 0
+        for place in (data, daily.quarantine(data)):
+            sections += await asyncio.to_thread(daily.count, place, self.key.audience, which)
         return replace(held, sections=sections)
 
     def _sections(self, held: Held, turns: Collection[int] | None) -> daily.Which:
@@ -236,7 +238,8 @@ class Steering(Cutting):
             try:
                 gone = await self.held(turns)
                 which = self._sections(gone, turns)
-                await asyncio.to_thread(daily.remove, data, audience, which)
+                for place in (data, daily.quarantine(data)):
+                    await asyncio.to_thread(daily.remove, place, audience, which)
                 await self._delete(turns)
             finally:
                 await self._read_all()

@@ -24,7 +24,7 @@ from typing import Any, Literal, Protocol
 
 import pluggy
 
-from agent.tools.base import Tool, ToolContext, ToolError
+from agent.tools.base import Permission, Tool, ToolContext, ToolError
 from agent.tools.schema import tool
 from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
@@ -46,6 +46,7 @@ __all__ = [
     "Event",
     "House",
     "Listener",
+    "Permission",
     "Person",
     "Ports",
     "Reply",
@@ -266,6 +267,17 @@ class AccessPort(Protocol):
         ...
 
 
+class ApprovalsPort(Protocol):
+    def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
+        """Answer the question of this name, as a person at an address; what is refused raises
+        CommandError."""
+        ...
+
+    def waiting(self, key: ConversationKey) -> Sequence[Reply]:
+        """The questions that wait in a conversation, as they were asked."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
     """What is to be forgotten: these turns of a conversation; without turns all of it; and with
@@ -311,6 +323,7 @@ class Ports:
     spending: SpendingPort
     forgetting: ForgetPort
     access: AccessPort
+    approvals: ApprovalsPort
     commands: Mapping[str, Command]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from zoneinfo import ZoneInfo
 
+from agent.settings import ToolSettings
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 
@@ -21,13 +22,38 @@ Delegate = Callable[[str], Awaitable[str]]
 """Has a sub-agent work on a task, and returns its result. Raises ToolError."""
 
 
+class ToolError(Exception):
+    """A tool's refusal, in a sentence that the model can act on. It is a result, not a crash."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """What a tool wants to do and a person must allow: `what` shows exactly what that is, in
+    Markdown. `covers` is what is allowed together with it until the next start ("": nothing), such
+    as a site; some only an owner may allow."""
+
+    what: str
+    covers: str = ""
+    is_for_owner: bool = False
+
+
+Approve = Callable[[Permission], Awaitable[None]]
+"""Asks a person; returns when it is allowed, and raises ToolError when it is not."""
+
+
+async def unasked(permission: Permission) -> None:
+    """Where nobody can be asked, nothing is allowed."""
+    raise ToolError(f"It was not run: nobody can be asked whether it may. {permission.what}")
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
 
     Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
     None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
-    system prompt lists.
+    system prompt lists, `settings` the section `tools` as it holds now.
+    `approve` asks a person.
     """
 
     key: ConversationKey
@@ -36,6 +62,8 @@ class ToolContext:
     conversation: Conversation | None = None
     delegate: Delegate | None = None
     skills: tuple[Skill, ...] = ()
+    settings: ToolSettings = field(default_factory=ToolSettings)
+    approve: Approve = unasked
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +72,10 @@ class Tool:
 
     `parameters` is the JSON Schema of its arguments; `run` takes the checked arguments and a
     context and returns text for the model. A sync function is run in a thread by the mechanism.
-    `is_parallel`: it may run beside others of the same reply.
+    `is_parallel`: it may run beside others of the same reply. `switch` names the setting in the
+    section `tools` without which it is not offered to the model ("": it always is).
+    `asks_first`: a person is asked before each call, and shown its arguments. `is_once`: it must
+    not run twice; a call of it that a crash cut short is not run again, and the model is told so.
     """
 
     name: str
@@ -53,6 +84,9 @@ class Tool:
     run: Callable[[dict[str, Any], ToolContext], Awaitable[str]]
     touches: frozenset[Touch] = frozenset()
     is_parallel: bool = True
+    switch: str = ""
+    asks_first: bool = False
+    is_once: bool = False
 
     def to_wire(self) -> dict[str, Any]:
         """The schema as it is sent to a model."""
@@ -64,7 +98,3 @@ class Tool:
                 "parameters": dict(self.parameters),
             },
         }
-
-
-class ToolError(Exception):
-    """A tool's refusal, in a sentence that the model can act on. It is a result, not a crash."""

@@ -8,7 +8,7 @@ import re
 import reprlib
 import textwrap
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import field, make_dataclass
+from dataclasses import asdict, dataclass, field, make_dataclass
 from functools import partial
 from typing import Any, get_args, get_type_hints, overload
 
@@ -33,7 +33,12 @@ def tool(function: Callable[..., Any], /) -> Tool: ...
 
 @overload
 def tool(
-    *, touches: Collection[Touch] = (), is_parallel: bool | None = None
+    *,
+    touches: Collection[Touch] = (),
+    is_parallel: bool | None = None,
+    asks_first: bool | None = None,
+    is_once: bool = False,
+    switch: str = "",
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -43,6 +48,9 @@ def tool(
     *,
     touches: Collection[Touch] = (),
     is_parallel: bool | None = None,
+    asks_first: bool | None = None,
+    is_once: bool = False,
+    switch: str = "",
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a typed function, sync or async: `@tool` or `@tool(touches={"reads"})`.
 
@@ -50,21 +58,38 @@ def tool(
     section describes the parameters. Types are pydantic's: Literal, defaults, ranges as
     `Annotated[int, Field(ge=1)]`. A parameter annotated `ToolContext` is handed in and hidden
     from the model. What returns something else than text is sent as JSON. `is_parallel` is True
-    by default for what neither writes nor uses a shell. Raises TypeError, with a sentence, for a
-    function that makes no tool.
+    by default for what neither writes nor uses a shell, `asks_first` for what uses a shell or the
+    network; `is_once` is for what must not run twice; `switch` is the setting that offers it.
+    Raises TypeError, with a sentence, for a function that makes no tool.
     """
-    if function is None:
-        return partial(_from_function, touches=touches, is_parallel=is_parallel)
-    return _from_function(function, touches, is_parallel)
+    touched = frozenset(touches)
+    kind = _Kind(
+        touched,
+        not {"writes", "shell"} & touched if is_parallel is None else is_parallel,
+        bool({"network", "shell"} & touched) if asks_first is None else asks_first,
+        is_once,
+        switch,
+    )
+    make = partial(_from_function, kind=kind)
+    return make if function is None else make(function)
 
 
-def _from_function(
-    function: Callable[..., Any], touches: Collection[Touch], is_parallel: bool | None
-) -> Tool:
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What is said of a tool besides what its function tells; as the fields of `Tool`."""
+
+    touches: frozenset[Touch]
+    is_parallel: bool
+    asks_first: bool
+    is_once: bool
+    switch: str
+
+
+def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:
     name = function.__name__
     if not _NAME.fullmatch(name):
         raise TypeError(f"{name!r} can't name a tool: up to 64 of a-z, A-Z, 0-9, _ and -")
-    if unknown := sorted(set(touches) - set(get_args(Touch))):
+    if unknown := sorted(kind.touches - set(get_args(Touch))):
         raise TypeError(f"{name} touches {unknown}, but a tool touches {get_args(Touch)}")
     hints = _hints(function)
     description, notes = _docstring(function)
@@ -77,8 +102,7 @@ def _from_function(
         description=description,
         parameters=parameters,
         run=_runner(function, hints, adapter, takes(parameters)),
-        touches=frozenset(touches),
-        is_parallel=not {"writes", "shell"} & set(touches) if is_parallel is None else is_parallel,
+        **asdict(kind),
     )
 
 

@@ -5,44 +5,73 @@ from __future__ import annotations
 import difflib
 import itertools
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic_core import to_json
 
-from agent.tools.base import Tool, ToolContext, ToolError
+from agent.settings import ToolSettings
+from agent.tools.base import Permission, Tool, ToolContext, ToolError
 from agent.tools.schema import takes
 from memory.messages import ToolCall
 
 log = logging.getLogger(__name__)
 
+LONGEST_QUESTION = 10_000
+"""Characters of what a person is asked to allow."""
+_TICKS = re.compile("`+")
+
+Begin = Callable[[], Awaitable[None]]
+"""Keeps on disk that a call is about to run."""
+
+
+async def _unkept() -> None:
+    """Nothing is kept."""
+
 
 class Toolbox:
-    """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model."""
+    """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model.
+    `hide` takes out of results what nobody shall read there."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
+    def __init__(self, tools: Iterable[Tool], hide: Callable[[str], str] = str) -> None:
         """Raises ValueError where two tools have one name."""
         ordered = sorted(tools, key=lambda tool: tool.name)
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
                 raise ValueError(f"two tools are named {one.name!r}")
+        self._hide = hide
         self._tools = {tool.name: tool for tool in ordered}
         self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
 
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
-        return Toolbox(tool for tool in self._tools.values() if tool.name != name)
+        return Toolbox((t for t in self._tools.values() if t.name != name), self._hide)
 
-    async def run(self, call: ToolCall, context: ToolContext) -> tuple[str, bool]:
-        """What came of a call, as text for the model, and whether it is an error.
+    def offered(self, settings: ToolSettings) -> Toolbox:
+        """Those of these tools that the settings offer to the model."""
+        tools = self._tools.values()
+        on = (tool for tool in tools if not tool.switch or getattr(settings, tool.switch))
+        return Toolbox(on, self._hide)
+
+    async def run(
+        self, call: ToolCall, context: ToolContext, begin: Begin = _unkept
+    ) -> tuple[str, bool]:
+        """What came of a call, as text for the model, and whether it is an error. `begin` is
+        awaited before a tool runs that must not run twice.
 
         Raises nothing but the cancellation of the caller.
         """
         try:
-            result = await self._tool(call.name).run(self._arguments(call), context)
-            return _as_text(result), False
+            tool, arguments = self._tool(call.name), self._arguments(call)
+            if tool.asks_first:
+                await context.approve(permission_for(tool, arguments, context.settings))
+            if tool.is_once:
+                await begin()
+            result = await tool.run(arguments, context)
+            return self._hide(_as_text(result)), False
         except ToolError as refusal:
-            return _as_text(str(refusal)), True
+            return self._hide(_as_text(str(refusal))), True
         except (Exception, SystemExit) as error:  # the one boundary of all tools
             log.exception("the tool %s failed", call.name)
             fault = type(error).__name__
@@ -56,6 +85,11 @@ class Toolbox:
             for is_parallel, group in groups
             for batch in ([list(group)] if is_parallel else [[call] for call in group])
         ]
+
+    def is_untrusted(self, call: ToolCall) -> bool:
+        """Whether what comes of a call was written by who knows whom."""
+        tool = self._tools.get(call.name)
+        return tool is not None and bool({"network", "shell"} & tool.touches)
 
     def _is_parallel(self, call: ToolCall) -> bool:
         return call.name not in self._tools or self._tools[call.name].is_parallel
@@ -74,6 +108,25 @@ class Toolbox:
         except ValueError as error:
             wanted = takes(self._tools[call.name].parameters)
             raise ToolError(f"{call.name} was not run: {error}. {wanted}") from None
+
+
+def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSettings) -> Permission:
+    """What a person is asked before a call; raises ToolError where it is too long to be read."""
+    lines = "\n".join(f"{name}: {_readable(value)}" for name, value in arguments.items())
+    if len(lines) > LONGEST_QUESTION:
+        raise ToolError(
+            f"{tool.name} was not run: its arguments have more than {LONGEST_QUESTION:,} "
+            "characters, which nobody reads before saying yes. Make them shorter."
+        )
+    fence = "`" * (max((len(run) for run in _TICKS.findall(lines)), default=0) + 3)
+    what = f"Run `{tool.name}` with exactly this:\n\n{fence}\n{lines}\n{fence}"
+    return Permission(what, is_for_owner="shell" in tool.touches and settings.shell_unboxed)
+
+
+def _readable(value: object) -> str:
+    """A value with nothing in it that is not seen, or that turns the order of what is."""
+    text = value if isinstance(value, str) else to_json(value).decode()
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
 
 
 def _as_text(result: object) -> str:

@@ -101,7 +101,7 @@ class Meter:
 
     async def message(self, message: Message, picture: int = PICTURE_TOKENS) -> int:
         """Tokens of a message, as it is sent; each of its pictures counts `picture`."""
-        texts = [message.shown_text, message.speaker, message.terse]
+        texts = [message.sent_text, message.speaker, message.terse]
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
         extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls) + picture * len(message.images)

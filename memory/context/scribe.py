@@ -173,8 +173,9 @@ class Scribe:
             summary_id = summary.id
             await self._room.store.write(lambda db: summaries.set_summary(db, job.id, summary_id))
         if summary is not None:
-            section = self._section(job, summary)
-            await self._to_the_end(asyncio.to_thread(daily.append, self._room.data, section))
+            section, data = self._section(job, summary), self._room.data
+            place = daily.quarantine(data) if summary.is_untrusted else data
+            await self._to_the_end(asyncio.to_thread(daily.append, place, section))
             self._by_event[job.event] = summary.id
         await self._room.store.write(lambda db: summaries.finish(db, job.id))
 
@@ -199,7 +200,7 @@ class Scribe:
         """Have a summary written, check it, and store it; one without a model serves where the
         model's is empty, or longer than what it replaces."""
         turns = await self._turns(wanted.turns)
-        before = await self.read(self.summary_of(wanted.after))
+        before = await self._newly_read(self.summary_of(wanted.after))
         prior = before.text if before else ""
         limits = self._room.limits_for(self._key)
         if wanted.max_tokens:
@@ -220,8 +221,14 @@ class Scribe:
                 text=written,
                 tokens=meter.count(written),
                 model=model,
+                is_untrusted=bool(before and before.is_untrusted) or _has_untrusted(turns),
             )
         )
+
+    async def _newly_read(self, summary_id: int) -> Summary | None:
+        """A summary as it stands on disk: a person may have looked through it meanwhile."""
+        self._known.pop(summary_id, None)
+        return await self.read(summary_id) if summary_id else None
 
     async def _asked(self, wanted: Wanted, text: str, limits: Limits) -> tuple[str, str]:
         """A model's summary and the model's name; both empty where none is asked."""
@@ -252,3 +259,7 @@ class Scribe:
                 lambda db, call=call: ledger.insert(db, self._row, 0, call)  # type: ignore[misc]
             )
             self._on_spent(call)
+
+
+def _has_untrusted(turns: Sequence[Turn]) -> bool:
+    return any(entry.message.is_untrusted for turn in turns for entry in turn.entries)

@@ -12,7 +12,7 @@ import re
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, time
 from pathlib import Path
 
 from memory.keys import ConversationKey
@@ -39,6 +39,27 @@ class Section:
 def folder(data: Path, audience: str) -> Path:
     """Where an audience's daily files are."""
     return data / "audiences" / audience / "memory"
+
+
+def quarantine(data: Path) -> Path:
+    """What stands for the data folder where sections wait until a person has looked through them:
+    no tool of a model reaches there, and no search."""
+    return data / "quarantine"
+
+
+def release(data: Path, audience: str, job: int) -> bool:
+    """Bring the section of this job out of the quarantine, into the file of its day; False where
+    there is none."""
+    waiting = quarantine(data)
+    found = [n for day in days(waiting, audience) for n in notes(waiting, audience, day)]
+    for note in found:
+        if note.job == job:
+            at = datetime.combine(note.day, time.fromisoformat(note.at))
+            key = ConversationKey(note.conversation, audience)
+            append(data, Section(key, at, note.turns, note.text, job))
+            remove(waiting, audience, Which(frozenset({job})))
+            return True
+    return False
 
 
 def append(data: Path, section: Section) -> Path:
@@ -93,14 +114,15 @@ def read(data: Path, audience: str, day: date) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """A part of a day's file: a section of ours, with its time, conversation and turns in words;
-    or what a person wrote beside them, where these are empty."""
+    """A part of a day's file: a section of ours, with its time, conversation, turns in words and
+    job; or what a person wrote beside them, where these are empty."""
 
     day: date
     text: str
     at: str = ""
     conversation: str = ""
     turns: str = ""
+    job: int = 0
 
 
 def notes(data: Path, audience: str, day: date) -> Iterator[Note]:
@@ -111,7 +133,7 @@ def notes(data: Path, audience: str, day: date) -> Iterator[Note]:
             yield Note(day, own)
         end = found.end()
         body = found["text"].strip()
-        yield Note(day, body, found["at"], found["conversation"], found["turns"])
+        yield Note(day, body, found["at"], found["conversation"], found["turns"], int(found["job"]))
     if own := text[end:].strip():
         yield Note(day, own)
 

@@ -82,7 +82,8 @@ def delete(
     and its bill)."""
     index.forget(database, conversation, turns)  # while the words are there that are to go
     if turns is None:
-        for table in (tables.Message, tables.ViewEvent, tables.Summary, tables.Job):
+        everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
+        for table in (*everything, tables.CallStart):
             table.delete().where(table.conversation == conversation).execute(database)
         rows.update(database, tables.Conversation, conversation, title="")
     else:
@@ -93,7 +94,10 @@ def delete(
 def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
     _scrub_events(database, conversation, gone)
     _open_jobs_again(database, conversation, gone)
-    summary, message = tables.Summary, tables.Message
+    summary, message, start = tables.Summary, tables.Message, tables.CallStart
+    start.delete().where(
+        (start.conversation == conversation) & start.turn.in_(list(gone.turns))
+    ).execute(database)
     summary.delete().where(summary.id.in_(list(gone.summaries))).execute(database)
     message.delete().where(
         (message.conversation == conversation) & message.turn.in_(list(gone.turns))

@@ -139,6 +139,20 @@ def _titles(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
 
 
+def _quarantine(database: SqliteDatabase) -> None:
+    database.execute_sql("ALTER TABLE summary ADD COLUMN is_untrusted INTEGER NOT NULL DEFAULT 0")
+
+
+def _call_starts(database: SqliteDatabase) -> None:
+    """Tool calls that must not run twice, and have begun."""
+    database.execute_sql(
+        """CREATE TABLE call_start (
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            turn INTEGER NOT NULL, call TEXT NOT NULL,
+            PRIMARY KEY (conversation, turn, call)) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -149,6 +163,8 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _people,
     _attempts,
     _titles,
+    _quarantine,
+    _call_starts,
 ]
 
 

@@ -19,7 +19,8 @@ from memory.record import tables
 class Summary:
     """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
 
-    `model` is the one that wrote it, "" for a plain extract; `tokens` is raw.
+    `model` is the one that wrote it, "" for a plain extract; `tokens` is raw; `is_untrusted` says
+    whether it was made of results from outside that nobody has looked through.
     """
 
     turns: tuple[int, ...]
@@ -29,6 +30,7 @@ class Summary:
     tokens: int
     model: str
     id: int = 0
+    is_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,7 @@ def insert_summary(database: SqliteDatabase, conversation: int, summary: Summary
         text=summary.text,
         tokens=summary.tokens,
         model=summary.model,
+        is_untrusted=summary.is_untrusted,
         at=time.time(),
     ).execute(database)
     return row
@@ -87,6 +90,12 @@ def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
 def set_summary(database: SqliteDatabase, job: int, summary_id: int) -> None:
     """The summary that a job asked for is there."""
     tables.Job.update(summary=summary_id).where(tables.Job.id == job).execute(database)
+
+
+def trust(database: SqliteDatabase, job: int) -> None:
+    """The summary of this job was looked through: what continues it need not be for its sake."""
+    made = tables.Job.select(tables.Job.summary).where(tables.Job.id == job)
+    tables.Summary.update(is_untrusted=False).where(tables.Summary.id.in_(made)).execute(database)
 
 
 def finish(database: SqliteDatabase, job: int) -> None:
@@ -151,6 +160,7 @@ def _summary(row: dict[str, Any]) -> Summary:
         row["tokens"],
         row["model"],
         row["id"],
+        bool(row["is_untrusted"]),
     )
 
 

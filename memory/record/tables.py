@@ -66,6 +66,7 @@ class Summary(Model):
     tokens = IntegerField()
     model = TextField()
     at = FloatField()
+    is_untrusted = BooleanField()
 
     class Meta:
         table_name = "summary"
@@ -85,6 +86,16 @@ class Job(Model):
 
     class Meta:
         table_name = "job"
+
+
+class CallStart(Model):
+    conversation = IntegerField()
+    turn = IntegerField()
+    call = TextField()
+
+    class Meta:
+        table_name = "call_start"
+        primary_key = False
 
 
 class Usage(Model):

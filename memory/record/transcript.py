@@ -163,6 +163,21 @@ def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> in
     return next((turn for (turn,) in query.tuples().execute(database)), None)
 
 
+def begin_call(database: SqliteDatabase, conversation: int, turn: int, call: str) -> None:
+    """Keep that a tool call of this id has begun."""
+    starts = tables.CallStart.insert(conversation=conversation, turn=turn, call=call)
+    starts.on_conflict_ignore().execute(database)
+
+
+def begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> frozenset[str]:
+    """The ids of a turn's tool calls that were kept as begun."""
+    columns = tables.CallStart
+    query = columns.select(columns.call).where(
+        (columns.conversation == conversation) & (columns.turn == turn)
+    )
+    return frozenset(call for (call,) in query.tuples().execute(database))
+
+
 def count_messages(database: SqliteDatabase, conversation: int) -> int:
     """How many messages the transcript of this conversation holds."""
     columns = tables.Message
@@ -263,6 +278,7 @@ _EXTRA = (
     "kept",
     "offloaded",
     "terse",
+    "is_untrusted",
 )
 
 

@@ -2,6 +2,7 @@ import asyncio
 import json
 import logging
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from zoneinfo import ZoneInfo
@@ -11,13 +12,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
-from agent.tools.base import Tool, ToolContext, ToolError
+from agent.tools.base import Permission, Tool, ToolContext, ToolError, unasked
 from agent.tools.schema import tool
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
 
-CONTEXT = ToolContext(ConversationKey("pipe/main", "main"), Path("nowhere"), ZoneInfo("UTC"))
+
+async def allowed(permission: Permission) -> None:
+    """Whoever is asked says yes."""
+
+
+CONTEXT = ToolContext(
+    ConversationKey("pipe/main", "main"), Path("nowhere"), ZoneInfo("UTC"), approve=allowed
+)
 
 
 @tool(touches={"network"})
@@ -318,3 +326,21 @@ def test_batches_keep_every_call_in_its_order(names: list[str]) -> None:
     batches = Toolbox([weather, title, ALONE]).batches(asked)
     assert [call for batch in batches for call in batch] == asked
     assert all(len(batch) == 1 or "alone" not in {call.name for call in batch} for batch in batches)
+
+
+async def test_what_reaches_the_network_or_a_shell_is_not_run_where_nobody_can_be_asked() -> None:
+    nobody = replace(CONTEXT, approve=unasked)
+    call = ToolCall("1", "weather", '{"city": "Rome"}')
+    text, is_error = await Toolbox([weather]).run(call, nobody)
+    assert is_error
+    assert "nobody can be asked" in text
+    assert "city: Rome" in text
+    free = Toolbox([replace(weather, asks_first=False)])
+    assert await free.run(call, nobody) == ("Rome 1 celsius pipe/main", False)
+
+
+async def test_nobody_is_asked_what_is_too_long_to_be_read() -> None:
+    call = ToolCall("1", "weather", json.dumps({"city": "x" * 10_001}))
+    text, is_error = await Toolbox([weather]).run(call, CONTEXT)
+    assert is_error
+    assert "more than 10,000 characters, which nobody reads" in text

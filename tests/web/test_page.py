@@ -305,3 +305,17 @@ def lively(request: Received) -> Answer:
 async def find_nothing(tab: Tab) -> None:
     results = await Axe().run(tab.page)
     assert results.violations_count == 0, results.generate_report()
+
+
+async def test_a_question_of_a_tool_is_answered_with_a_button(
+    tmp_path: Path, browser: Browser
+) -> None:
+    fetch = Call("web_fetch", '{"url": "http://127.0.0.1:9/"}', "c")
+    script = [Say(calls=(fetch,)), Say("Then not.")]
+    settings = {"tools": {"web_fetch": True}}
+    async with serving(tmp_path, script, settings) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("Read it")
+        await tab.sees(".card:has-text('http://127.0.0.1:9/')")
+        await tab.presses("Deny")
+        await tab.sees("#log .turn[data-turn] .text:has-text('Then not.')")

@@ -92,6 +92,8 @@ export class Chat {
     } else if (article) {
       article.replaceChildren(article.firstChild, card("", answer, this.#page.run));
       article.classList.remove("pending");
+    } else if (!answer.id) { // said without being asked, such as a question of a tool
+      this.#put(card("", answer, this.#page.run));
     }
     this.#page.running(this.#log.querySelector(".pending") !== null);
     byId("status").textContent = "The answer is complete.";

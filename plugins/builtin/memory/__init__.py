@@ -7,6 +7,7 @@ from datetime import date, datetime, timedelta
 
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
+from plugins.builtin.memory.pending import pending, settle
 from plugins.builtin.memory.search import as_data, search
 from plugins.builtin.memory.tool import memory_search
 from plugins.wording import count, literal
@@ -15,12 +16,18 @@ SUBS = (
     ("2026-11-20", "what was written on a day; also today, yesterday"),
     ("search", "find words in the daily memory and in all that was said: search WORDS"),
     ("status", "files, sizes, and summaries that are on their way"),
+    ("pending", "what tools brought from outside, and waits to be looked through"),
+    ("approve", "let one of these into the memory: approve N"),
+    ("reject", "delete one of these: reject N"),
 )
 LONGEST = 6_000
 """Characters of a day that are shown, the newest."""
 
 
-@command("memory", "Show what is remembered for longer", "[DAY|search WORDS|status]", SUBS)
+USAGE = "[DAY|search WORDS|status|pending|approve N|reject N]"
+
+
+@command("memory", "Show what is remembered for longer", USAGE, SUBS)
 async def memory(ask: Ask) -> Reply:
     """Without a word: today's file."""
     verb, _, rest = ask.text.strip().partition(" ")
@@ -28,6 +35,10 @@ async def memory(ask: Ask) -> Reply:
         return await search(ask, rest)
     if verb.lower() == "status":
         return await _status(ask)
+    if verb.lower() == "pending":
+        return await pending(ask)
+    if verb.lower() in ("approve", "reject"):
+        return await settle(ask, verb.lower(), rest.strip())
     today = datetime.now(ask.bot.zone()).date()
     return await _day(ask, day_of(ask.text.strip().lower() or "today", today), today)
 
@@ -42,7 +53,7 @@ def day_of(text: str, today: date) -> date:
     except ValueError:
         raise CommandError(
             f"/memory does not know {text[:60]!r}; it wants a day like {today}, yesterday, "
-            "search WORDS, or status."
+            "search WORDS, status, or pending."
         ) from None
 
 
@@ -96,10 +107,13 @@ async def _status(ask: Ask) -> Reply:
         if days
         else "Conversations are never deleted by themselves (session_retention_days is 0)."
     )
+    waiting = len(await ask.conversation.memory.quarantined())
+    sections = count(waiting, "section")
+    look = f" {sections} must be looked through (/memory pending)." if waiting else ""
     text = (
         f"{count(len(status.days), 'daily file')}{span}, {status.size / 1000:.1f} kB, in "
         f"`{status.folder}`. {count(status.conversations, 'conversation')} can be searched; "
-        f"{_on_their_way(status.pending)}\n\n{keeping}"
+        f"{_on_their_way(status.pending)}{look}\n\n{keeping}"
     )
     data = {
         "days": [str(day) for day in status.days],

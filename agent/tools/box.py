@@ -1,0 +1,177 @@
+"""A box for commands: bubblewrap, in which there is the chat's folder, the system's programs, and
+nothing else; no network, no home, none of the bot's environment, and no process but its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from agent.tools.workspace import WRITABLE
+
+INSIDE = "/workspace"
+"""Where a command in the box finds the workspace."""
+PROGRAMS = "/usr/local/bin:/usr/bin:/bin"
+_SYSTEM = (  # never a whole /usr: in a container, the bot itself may live there
+    *("/usr/bin", "/usr/sbin", "/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libexec"),
+    *("/usr/share", "/usr/local/bin", "/usr/local/lib", "/bin", "/sbin", "/lib", "/lib64"),
+    *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
+)
+_LIMITS = "ulimit -u 1000 || ulimit -p 1000; ulimit -f 2000000; ulimit -v 4000000; ulimit -c 0"
+"""Processes (shells name it differently, and root is under no such limit); blocks of 512 or 1,024
+bytes that a file may have; kB of memory for each process; no core dumps."""
+_KEPT = 15_000  # bytes of the beginning of an output that are kept, and of its end
+_MOST = 20_000_000  # bytes of an output after which the command is killed
+_PATIENCE = 1.0  # seconds for which output is read of what a command has left running
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What came of a command. `status` is its exit code, negative for a signal; `ended` says why it
+    was killed, if it was; `gone` is how many bytes between `head` and `tail` are left out."""
+
+    status: int
+    head: bytes
+    tail: bytes
+    gone: int
+    ended: str = ""
+
+
+def boxed(workspace: Path) -> list[str]:
+    """How a command is put into the box: all of the workspace can be read, and `files/` written."""
+    shown = [part for path in _SYSTEM for part in ("--ro-bind-try", path, path)]
+    files = (workspace / WRITABLE, f"{INSIDE}/{WRITABLE}")
+    return [
+        *("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
+        *shown,
+        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+        *("--ro-bind", str(workspace), INSIDE, "--bind", *map(str, files)),
+        *("--chdir", str(files[1])),
+    ]
+
+
+def limited(command: str) -> list[str]:
+    """A command for a shell that takes limits upon itself first; what its system does not know of
+    them is passed over."""
+    return ["sh", "-c", f'{{ {_LIMITS}; }} 2>/dev/null; exec sh -c "$1"', "sh", command]
+
+
+def environment(home: str) -> dict[str, str]:
+    """All that a command is told of its surroundings; no secret is among it."""
+    return {"PATH": PROGRAMS, "LANG": "C.UTF-8", "HOME": home}
+
+
+async def is_there() -> bool:
+    """Whether bubblewrap is installed and may do its work here."""
+    if shutil.which("bwrap") is None:
+        return False
+    trial = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    return (await run(trial, environment("/"), Path("/"), 10)).status == 0
+
+
+async def run(
+    arguments: Sequence[str], environment: dict[str, str], folder: Path, seconds: float
+) -> Ran:
+    """Run a program with nothing to read, and kill it with its process group when the time is over,
+    when it writes without end, or when nobody waits any more. Raises OSError."""
+    program = shutil.which(arguments[0]) or arguments[0]  # by the bot's PATH, not the command's
+    output = _Output()
+    async with _pipe() as (stream, end):
+        process = await asyncio.create_subprocess_exec(
+            program,
+            *arguments[1:],
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=end,
+            stderr=end,
+            env=environment,
+            cwd=folder,
+            start_new_session=True,
+        )
+        end.close()
+        try:
+            ended = await _followed(process, output, stream, seconds)
+        finally:
+            await _kill(process)
+    status = process.returncode or 0
+    return Ran(status, bytes(output.head), output.tail, output.gone, ended)
+
+
+@asynccontextmanager
+async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
+    """What is written to a descriptor, as a stream. asyncio's own pipes would hold up the wait for
+    a process until all that it left running has closed them."""
+    out, end = (os.fdopen(end, mode) for end, mode in zip(os.pipe(), ("rb", "wb"), strict=True))
+    stream = asyncio.StreamReader()
+    transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), out
+    )
+    try:
+        yield stream, end
+    finally:
+        transport.close()
+        end.close()
+
+
+async def _followed(
+    process: asyncio.subprocess.Process,
+    output: _Output,
+    stream: asyncio.StreamReader,
+    seconds: float,
+) -> str:
+    """Read until the command ends; returns why it must be killed, if it must."""
+    reading = asyncio.create_task(output.read(stream))
+    waiting = asyncio.create_task(process.wait())
+    try:
+        async with asyncio.timeout(seconds):
+            await asyncio.wait((reading, waiting), return_when=asyncio.FIRST_COMPLETED)
+            if not output.is_flood:  # it may go on with its output closed
+                await waiting
+    except TimeoutError:
+        return f"it took longer than {seconds:g} s"
+    else:
+        await asyncio.wait((reading,), timeout=_PATIENCE)
+        return f"it wrote more than {_MOST // 1_000_000} MB" if output.is_flood else ""
+    finally:
+        reading.cancel()
+        waiting.cancel()
+        await asyncio.gather(reading, waiting, return_exceptions=True)
+
+
+async def _kill(process: asyncio.subprocess.Process) -> None:
+    with suppress(ProcessLookupError):  # also what it has left running
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+class _Output:
+    """The beginning and the end of what a command writes."""
+
+    def __init__(self) -> None:
+        self.head, self._end, self._total = bytearray(), bytearray(), 0
+
+    @property
+    def is_flood(self) -> bool:
+        return self._total > _MOST
+
+    @property
+    def tail(self) -> bytes:
+        return bytes(self._end[-_KEPT:])
+
+    @property
+    def gone(self) -> int:
+        return self._total - len(self.head) - len(self.tail)
+
+    async def read(self, stream: asyncio.StreamReader) -> None:
+        while not self.is_flood and (piece := await stream.read(65_536)):
+            self._total += len(piece)
+            room = _KEPT - len(self.head)
+            self.head += piece[:room]
+            self._end += piece[room:]
+            del self._end[: -2 * _KEPT]

@@ -1,0 +1,210 @@
+"""Pages of the public web, and nothing that is nearer: every address is checked, and what is
+checked is what the connection is made to, so that no second answer of a name server matters.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import ipaddress
+import socket
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv4Address, IPv6Address, IPv6Network
+from typing import Any
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from agent.tools.base import ToolError
+from agent.tools.page import text_of
+
+MOST_REDIRECTS = 5
+LARGEST = 2_000_000
+"""Bytes of a page that are read, after they are unpacked."""
+SECONDS = 30.0
+"""For each request, from the name to the last byte."""
+_TYPES = ("text/", "application/json", "application/xml", "application/xhtml+xml")
+_ENDINGS = ("+json", "+xml")
+_TRANSLATED = IPv6Network("64:ff9b::/96")  # IPv4 behind a translator (RFC 6052)
+_GLOBAL = IPv6Network("2000::/3")  # all that was ever given out (RFC 4291)
+
+Resolve = Callable[[str], Awaitable[Sequence[str]]]
+"""The addresses that a name stands for. Raises OSError."""
+
+
+class Refused(OSError):
+    """An address that no page may be read from. An OSError, as what opens sockets may raise."""
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet, also where it wraps another one."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, IPv4Address):
+        return ip.is_global and not (ip.is_multicast or ip.is_reserved)
+    inner = _inner(ip)
+    return is_public(str(inner)) if inner is not None else ip.is_global and ip in _GLOBAL
+
+
+def _inner(ip: IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that is meant by an IPv6 one."""
+    if ip in _TRANSLATED:
+        return IPv4Address(int(ip) & 0xFFFF_FFFF)
+    return ip.ipv4_mapped or ip.sixtofour
+
+
+async def resolved(host: str) -> list[str]:
+    """What the system says that a name stands for; it also reads "2130706433" and "0177.1"."""
+    found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    return [str(place[0]) for *_, place in found]
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What was read: where it was found in the end, as text; `is_cut` where it is not all."""
+
+    address: str
+    text: str
+    is_cut: bool
+
+
+class Fetcher:
+    """Reads pages. `resolve` and `allows` are the public internet's but for tests."""
+
+    def __init__(
+        self, resolve: Resolve = resolved, allows: Callable[[str], bool] = is_public
+    ) -> None:
+        self._resolve, self._allows = resolve, allows
+
+    async def page(self, address: str, approve: Callable[[URL], Awaitable[None]]) -> Page:
+        """The text behind an address, after redirects, of which each is checked like the first.
+        `approve` is asked before each request, and may raise ToolError, as this does."""
+        url = _checked(address)
+        for _ in range(MOST_REDIRECTS + 1):
+            await approve(url)
+            found = await self._get(url)
+            if isinstance(found, Page):
+                return found
+            url = found
+        raise ToolError(f"{address[:200]} redirects more than {MOST_REDIRECTS} times.")
+
+    async def _get(self, url: URL) -> Page | URL:
+        """The page, or where it says that it is."""
+        try:
+            async with asyncio.timeout(SECONDS):
+                return await self._asked(url)
+        except TimeoutError:
+            raise ToolError(f"{url.host} did not answer within {SECONDS:g} s.") from None
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if refusal := _refusal(error):
+                raise ToolError(str(refusal)) from None
+            raise ToolError(f"{url.host} can't be read: {_reason(error)}.") from None
+
+    async def _asked(self, url: URL) -> Page | URL:
+        connector = aiohttp.TCPConnector(
+            resolver=_Names(self._resolve, self._check),
+            socket_factory=self._socket,
+            use_dns_cache=False,
+            force_close=True,
+        )
+        jar, headers = aiohttp.DummyCookieJar(), {"User-Agent": "Parley", "Accept": "text/*, */*"}
+        async with (
+            aiohttp.ClientSession(connector=connector, cookie_jar=jar, headers=headers) as session,
+            session.get(url, allow_redirects=False) as response,
+        ):
+            if response.status in (301, 302, 303, 307, 308) and "Location" in response.headers:
+                return _checked(str(url.join(URL(response.headers["Location"]))))
+            if response.status >= 400:
+                raise ToolError(f"{url.host} answered with the error {response.status}.")
+            return await _read(url, response)
+
+    def _check(self, host: str, address: str) -> None:
+        if not self._allows(address):
+            raise Refused(
+                f"{host} is not on the public internet ({address}); only public pages can be read."
+            )
+
+    def _socket(self, info: Any) -> socket.socket:
+        """A socket for a connection that is about to be made: the last check, which every address
+        comes to, also one that was written as such and so had no name to look up."""
+        family, kind, protocol, _, place = info
+        self._check(place[0], place[0])
+        return socket.socket(family, kind, protocol)
+
+
+class _Names(AbstractResolver):
+    """Names for aiohttp; a name of which one address is not public stands for none."""
+
+    def __init__(self, resolve: Resolve, check: Callable[[str, str], None]) -> None:
+        self._resolve, self._check = resolve, check
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
+    ) -> list[ResolveResult]:
+        addresses = list(dict.fromkeys(await self._resolve(host)))
+        for address in addresses:
+            self._check(host, address)
+        return [
+            ResolveResult(
+                hostname=host,
+                host=address,
+                port=port,
+                family=socket.AF_INET6 if ":" in address else socket.AF_INET,
+                proto=0,
+                flags=socket.AI_NUMERICHOST,
+            )
+            for address in addresses
+        ]
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+def _checked(address: str) -> URL:
+    try:
+        url = URL(address.strip())
+    except ValueError:
+        raise ToolError(f"{address[:200]!r} is no address of a page.") from None
+    if url.scheme not in ("http", "https") or not url.host:
+        raise ToolError(f"{address[:200]!r} can't be read; only http:// and https:// can.")
+    if url.user or url.password:
+        raise ToolError("An address with a user name or a password in it is not read.")
+    return url.with_fragment(None)
+
+
+async def _read(url: URL, response: aiohttp.ClientResponse) -> Page:
+    kind = response.content_type
+    if not kind.startswith(_TYPES) and not kind.endswith(_ENDINGS):
+        raise ToolError(f"{url} is of the type {kind}; only text can be read.")
+    body = bytearray()
+    async for piece in response.content.iter_chunked(65_536):
+        body += piece
+        if len(body) > LARGEST:
+            break
+    text = bytes(body[:LARGEST]).decode(_charset(response), "replace")
+    is_html = "html" in kind
+    return Page(
+        str(url),
+        await asyncio.to_thread(text_of, text) if is_html else text,
+        is_cut=len(body) > LARGEST,
+    )
+
+
+def _charset(response: aiohttp.ClientResponse) -> str:
+    try:
+        codec = codecs.lookup(response.charset or "utf-8")
+    except LookupError:
+        return "utf-8"
+    return codec.name if codec._is_text_encoding else "utf-8"  # "zip" is a codec as well
+
+
+def _refusal(error: BaseException | None) -> Refused | None:
+    """The refusal behind an error, if that is what it comes from."""
+    while error is not None and not isinstance(error, Refused):
+        error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__

@@ -1,0 +1,166 @@
+"""What a tool may only do when a person says yes: asked in the chat, answered by a command.
+
+Questions live in memory: a turn that goes on after a restart comes to its call again, and asks
+anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from agent.tools.base import Permission, ToolError
+from bot.access import ALPHABET
+from bot.delivery import Delivery
+from channels.message import Action, Address, Reply
+from memory.keys import ConversationKey
+from memory.record.store import StoreError
+from plugins.api import CommandError, Person
+
+PATIENCE = 600.0
+"""Seconds for which an answer is waited for; then it is no."""
+_NAME_LENGTH = 4
+
+
+@dataclass(slots=True)
+class _Question:
+    """A question that waits; `askers` counts the tool calls that want the same."""
+
+    name: str
+    key: ConversationKey
+    address: Address
+    wanted: Permission
+    answer: asyncio.Future[bool] = field(default_factory=asyncio.Future)
+    askers: int = 0
+
+
+class Approvals:
+    """Asks, waits, and takes the answers. `is_asked` says whether a conversation is asked at
+    all."""
+
+    def __init__(
+        self,
+        delivery: Delivery,
+        is_asked: Callable[[ConversationKey], bool],
+        patience: float = PATIENCE,
+    ) -> None:
+        self._delivery, self._is_asked, self._patience = delivery, is_asked, patience
+        self._questions: dict[str, _Question] = {}
+        self._allowed: set[tuple[str, str]] = set()
+        self._waited: defaultdict[str, float] = defaultdict(float)
+        self._waiting_since: dict[str, tuple[float, int]] = {}
+
+    async def ask(self, key: ConversationKey, address: Address, wanted: Permission) -> None:
+        """Ask in the chat at this address, unless that was allowed already; returns when it is
+        allowed. Raises ToolError when it is not."""
+        if not self._is_asked(key) or (key.id, wanted.covers) in self._allowed:
+            return
+        question = await self._asked(key, address, wanted)
+        question.askers += 1
+        try:
+            with self._waiting(key):
+                is_allowed = await asyncio.wait_for(asyncio.shield(question.answer), self._patience)
+        except TimeoutError:
+            raise ToolError(
+                f"It was not run: nobody allowed it within {_minutes(self._patience)}."
+            ) from None
+        finally:
+            question.askers -= 1
+            if not question.askers:
+                self._questions.pop(question.name, None)
+        if not is_allowed:
+            raise ToolError("It was not run: the person has said no. Go on without it.")
+
+    async def _asked(self, key: ConversationKey, address: Address, wanted: Permission) -> _Question:
+        """The question, put to the person; one that waits already serves for the same site."""
+        for known in self._questions.values():
+            if wanted.covers and (known.key, known.wanted.covers) == (
+                key,
+                wanted.covers,
+            ):
+                return known
+        question = _Question(self._new_name(), key, address, wanted)
+        self._questions[question.name] = question
+        asked = self._reply(question)
+        try:
+            await self._delivery.tell(address, asked.text, asked.actions)
+        except StoreError as error:
+            del self._questions[question.name]
+            raise ToolError(f"It was not run: the person could not be asked ({error})") from None
+        return question
+
+    def _new_name(self) -> str:
+        while True:
+            name = "".join(secrets.choice(ALPHABET) for _ in range(_NAME_LENGTH))
+            if name not in self._questions:
+                return name
+
+    def _reply(self, question: _Question) -> Reply:
+        wanted, name = question.wanted, question.name
+        address = question.address
+        is_alone = address.is_private and not wanted.is_for_owner
+        who = "" if is_alone or not address.user else " Only an owner may allow it."
+        further = (
+            f" That allows {wanted.covers} here until the next start." if wanted.covers else ""
+        )
+        text = (
+            f"May I? {wanted.what}\n\nSay `/approve {name}` or `/deny {name}` within "
+            f"{_minutes(self._patience)}.{further}{who}"
+        )
+        return Reply(text, actions=_buttons(name))
+
+    def waiting(self, key: ConversationKey) -> list[Reply]:
+        """The questions that wait in a conversation, as they were asked."""
+        return [self._reply(one) for one in self._questions.values() if one.key == key]
+
+    def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
+        """Take a person's answer, given at an address. Raises CommandError."""
+        question = self._questions.get(name.strip().upper())
+        if question is None or question.answer.done():
+            raise CommandError(
+                f"No question waits by the name {name.strip()[:20]!r}: it was answered, stopped, "
+                "or asked anew after a restart."
+            )
+        is_here = (address.channel, address.chat) == (
+            question.address.channel,
+            question.address.chat,
+        )
+        is_asker = is_here and address.is_private and not question.wanted.is_for_owner
+        may = person.is_owner or is_asker or (is_here and not is_allowed)
+        if not may:
+            raise CommandError(f"Only an owner may allow this; you are {person.id}.")
+        if is_allowed and question.wanted.covers:
+            self._allowed.add((question.key.id, question.wanted.covers))
+        question.answer.set_result(is_allowed)
+
+    def waited(self, key: ConversationKey) -> float:
+        """Seconds for which turns of a conversation have waited for a person, since the start."""
+        since, _ = self._waiting_since.get(key.id, (time.monotonic(), 0))
+        return self._waited[key.id] + time.monotonic() - since
+
+    @contextmanager
+    def _waiting(self, key: ConversationKey) -> Iterator[None]:
+        """Count the time that goes by in here; calls that wait side by side wait once."""
+        since, count = self._waiting_since.get(key.id, (time.monotonic(), 0))
+        self._waiting_since[key.id] = (since, count + 1)
+        try:
+            yield
+        finally:
+            since, count = self._waiting_since.pop(key.id)
+            if count > 1:
+                self._waiting_since[key.id] = (since, count - 1)
+            else:
+                self._waited[key.id] += time.monotonic() - since
+
+
+def _buttons(name: str) -> tuple[Action, ...]:
+    return (Action("Approve", f"/approve {name}"), Action("Deny", f"/deny {name}"))
+
+
+def _minutes(seconds: float) -> str:
+    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"

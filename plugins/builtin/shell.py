@@ -1,0 +1,71 @@
+"""The tool `shell`: commands in a box. It is off until an owner turns it on."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from agent.tools import box
+from agent.tools.box import Ran
+from agent.tools.workspace import WRITABLE
+from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
+
+NO_BOX = (
+    "The command was not run: bubblewrap (bwrap) does not work on this machine, and without it no "
+    "command is kept in its place. The owner can install it, or set tools.shell_unboxed to true in "
+    "the configuration; tell them."
+)
+
+
+@tool(touches={"shell"}, is_once=True, switch="shell")
+async def shell(
+    context: ToolContext, command: Annotated[str, Field(min_length=1, max_length=8_000)]
+) -> str:
+    """Run a command with sh, in the folder files/ of the workspace, which is the only one it may
+    change. There is no network. The person is asked first, and sees the command.
+
+    Args:
+        command: What to run; nobody can type anything into it while it runs.
+    """
+    if "\0" in command:
+        raise ToolError("The command was not run: it holds a zero byte.")
+    files = context.workspace / WRITABLE
+    files.mkdir(parents=True, exist_ok=True)
+    if await _has_box():
+        arguments = [*box.boxed(context.workspace), *box.limited(command)]
+        home = f"{box.INSIDE}/{WRITABLE}"
+    elif context.settings.shell_unboxed:
+        arguments, home = box.limited(command), str(files)
+    else:
+        raise ToolError(NO_BOX)
+    seconds = context.settings.shell_timeout
+    return told(await box.run(arguments, box.environment(home), files, seconds))
+
+
+_BOX: list[bool] = []
+
+
+async def _has_box() -> bool:
+    """Found out once: it takes a process to know."""
+    if not _BOX:
+        _BOX.append(await box.is_there())
+    return _BOX[0]
+
+
+def told(ran: Ran) -> str:
+    """What came of a command, as the model reads it: how it ended first, then what it wrote."""
+    gap = f"\n[… {ran.gone:,} bytes left out here …]\n".encode() if ran.gone else b""
+    output = (ran.head + gap + ran.tail).decode("utf-8", "replace").strip("\n")
+    if ran.ended:
+        ending = f"It was killed, because {ran.ended}."
+    elif ran.status < 0:
+        ending = f"It was killed by signal {-ran.status}."
+    else:
+        ending = f"Exit code {ran.status}."
+    return f"{ending}\n{output}" if output else f"{ending} It wrote nothing."
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [shell]

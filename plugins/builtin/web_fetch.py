@@ -1,0 +1,62 @@
+"""The tool `web_fetch`: a page of the public web as text. It is off until an owner turns it on."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import Field
+
+from plugins.api import Permission, Tool, ToolContext, hookimpl, tool
+
+if TYPE_CHECKING:
+    from yarl import URL
+
+    from agent.tools.web import Fetcher, Page
+
+SHOWN = 50_000
+"""Characters of a page that are shown at a time."""
+
+
+def fetching(fetcher: Fetcher | None = None) -> Tool:
+    """The tool, with what reads pages (None: what reads the public web alone)."""
+
+    @tool(touches={"network"}, switch="web_fetch", asks_first=False)
+    async def web_fetch(
+        context: ToolContext,
+        url: Annotated[str, Field(min_length=1, max_length=4_000)],
+        offset: Annotated[int, Field(ge=0)] = 0,
+    ) -> str:
+        """Read a page of the web as text, with the addresses of its links. The person is asked
+        before a site is read for the first time.
+
+        Args:
+            url: Its address, with http:// or https://.
+            offset: The character to begin with, for the rest of a long page.
+        """
+        from agent.tools import web  # noqa: PLC0415 - slow import
+
+        page = await (fetcher or web.Fetcher()).page(url, partial(_ask, context))
+        return told(page, offset)
+
+    return web_fetch
+
+
+async def _ask(context: ToolContext, url: URL) -> None:
+    """Ask before a site is read for the first time; a redirect to another one is asked anew."""
+    site = str(url.origin())
+    await context.approve(Permission(f"Read this page of the web:\n\n```\n{url}\n```", covers=site))
+
+
+def told(page: Page, offset: int) -> str:
+    """A part of a page, as the model reads it."""
+    shown = page.text[offset : offset + SHOWN]
+    rest = len(page.text) - offset - len(shown)
+    more = f"\n\n[{rest:,} more characters; offset {offset + len(shown)} shows them.]"
+    cut = "\n\n[The page is longer; the rest was not read.]"
+    return f"{page.address}\n\n{shown}{more if rest > 0 else cut if page.is_cut else ''}"
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [fetching()]

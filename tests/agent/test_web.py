@@ -1,0 +1,291 @@
+"""Pages of the web over a real socket: what is read, and what is not, however it is asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from hypothesis import given
+from hypothesis import strategies as st
+from yarl import URL
+
+from agent.tools import web as pages
+from agent.tools.base import ToolError
+from agent.tools.page import text_of
+from agent.tools.web import Fetcher, is_public
+
+PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
+"""Both are loopback addresses: a test takes the first for public."""
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        *("127.0.0.1", "10.1.2.3", "172.16.0.1", "192.168.1.1", "169.254.169.254", "0.0.0.0"),
+        *("100.64.0.1", "224.0.0.1", "255.255.255.255", "240.0.0.1", "192.0.2.1", "198.18.0.1"),
+        *("::1", "::", "fe80::1", "fe80::1%eth0", "fc00::1", "ff02::1", "2001:db8::1", "fec0::1"),
+        *("::ffff:127.0.0.1", "::ffff:a9fe:a9fe", "2002:7f00:1::", "64:ff9b::7f00:1"),
+        *("::127.0.0.1", "2001:0:4136:e378:8000:63bf:3fff:fdd2", "64:ff9b:1::1"),
+    ],
+)
+def test_no_address_that_is_nearer_than_the_internet_is_public(address: str) -> None:
+    assert not is_public(address)
+
+
+@pytest.mark.parametrize(
+    "address", ["1.1.1.1", "93.184.215.14", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::1.1.1.1"]
+)
+def test_addresses_of_the_internet_are_public(address: str) -> None:
+    assert is_public(address)
+
+
+class Site:
+    """A web server; `visited` are the paths that were asked for."""
+
+    def __init__(self) -> None:
+        self.visited: list[str] = []
+        self.port = 0
+        self.answers: dict[str, Callable[[], web.StreamResponse]] = {}
+
+    async def answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self.visited.append(request.path)
+        return self.answers[request.path]()
+
+
+@asynccontextmanager
+async def served(host: str, port: int = 0) -> AsyncIterator[Site]:
+    site = Site()
+    server = web.Server(site.answer)
+    runner = web.ServerRunner(server)
+    await runner.setup()
+    await web.TCPSite(runner, host, port).start()
+    site.port = runner.addresses[0][1]
+    try:
+        yield site
+    finally:
+        await runner.cleanup()
+
+
+@pytest.fixture
+async def site() -> AsyncIterator[Site]:
+    async with served(PUBLIC) as one:
+        yield one
+
+
+def names(**known: Sequence[str]) -> pages.Resolve:
+    """A name server that knows these alone; "." in a name is written "_" here."""
+
+    async def resolve(host: str) -> Sequence[str]:
+        return known.get(host.replace(".", "_"), [host])
+
+    return resolve
+
+
+async def anything(url: URL) -> None:
+    """Whoever is asked says yes."""
+
+
+async def fetch(
+    url: str,
+    resolve: pages.Resolve | None = None,
+    approve: Callable[[URL], Awaitable[None]] = anything,
+) -> pages.Page:
+    fetcher = Fetcher(resolve or names(site_test=[PUBLIC]), lambda address: address == PUBLIC)
+    return await fetcher.page(url, approve)
+
+
+def page(text: str, kind: str = "text/html") -> Callable[[], web.StreamResponse]:
+    return lambda: web.Response(text=text, content_type=kind)
+
+
+def moved(to: str) -> Callable[[], web.StreamResponse]:
+    return lambda: web.Response(status=302, headers={"Location": to})
+
+
+async def test_a_page_comes_as_text(site: Site) -> None:
+    site.answers["/"] = page("<title>Tea</title><p>Green &amp; <a href='/black'>black</a></p>")
+    found = await fetch(f"http://site.test:{site.port}/#top")
+    assert found.text == "Tea\nGreen & black (/black)"
+    assert found.address == f"http://site.test:{site.port}/"
+
+
+async def test_json_comes_as_it_is(site: Site) -> None:
+    site.answers["/"] = page('{"tea": "<b>"}', "application/vnd.api+json")
+    assert (await fetch(f"http://site.test:{site.port}/")).text == '{"tea": "<b>"}'
+
+
+async def test_pictures_are_not_read(site: Site) -> None:
+    site.answers["/"] = lambda: web.Response(body=b"\x89PNG", content_type="image/png")
+    with pytest.raises(ToolError, match="of the type image/png; only text can be read"):
+        await fetch(f"http://site.test:{site.port}/")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("file:///etc/passwd", "ftp://site.test/", "gopher://x/", "/etc/passwd", "", "http://"),
+        *("javascript:alert(1)", "data:text/html,hi", "http://[::1", "http://me:secret@site.test/"),
+    ],
+)
+async def test_what_is_no_page_is_refused_without_a_request(url: str) -> None:
+    with pytest.raises(ToolError):
+        await fetch(url)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        *("127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433", "0x7f.1"),
+        *("0177.0.0.1", "127.1", "0", "①②⑦.0.0.1", "127.0.0.1.", "169.254.169.254"),
+        *("[fe80::1]", "[64:ff9b::7f00:1]", "0xa9fea9fe"),
+    ],
+)
+async def test_this_machine_is_not_read_however_it_is_written(host: str) -> None:
+    async with served(PUBLIC) as near:
+        with pytest.raises(ToolError, match=r"public internet|can't be read|no address"):
+            await Fetcher().page(f"http://{host}:{near.port}/", anything)
+    assert not near.visited
+
+
+async def test_a_name_of_which_one_address_is_private_is_refused(site: Site) -> None:
+    for addresses in ([PUBLIC, PRIVATE], [PRIVATE, PUBLIC], [PUBLIC, "169.254.169.254"]):
+        with pytest.raises(ToolError, match="not on the public internet"):
+            await fetch(f"http://site.test:{site.port}/", names(site_test=addresses))
+    assert not site.visited
+
+
+@pytest.mark.parametrize("target", [f"http://{PRIVATE}", "http://inside.test"])
+async def test_a_redirect_to_a_private_address_is_not_followed(site: Site, target: str) -> None:
+    async with served(PRIVATE, site.port) as inside:
+        site.answers["/"] = moved(f"{target}:{site.port}/secret")
+        known = names(site_test=[PUBLIC], inside_test=[PRIVATE])
+        with pytest.raises(ToolError, match="not on the public internet"):
+            await fetch(f"http://site.test:{site.port}/", known)
+    assert site.visited == ["/"]
+    assert not inside.visited
+
+
+async def test_a_redirect_to_the_metadata_of_a_cloud_is_not_followed(site: Site) -> None:
+    site.answers["/"] = moved("http://169.254.169.254/latest/meta-data/")
+    with pytest.raises(ToolError, match=r"169\.254\.169\.254 is not on the public internet"):
+        await fetch(f"http://site.test:{site.port}/")
+
+
+async def test_a_redirect_to_a_file_is_not_followed(site: Site) -> None:
+    site.answers["/"] = moved("file:///etc/passwd")
+    with pytest.raises(ToolError, match="only http:// and https:// can"):
+        await fetch(f"http://site.test:{site.port}/")
+
+
+async def test_a_name_that_changes_its_address_is_connected_where_it_was_checked(
+    site: Site,
+) -> None:
+    """DNS rebinding: public when it is checked, private a moment later."""
+    asked: list[str] = []
+
+    async def rebinding(host: str) -> Sequence[str]:
+        asked.append(host)
+        return [PUBLIC] if len(asked) == 1 else [PRIVATE]
+
+    site.answers["/"] = moved("/next")
+    async with served(PRIVATE, site.port) as inside:
+        with pytest.raises(ToolError, match="not on the public internet"):
+            await fetch(f"http://site.test:{site.port}/", rebinding)
+    assert asked == ["site.test", "site.test"], "once for each request"
+    assert site.visited == ["/"]
+    assert not inside.visited
+
+
+async def test_redirects_that_never_end_are_ended(site: Site) -> None:
+    site.answers["/"] = moved("/")
+    with pytest.raises(ToolError, match="redirects more than 5 times"):
+        await fetch(f"http://site.test:{site.port}/")
+    assert len(site.visited) == 6
+
+
+async def test_each_site_is_asked_for_before_it_is_touched(site: Site) -> None:
+    asked: list[str] = []
+
+    async def wary(url: URL) -> None:
+        asked.append(str(url.host))
+        if url.host == "other.test":
+            raise ToolError("The person has said no.")
+
+    site.answers["/"] = moved(f"http://other.test:{site.port}/next")
+    known = names(site_test=[PUBLIC], other_test=[PUBLIC])
+    with pytest.raises(ToolError, match="said no"):
+        await fetch(f"http://site.test:{site.port}/", known, wary)
+    assert asked == ["site.test", "other.test"]
+    assert site.visited == ["/"]
+
+
+async def test_a_page_without_end_is_cut(site: Site) -> None:
+    site.answers["/"] = page("x" * 3_000_000, "text/plain")
+    found = await fetch(f"http://site.test:{site.port}/")
+    assert found.is_cut
+    assert len(found.text) == pages.LARGEST
+
+
+async def test_a_page_that_unpacks_to_a_thousand_times_its_size_is_cut(site: Site) -> None:
+    packed = gzip.compress(b"x" * 200_000_000, 9)
+    headers = {"Content-Encoding": "gzip", "Content-Type": "text/plain"}
+    site.answers["/"] = lambda: web.Response(body=packed, headers=headers)
+    found = await fetch(f"http://site.test:{site.port}/")
+    assert found.is_cut
+    assert len(found.text) == pages.LARGEST
+
+
+async def test_a_site_that_never_answers_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pages, "SECONDS", 0.05)
+    writers: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_server(lambda _, writer: writers.append(writer), PUBLIC, 0)
+    async with silent:
+        port = silent.sockets[0].getsockname()[1]
+        with pytest.raises(ToolError, match="did not answer within"):
+            await fetch(f"http://site.test:{port}/")
+        for writer in writers:
+            writer.close()
+
+
+@pytest.mark.parametrize("charset", ["zip", "nonsense", "hex", "utf-16"])
+async def test_a_page_may_claim_any_encoding(site: Site, charset: str) -> None:
+    headers = {"Content-Type": f"text/plain; charset={charset}"}
+    site.answers["/"] = lambda: web.Response(body=b"hi \xff\xfe", headers=headers)
+    assert (await fetch(f"http://site.test:{site.port}/")).text
+
+
+async def test_errors_are_told_in_a_sentence(site: Site) -> None:
+    site.answers["/"] = lambda: web.Response(status=404)
+    with pytest.raises(ToolError, match=r"site\.test answered with the error 404\."):
+        await fetch(f"http://site.test:{site.port}/")
+    with pytest.raises(ToolError, match=r"^gone\.test can't be read: .+\.$"):
+        await fetch("http://gone.test:1/", names(gone_test=[PUBLIC]))
+
+
+EVIL = ("<div>", "<!--", "<a href='", "<script>", "<", "</a ", "<!a", "<b ", "&#", "<a href=x>")
+
+
+@pytest.mark.parametrize("piece", EVIL)
+def test_no_page_takes_longer_than_its_length(piece: str) -> None:
+    started = time.perf_counter()
+    text_of(piece * (500_000 // len(piece)))
+    assert time.perf_counter() - started < 10
+
+
+@given(st.lists(st.sampled_from([*EVIL, ">", "-->", "</script>", "words ", "'", "<p>", "\n"])))
+def test_any_page_has_a_text(pieces: list[str]) -> None:
+    assert "<script>" not in text_of("".join(pieces))
+
+
+def test_what_is_no_text_for_people_is_left_out() -> None:
+    html = (
+        "<head><title>Tea</title><style>p {}</style></head><script>if (a < b) bad('</p>')</SCRIPT >"
+        "<h1>On\ntea</h1><!-- <p>hidden</p> --><ul><li>green<li>black</ul>1 < 2<br>"
+        "<table><tr><td>a</td><td>b</td></tr></table><a href='javascript:bad()'>go</a>"
+    )
+    assert text_of(html) == "Tea\nOn tea\n- green\n- black\n1 < 2\na b\ngo"

@@ -1,0 +1,231 @@
+"""Commands in their box, and what they can't get out of it; and without a box, what still holds."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from agent.settings import ToolSettings
+from agent.tools import box
+from agent.tools.base import Permission, ToolContext
+from agent.tools.toolbox import Toolbox
+from memory.keys import ConversationKey
+from memory.messages import ToolCall
+from plugins.builtin import shell as plugin
+
+HAS_BOX = asyncio.run(box.is_there())
+in_box = pytest.mark.skipif(not HAS_BOX, reason="bubblewrap does not work here")
+
+
+@pytest.fixture(params=[pytest.param(True, marks=in_box), False], ids=["boxed", "unboxed"])
+def is_boxed(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
+    monkeypatch.setattr(plugin, "_BOX", [request.param])
+    return bool(request.param)
+
+
+@pytest.fixture
+def boxed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plugin, "_BOX", [True])
+
+
+async def run(folder: Path, command: str, seconds: int = 20) -> str:
+    text, _ = await answer(folder, command, ToolSettings(shell_unboxed=True, shell_timeout=seconds))
+    return text
+
+
+async def allowed(permission: Permission) -> None:
+    """Whoever is asked says yes."""
+
+
+async def answer(folder: Path, command: str, settings: ToolSettings) -> tuple[str, bool]:
+    key = ConversationKey("pipe/main", "pipe-main")
+    context = ToolContext(key, folder, ZoneInfo("UTC"), settings=settings, approve=allowed)
+    call = ToolCall("c", "shell", json.dumps({"command": command}))
+    return await Toolbox(plugin.parley_tools()).run(call, context)
+
+
+async def test_a_command_runs_in_the_files_of_its_chat(tmp_path: Path, is_boxed: bool) -> None:
+    text = await run(tmp_path, "echo hello | tee note.txt; exit 3")
+    assert text == "Exit code 3.\nhello"
+    assert (tmp_path / "files" / "note.txt").read_text() == "hello\n"
+
+
+async def test_a_command_knows_no_secret_of_the_bot(
+    tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-its-value")
+    text = await run(tmp_path, "env")
+    names = {line.partition("=")[0] for line in text.splitlines()[1:]}
+    assert names <= {"PATH", "LANG", "HOME", "PWD", "OLDPWD", "SHLVL", "_"}
+    assert "sk-its-value" not in text
+
+
+async def test_a_command_that_takes_too_long_is_killed_with_its_children(
+    tmp_path: Path, is_boxed: bool
+) -> None:
+    started = time.monotonic()
+    text = await run(tmp_path, "for i in 1 2 3; do sleep 77.5 & done; echo begun; wait", 1)
+    assert text == "It was killed, because it took longer than 1 s.\nbegun"
+    assert time.monotonic() - started < 10
+    await gone("77.5")
+
+
+async def test_what_a_command_leaves_running_ends_with_it(tmp_path: Path, is_boxed: bool) -> None:
+    assert await run(tmp_path, "sleep 88.5 & echo gone") == "Exit code 0.\ngone"
+    await gone("88.5")
+
+
+async def test_a_command_is_killed_when_nobody_waits_for_it(tmp_path: Path, is_boxed: bool) -> None:
+    running = asyncio.create_task(run(tmp_path, "touch begun; sleep 66.5"))
+    await until((tmp_path / "files" / "begun").exists)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await gone("66.5")
+
+
+async def test_a_flood_of_output_is_ended_and_cut_in_its_middle(
+    tmp_path: Path, is_boxed: bool
+) -> None:
+    text = await run(tmp_path, "echo first; yes")
+    assert text.startswith("It was killed, because it wrote more than 20 MB.\nfirst\ny\n")
+    assert "bytes left out here" in text
+    assert len(text) < 40_000
+
+
+async def test_long_output_keeps_its_beginning_and_its_end(tmp_path: Path, is_boxed: bool) -> None:
+    text = await run(tmp_path, "seq 100000")
+    assert text.startswith("Exit code 0.\n1\n2\n")
+    assert text.endswith("99999\n100000")
+    assert "[… 558,895 bytes left out here …]" in text
+
+
+async def test_bytes_that_are_no_text_do_no_harm(tmp_path: Path, is_boxed: bool) -> None:
+    assert await run(tmp_path, r"printf 'a\377b\000c'") == "Exit code 0.\na�b\0c"
+
+
+async def test_the_name_of_a_file_is_no_command(tmp_path: Path, is_boxed: bool) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "$(touch injected); touch injected;.txt").touch()
+    assert "injected);" in await run(tmp_path, 'for f in *; do echo "$f"; done')
+    assert len(list((tmp_path / "files").iterdir())) == 1
+
+
+async def test_a_file_as_large_as_the_disk_is_not_written(tmp_path: Path, is_boxed: bool) -> None:
+    await run(tmp_path, "truncate -s 100G huge")
+    huge = tmp_path / "files" / "huge"
+    assert not huge.exists() or huge.stat().st_size < 4_000_000_000
+
+
+async def test_without_a_box_nothing_runs_unless_the_owner_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "_BOX", [False])
+    text, is_error = await answer(tmp_path, "touch here", ToolSettings())
+    assert is_error
+    assert text == plugin.NO_BOX
+    assert not (tmp_path / "files" / "here").exists()
+
+
+async def test_a_box_is_not_there_where_its_program_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert not await box.is_there()
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+async def test_the_rest_of_the_chats_folder_can_only_be_read(tmp_path: Path) -> None:
+    (tmp_path / "memory").mkdir()
+    note = tmp_path / "memory" / "2026-11-20.md"
+    note.write_text("Tea.")
+    text = await run(tmp_path, "cat ../memory/*; echo Coffee. > ../memory/2026-11-20.md")
+    assert "Tea." in text
+    assert "Read-only file system" in text
+    assert note.read_text() == "Tea."
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+async def test_nothing_of_the_machine_is_in_the_box(tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "secret.txt").write_text("of another chat")
+    mine = tmp_path / "mine"
+    command = f"ls /root /home {tmp_path} {Path.cwd()} ../../other; cat /etc/passwd; ls /"
+    (tmp_path / "mine").mkdir()
+    text = await run(mine, command)
+    assert "secret" not in text
+    assert text.count("No such file or directory") == 6
+    assert {"workspace", "tmp", "usr"} <= set(text.split())
+    assert not {"root", "home", "var", "mnt", "opt"} & set(text.split())
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+async def test_no_network_reaches_out_of_the_box(tmp_path: Path) -> None:
+    async with await asyncio.start_server(lambda r, w: w.close(), "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        code = f"import socket; socket.create_connection(('127.0.0.1', {port}), 2)"
+        command = f'/usr/bin/python3 -c "{code}" || echo refused; cat /proc/net/dev'
+        text = await run(tmp_path, command)
+    assert "refused" in text
+    assert "eth" not in text
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+async def test_no_process_outside_of_the_box_is_seen_and_none_survives_it(tmp_path: Path) -> None:
+    text = await run(tmp_path, "setsid sleep 99.5 & setsid nohup sleep 99.5 & ls -d /proc/[0-9]*")
+    assert str(os.getpid()) not in text.replace("/proc/", " ").split()
+    await gone("99.5")
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+async def test_a_swarm_of_processes_ends_with_the_time(tmp_path: Path) -> None:
+    """As a fork bomb, but of a size that a machine takes on which root is under no limit."""
+    one = "(setsid sh -c 'while :; do sleep 55.5; done' &)"
+    swarm = f"for i in $(seq 40); do {one}; done; sleep 55.5"
+    text = await run(tmp_path, swarm, 2)
+    assert text.startswith("It was killed")
+    await gone("55.5")
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+async def test_a_link_out_of_the_box_leads_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "way").symlink_to("/etc/passwd")
+    assert "No such file" in await run(tmp_path, "cat way")
+
+
+async def until(is_so: Callable[[], bool]) -> None:
+    async with asyncio.timeout(20):
+        while not is_so():  # noqa: ASYNC110 - other processes tell no event
+            await asyncio.sleep(0.01)
+
+
+async def gone(seconds: str) -> None:
+    """Wait until no process sleeps for so long: one that is killed takes a moment to end."""
+    await until(lambda: not sleepers(seconds))
+
+
+def sleepers(seconds: str) -> list[str]:
+    """The processes on this machine that sleep for so long."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = process.read_bytes().split(b"\0")
+        except OSError:
+            continue  # it has just ended
+        if words[:2] == [b"sleep", seconds.encode()]:
+            found.append(process.parent.name)
+    return found
