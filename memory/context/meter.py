@@ -57,6 +57,7 @@ class FrameTokens:
     system: int
     tools: int
 
+
 _LONGEST_TEMPLATE = 10_000  # tokens that an endpoint may add to what it is sent
 
 

@@ -19,8 +19,9 @@ NUMBERS = st.integers(-5, 5) | st.sampled_from([2**63, -(2**63), 10**40, 1.5, Tr
 LEAVES = st.none() | NUMBERS | st.text(max_size=8) | st.sampled_from(["stop", "tool_calls", "{"])
 ANYTHING = st.recursive(
     LEAVES,
-    lambda inner: st.lists(inner, max_size=3)
-    | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
     max_leaves=6,
 )
 
