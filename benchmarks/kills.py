@@ -37,6 +37,8 @@ LONGEST_START = 1.2
 """Seconds within which a kill may come that no event leads to."""
 
 NOTEBOOK = '''
+import time
+
 from agent.tools.base import ToolContext
 from plugins.api import hookimpl, tool
 
@@ -45,6 +47,7 @@ def note(context: ToolContext, text: str) -> str:
     """Write a line down."""
     with open(context.workspace / "files" / "notes.txt", "a") as notes:
         notes.write(text + "\\n")
+    time.sleep(0.02)
     return f"Noted: {text}"
 
 @hookimpl
@@ -116,7 +119,7 @@ class Platform(Protocol):
 class AtTelegram:
     """Two private chats."""
 
-    arguments = ("--telegram",)
+    arguments: tuple[str, ...] = ("--telegram",)
 
     def __init__(self, server: TelegramServer, chance: random.Random) -> None:
         self._server, self._chance = server, chance
@@ -134,7 +137,7 @@ class AtTelegram:
         await self._server.until(lambda: len(self._server.calls) >= calls)
 
     async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
-        wanted = Counter(texts)
+        wanted = set(texts)
         await self._server.until(lambda: _are_shown(wanted, self.replies))
 
     def collect(self, bot: BotProcess) -> None:
@@ -149,7 +152,7 @@ class AtTelegram:
 class AtThePipe:
     """A script that says again what was not accepted."""
 
-    arguments = ("--jsonl",)
+    arguments: tuple[str, ...] = ("--jsonl",)
 
     def __init__(self) -> None:
         self._said: list[dict[str, Any]] = []
@@ -171,7 +174,7 @@ class AtThePipe:
         await bot.until(lambda: len(bot.out) >= count)
 
     async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
-        wanted = Counter(texts)
+        wanted = set(texts)
         await bot.until(lambda: _are_shown(wanted, self.replies))
 
     def collect(self, bot: BotProcess) -> None:
@@ -190,11 +193,11 @@ def _reply(chat: int, text: str, is_marked: bool) -> Reply:
     return Reply(chat, text.rpartition("\n\n")[2] if is_marked else text, is_marked)
 
 
-def _are_shown(wanted: Counter[str], replies: list[Reply]) -> bool:
+def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
     """A turn that was put aside counts as answered."""
     shown = {reply.text for reply in replies}
     aside = sum(PUT_ASIDE in reply.text for reply in replies)
-    return len(wanted.keys() - shown) <= aside
+    return len(wanted - shown) <= aside
 
 
 @dataclass
@@ -213,16 +216,19 @@ class Run:
         return [f"re: {text}" for text in self.asked]
 
     async def live_and_die(self, is_at_rest: bool) -> None:
-        for _ in range(self.chance.randint(1, 4)):
-            chat = self.chance.choice(CHATS)
-            text = f"{chat}-{len(self.asked)}" + self.chance.choice(["", "!", "!!"])
-            self.asked[text] = chat
-            self.platform.says(chat, text)
+        self._say_more()
         async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
             await self.platform.hand_over(bot)
             await self._moment(bot, is_at_rest)
             await bot.kill()
         self._remember(bot)
+
+    def _say_more(self) -> None:
+        for _ in range(self.chance.randint(1, 4)):
+            chat = self.chance.choice(CHATS)
+            text = f"{chat}-{len(self.asked)}" + self.chance.choice(["", "!", "!!"])
+            self.asked[text] = chat
+            self.platform.says(chat, text)
 
     async def _moment(self, bot: BotProcess, is_at_rest: bool) -> None:
         count = self.chance.randint(1, 6)
@@ -245,6 +251,7 @@ class Run:
 
     async def end_well(self) -> None:
         """The last process answers all, and is asked to stop."""
+        self._say_more()
         async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
             await self.platform.hand_over(bot)
             await self.platform.until_shown(bot, self.expected)

@@ -220,7 +220,7 @@ async def test_an_update_that_can_not_be_read_holds_up_none_behind_it() -> None:
     bot = silent()
     async with TelegramServer() as server, serving(bot, server):
         server.push("message", {"message_id": 5})
-        server.push("callback_query", [])
+        server.push("callback_query", {"data": 1})
         server.person("Ann", 42).says("Hello!")
         await said(bot, server, 1)
         await server.until(lambda: server.confirmed > 3)
