@@ -183,6 +183,7 @@ NESTED = st.dictionaries(
 
 
 @given(TREES | NESTED | ANYTHING, st.sampled_from(["json", "yaml"]))
+@example({"hooks": [{"a\n": 1}]}, "json")
 def test_whatever_a_configuration_holds_it_is_taken_or_refused_with_sentences(
     tmp_path_factory: pytest.TempPathFactory, tree: object, kind: str
 ) -> None:

@@ -99,6 +99,7 @@ def chunk(**fields: Any) -> str:
 @example([chunk(usage={"prompt_tokens": -7, "completion_tokens": -7})])
 @example([chunk(usage={"prompt_tokens": True, "completion_tokens": 1})])
 @example([chunk(model="\ud800")])
+@example(['data: {"error": {"message": "\\ud800", "code": 1' + "0" * 40 + "}}\n\n"])
 @example(['data: {"choices":' + "[" * 100_000])
 def test_whatever_streams_the_turn_ends_and_the_next_one_works(
     at_the_end: tuple[Wire, Lasting], bodies: list[str]

@@ -50,7 +50,7 @@ async def test_on_a_disk_that_becomes_read_only_messages_are_refused_until_it_is
         assert await questions(house) == ["first", "third"]
 
 
-async def test_a_database_that_gets_locked_in_mid_turn_ends_it_with_a_sentence_and_no_tool_runs_again(
+async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_again(
     tmp_path: Path,
 ) -> None:
     """What was accepted is not lost: the next start answers it."""
