@@ -117,7 +117,7 @@ def front_matter(text: str) -> dict[str, Any]:
     try:
         _refuse_aliases(matter)
         fields = yaml.safe_load(matter)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except Exception as error:  # noqa: BLE001 - a tag like !!timestamp fails with whatever it meets
         reason = str(error).split("\n", 1)[0] or type(error).__name__
         raise SkillError(f"its front matter is not YAML that can be read ({reason})") from None
     if not isinstance(fields, dict):
@@ -145,7 +145,9 @@ def _refuse_aliases(matter: str) -> None:
 def _line(fields: dict[str, Any], name: str) -> str:
     """A field as one line, which can't pass for anything else in the prompt."""
     value = fields.get(name)
-    line = " ".join(value.split()) if isinstance(value, str) else ""
+    line = (
+        " ".join(value.encode(errors="replace").decode().split()) if isinstance(value, str) else ""
+    )
     if not line:
         raise SkillError(f"it has no {name}")
     if len(line) > _LONGEST[name]:

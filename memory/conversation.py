@@ -17,7 +17,7 @@ from memory.context import compaction, emergency
 from memory.context.change import Boundaries
 from memory.context.limits import Limits
 from memory.context.log import log_lines
-from memory.context.meter import Frame, calibrated
+from memory.context.meter import Frame, calibrated, is_absurd
 from memory.context.plan import Plan
 from memory.context.view import Scale, View, shown
 from memory.errand import Errand
@@ -321,9 +321,11 @@ class Conversation(Steering):
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Correct the meter by what the provider counted for the request made from `view`."""
         raw = view.raw_tokens
+        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
+        if is_absurd(reported, raw) and not has_pictures:
+            return
         self._anchor = Anchor(reported, raw, model, view.boundaries)
         old = self._house.ratios.get(model, 1.0)
-        has_pictures = any(message.images for message in view.messages)  # whose size is a guess
         new = calibrated(old, reported, raw) if raw >= _SMALL and not has_pictures else old
         if abs(new - old) > _DRIFT * old:
             self._house.ratios[model] = new

@@ -9,6 +9,8 @@ from uuid import uuid4
 from agent.models.base import ModelReply, Usage
 from memory.messages import ToolCall
 
+_MOST_TOKENS = 10**9  # in one answer
+
 
 class Answer:
     """What has come so far.
@@ -130,5 +132,6 @@ def _string(fields: Mapping[str, Any], key: str) -> str:
 
 
 def _count(fields: Mapping[str, Any], key: str) -> int:
+    """A number of tokens; what can't be one (-1, true, 10**40) counts as not reported."""
     value = fields.get(key)
-    return value if isinstance(value, int) else 0
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

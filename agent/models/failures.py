@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import orjson
@@ -150,7 +151,7 @@ def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken
 
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
     """The error for an error object that came with status 200, in a stream or instead of one."""
-    text = orjson.dumps(error).decode()
+    text = json.dumps(error, ensure_ascii=False).encode(errors="replace").decode()
     if is_overflow(text):
         return overflow(endpoint, text)
     return ModelAnswerBroken(f"{endpoint.model} broke off with an error: {_quote(endpoint, text)}")

@@ -60,6 +60,7 @@ def read_tree(config: Path) -> dict[str, Any]:
     text = read_text(config, "the configuration")
     try:
         tree = _from_yaml(text) if is_yaml else _from_json(text)
+        _refuse_half_characters(tree)
     except RecursionError:
         raise SettingError(f"{config} is nested too deeply; settings are a flat list.") from None
     except ValueError as error:
@@ -87,6 +88,15 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"it has {quoted(name)} twice")
         once[name] = value
     return once
+
+
+def _refuse_half_characters(tree: Any) -> None:
+    r"""An escape like "\ud83d" alone is no character, and can be neither stored nor sent."""
+    try:
+        json.dumps(tree, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = str(error.object)[error.start].encode("ascii", "backslashreplace").decode()
+        raise ValueError(f"it has {half}, which is half a character; write the whole one") from None
 
 
 class _PlainYaml(yaml.SafeLoader):

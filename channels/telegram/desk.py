@@ -26,6 +26,11 @@ log = logging.getLogger(__name__)
 
 _MEGABYTES = LARGEST_ATTACHMENT // 1_000_000  # Telegram itself hands no larger files to bots
 
+NOT_TAKEN = (
+    "Something went wrong inside the bot, so this message was not taken; the log has the details "
+    "(data/logs). Say it again, or in other words."
+)
+
 
 class Desk:
     """Takes updates in: chats side by side, the messages of one chat in order."""
@@ -47,6 +52,18 @@ class Desk:
                 await self._take_group(group)
             except Exception:
                 log.exception("update %s could not be taken in", group[0].update_id)
+                with suppress(Exception):  # it may fail for the same reason
+                    await self._apologize(group[0])
+
+    async def _apologize(self, update: Update) -> None:
+        """Say that a message was not taken, to who may talk to the bot."""
+        message = update.effective_message
+        person = incoming.speaker(message) if isinstance(message, Message) else None
+        if message is None or person is None:
+            return
+        place = incoming.place_at(message)
+        if self._bot.admits(incoming.address_of(place, self._scope(), person)):
+            await deliver(self._sdk, place, Reply(NOT_TAKEN))
 
     async def _take_group(self, group: Sequence[Update]) -> None:
         query = group[0].callback_query
@@ -54,7 +71,8 @@ class Desk:
             await self._press(query)
             return
         messages = [update.effective_message for update in group]
-        await self._hear([message for message in messages if message is not None])
+        if heard := [message for message in messages if message is not None]:
+            await self._hear(heard)
 
     async def _hear(self, messages: Sequence[Message]) -> None:
         person = incoming.speaker(messages[0])
@@ -88,7 +106,8 @@ class Desk:
                 log.warning("a file was not fetched: %s", error)
                 left_out.append(f"{file.name} (files may have {_MEGABYTES} MB)")
         if left_out:
-            await deliver(self._sdk, place, Reply(_sorry(left_out)))
+            with suppress(TelegramError):  # what can be taken is not lost over it
+                await deliver(self._sdk, place, Reply(_sorry(left_out)))
         return tuple(attachments)
 
     async def _fetch(self, file: File) -> Attachment:

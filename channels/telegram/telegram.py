@@ -19,6 +19,7 @@ from channels.telegram.desk import Desk
 from channels.telegram.incoming import place_of
 from channels.telegram.onlooker import Onlookers
 from channels.telegram.pace import Pace
+from channels.telegram.reading import CarefulRequest
 from channels.telegram.rendering import LONGEST
 from channels.telegram.rhythm import Rhythm
 from channels.telegram.sending import deliver
@@ -98,6 +99,7 @@ class Telegram:
             base_url=f"{address}/bot",
             base_file_url=f"{address}/file/bot",
             rate_limiter=Pace(self._rhythm),
+            get_updates_request=CarefulRequest(connection_pool_size=1),
         )
         try:
             await sdk.initialize()

@@ -58,6 +58,9 @@ class FrameTokens:
     tools: int
 
 
+_LONGEST_TEMPLATE = 10_000  # tokens that an endpoint may add to what it is sent
+
+
 class Meter:
     """Counts tokens, raw: not yet multiplied by a model's ratio. One for the whole program."""
 
@@ -137,6 +140,12 @@ def calibrated(ratio: float, reported: int, counted: int) -> float:
     if counted <= 0 or not 0.2 <= reported / counted <= 5:
         return ratio
     return reported / counted
+
+
+def is_absurd(reported: int, counted: int) -> bool:
+    """Whether a report of a request can't be true, also where the endpoint adds a prompt of its
+    own; believed, it would drive all turns out of the context."""
+    return reported > 5 * counted + _LONGEST_TEMPLATE
 
 
 @lru_cache(maxsize=1)

@@ -92,7 +92,7 @@ def _place(loc: Place) -> tuple[Place, str]:
         if is_typed and isinstance(part, str):
             kind, is_typed = part, False
             continue
-        place.append(part)
+        place.append(" ".join(part.split()) if isinstance(part, str) else part)
         is_typed = part in _TYPED if isinstance(part, str) else len(place) > 1
     return tuple(place), kind
 

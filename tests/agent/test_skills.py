@@ -88,6 +88,7 @@ FAULTY = {
     "no front matter": ("# Just a page\n", "does not begin with YAML"),
     "no end": ("---\nname: x\ndescription: y\n", "does not begin with YAML"),
     "huge": (skill("x", "y" * 9_000), "does not begin with YAML"),
+    "a tag": ("---\nname: x\ndescription: !!timestamp y\n---\n", "not YAML that can be read"),
     "no name": ("---\ndescription: y\n---\n", "it has no name"),
     "empty name": ("---\nname: ' '\ndescription: y\n---\n", "it has no name"),
     "name is a number": ("---\nname: 7\ndescription: y\n---\n", "it has no name"),

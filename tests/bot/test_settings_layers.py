@@ -402,3 +402,9 @@ def test_a_dotenv_line_that_is_none_is_named(write: Write, tmp_path: Path) -> No
     sentence = refusal(write("config.json", "{}"))
 
     assert sentence == f"line 3 of {tmp_path / '.env'} cannot be read; write NAME=value."
+
+
+@pytest.mark.parametrize("name", ["config.json", "config.yaml"])
+def test_half_a_character_is_refused(write: Write, name: str) -> None:
+    sentence = refusal(write(name, r'{"system_prompt": "a\ud83d"}'))
+    assert r"it has \ud83d, which is half a character" in sentence

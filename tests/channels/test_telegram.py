@@ -10,17 +10,18 @@ from typing import Any
 
 import pytest
 from telegram import Message, MessageEntity
-from telegram.error import RetryAfter
+from telegram.error import NetworkError, RetryAfter
 
 from channels.base import Accepted
 from channels.message import Action, Attachment, Inbound
 from channels.settings import TelegramSettings
 from channels.telegram import Rhythm, Telegram
 from channels.telegram.buttons import keyboard, spelled_out
-from channels.telegram.pace import ONCE, Busy, Pace
+from channels.telegram.pace import ONCE, Busy, Pace, is_passing
+from channels.telegram.reading import CarefulRequest
 from channels.telegram.rendering import messages, rendered
 from tests.fakes.fake_bot import FakeBot
-from tests.fakes.telegram_server import TOKEN, TelegramServer
+from tests.fakes.telegram_server import TOKEN, Refused, TelegramServer
 
 QUICK = Rhythm(0.01, 0.01, 0.05, 0.02, 1, 1_000, 1_000, 1, sleep=lambda seconds: asyncio.sleep(0))
 
@@ -213,3 +214,52 @@ def test_a_command_that_is_too_long_for_a_button_is_spelled_out() -> None:
     long = Action("Search", "/context search " + "word " * 12)
     assert keyboard([long]) is None
     assert spelled_out([long, Action("Map", "/context map")]) == f"Search: `{long.command}`"
+
+
+async def test_an_update_that_can_not_be_read_holds_up_none_behind_it() -> None:
+    bot = silent()
+    async with TelegramServer() as server, serving(bot, server):
+        server.push("message", {"message_id": 5})
+        server.push("callback_query", {"data": 1})
+        server.person("Ann", 42).says("Hello!")
+        await said(bot, server, 1)
+        await server.until(lambda: server.confirmed > 3)
+    assert [inbound.text for inbound in bot.submitted] == ["Hello!"]
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"ok": true}', b"\xff", b"null"])
+def test_an_answer_that_is_not_from_telegram_is_asked_for_again(answer: bytes) -> None:
+    with pytest.raises(NetworkError) as error:
+        CarefulRequest.parse_json_payload(answer)
+    assert is_passing(error.value)
+
+
+async def test_who_wrote_a_message_that_could_not_be_taken_is_told() -> None:
+    class Clumsy(FakeBot):
+        async def submit(self, inbound: Inbound) -> Accepted:
+            if inbound.text == "trip":
+                raise RuntimeError("over its own feet")
+            return await super().submit(inbound)
+
+    bot = Clumsy(lambda text: [])
+    async with TelegramServer() as server, serving(bot, server):
+        ann = server.person("Ann", 42)
+        ann.says("trip")
+        ann.says("Hello!")
+        await server.shown("this message was not taken")
+        await said(bot, server, 1)
+    assert [inbound.text for inbound in bot.submitted] == ["Hello!"]
+
+
+async def test_a_message_is_taken_though_what_is_missing_of_it_can_not_be_said() -> None:
+    bot = silent()
+    async with TelegramServer() as server, serving(bot, server):
+        server.outages["sendMessage"] = Refused("Bad Request: not today")
+        ann = server.person("Ann", 42)
+        ann.sends(
+            ann.message(
+                caption="Listen!", voice={"file_id": "v", "file_unique_id": "v", "duration": 1}
+            )
+        )
+        await said(bot, server, 1)
+    assert [inbound.text for inbound in bot.submitted] == ["Listen!"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from tests.fakes.openai_server import (
     Answer,
+    Body,
     Call,
     Fail,
     Hang,
@@ -173,3 +175,20 @@ async def test_one_hanging_conversation_does_not_hold_up_the_others(tmp_path: Pa
         assert (await house.says("hello", chat="b")).text == "Fine."
         await house.says("/stop", chat="a")
         await house.reply_to("a")
+
+
+@pytest.mark.parametrize("tokens", [-1, 10**8, 10**40, True])
+async def test_an_absurd_report_of_tokens_drives_nothing_out_of_the_context(
+    tmp_path: Path, tokens: int
+) -> None:
+    chunk = {
+        "choices": [{"delta": {"content": "Yes."}, "finish_reason": "stop"}],
+        "usage": {"prompt_tokens": tokens, "completion_tokens": tokens},
+    }
+    absurd = Body(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n", "text/event-stream")
+    async with living(tmp_path, [absurd, absurd]) as house:
+        assert (await house.says("first")).text == "Yes."
+        assert (await house.says("second")).text == "Yes."
+        said = [message["content"] for message in last_request(house)]
+        assert said[1:] == ["first", "Yes.", "second"]
+        assert (await house.says("/usage")).data is not None

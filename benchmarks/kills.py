@@ -1,0 +1,393 @@
+"""kill -9 at random moments, over Telegram and over the pipe: what is lost, doubled, out of order.
+
+python -m benchmarks.kills --kills 100 --seed 1
+
+The bot runs as a person runs it, in a process of its own, on a data folder that the one before it
+left. A script talks to it in two chats; the model has every other question noted by a tool that
+writes a file, so that a tool that runs twice can be seen. Telegram is a server on this machine that
+delivers what was not confirmed again, and now and then all that was ever said. Moments are random,
+by seed; every third kill comes at rest, so that hardly a turn is put aside.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import re
+import sqlite3
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AsyncExitStack, closing
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.fakes.telegram_server import TOKEN, TelegramServer
+from tests.whole.process import BotProcess, talking
+
+CHATS = (41, 42)
+AGAIN = "This may have reached you before"
+PUT_ASIDE = "so it was put aside"
+LONGEST_START = 1.2
+"""Seconds within which a kill may come that no event leads to."""
+
+NOTEBOOK = '''
+import time
+
+from agent.tools.base import ToolContext
+from plugins.api import hookimpl, tool
+
+@tool
+def note(context: ToolContext, text: str) -> str:
+    """Write a line down."""
+    with open(context.workspace / "files" / "notes.txt", "a") as notes:
+        notes.write(text + "\\n")
+    time.sleep(0.02)
+    return f"Noted: {text}"
+
+@hookimpl
+def parley_tools():
+    return [note]
+'''
+
+
+@dataclass
+class Figures:
+    """What was counted. `lost` to `rerun` must be 0. `marked` are replies that came again and said
+    so, `interrupted` tools that ran again because they had not come to their end."""
+
+    kills: int = 0
+    messages: int = 0
+    lost: int = 0
+    out_of_order: int = 0
+    doubled: int = 0
+    rerun: int = 0
+    marked: int = 0
+    interrupted: int = 0
+    put_aside: int = 0
+
+    def __iadd__(self, other: Figures) -> Figures:
+        for one in fields(self):
+            setattr(self, one.name, getattr(self, one.name) + getattr(other, one.name))
+        return self
+
+    @property
+    def faults(self) -> int:
+        return self.lost + self.out_of_order + self.doubled + self.rerun
+
+    def __str__(self) -> str:
+        return ", ".join(f"{one.name} {getattr(self, one.name)}" for one in fields(self))
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a chat was shown; `is_marked` where it says that it may have come before."""
+
+    chat: int
+    text: str
+    is_marked: bool
+
+
+class Platform(Protocol):
+    """Where people write to the bot. It keeps what they say until the bot has confirmed it."""
+
+    arguments: tuple[str, ...]
+
+    def says(self, chat: int, text: str) -> None: ...
+
+    async def hand_over(self, bot: BotProcess) -> None:
+        """Bring to a new process what the one before it has not confirmed."""
+
+    async def until_events(self, bot: BotProcess, count: int) -> None:
+        """Until the bot has dealt with this platform so often."""
+
+    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
+        """Until all these replies are there, with or without a mark."""
+
+    def collect(self, bot: BotProcess) -> None:
+        """The process is dead; keep what it said."""
+
+    @property
+    def replies(self) -> list[Reply]: ...
+
+
+class AtTelegram:
+    """Two private chats."""
+
+    arguments: tuple[str, ...] = ("--telegram",)
+
+    def __init__(self, server: TelegramServer, chance: random.Random) -> None:
+        self._server, self._chance = server, chance
+        self._people = {chat: server.person("Ann", chat) for chat in CHATS}
+
+    def says(self, chat: int, text: str) -> None:
+        self._people[chat].says(text)
+
+    async def hand_over(self, bot: BotProcess) -> None:
+        if self._chance.random() < 0.1:
+            self._server.deliver_again()
+
+    async def until_events(self, bot: BotProcess, count: int) -> None:
+        calls = len(self._server.calls) + count
+        await self._server.until(lambda: len(self._server.calls) >= calls)
+
+    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
+        wanted = set(texts)
+        await self._server.until(lambda: _are_shown(wanted, self.replies))
+
+    def collect(self, bot: BotProcess) -> None:
+        """The server has it."""
+
+    @property
+    def replies(self) -> list[Reply]:
+        shown = self._server.messages.values()
+        return [_reply(sent.chat, sent.text, AGAIN in sent.text) for sent in shown]
+
+
+class AtThePipe:
+    """A script that says again what was not accepted."""
+
+    arguments: tuple[str, ...] = ("--jsonl",)
+
+    def __init__(self) -> None:
+        self._said: list[dict[str, Any]] = []
+        self._accepted: set[str] = set()
+        self._heard: list[dict[str, Any]] = []
+        self._bot: BotProcess | None = None
+
+    def says(self, chat: int, text: str) -> None:
+        message = {"chat": str(chat), "text": text, "id": f"m{len(self._said)}"}
+        self._said.append(message)
+
+    async def hand_over(self, bot: BotProcess) -> None:
+        self._bot = bot
+        for message in self._said:
+            if message["id"] not in self._accepted:
+                await bot.tell(**message)
+
+    async def until_events(self, bot: BotProcess, count: int) -> None:
+        await bot.until(lambda: len(bot.out) >= count)
+
+    async def until_shown(self, bot: BotProcess, texts: Iterable[str]) -> None:
+        wanted = set(texts)
+        await bot.until(lambda: _are_shown(wanted, self.replies))
+
+    def collect(self, bot: BotProcess) -> None:
+        self._accepted |= {line["accepted"] for line in bot.lines if "accepted" in line}
+        self._heard += bot.replies
+        self._bot = None
+
+    @property
+    def replies(self) -> list[Reply]:
+        chats = {message["id"]: int(message["chat"]) for message in self._said}
+        heard = [*self._heard, *(self._bot.replies if self._bot else ())]
+        return [_reply(chats[r["reply_to"]], r["text"], "resent" in r) for r in heard]
+
+
+def _reply(chat: int, text: str, is_marked: bool) -> Reply:
+    return Reply(chat, text.rpartition("\n\n")[2] if is_marked else text, is_marked)
+
+
+def _are_shown(wanted: set[str], replies: list[Reply]) -> bool:
+    """A turn that was put aside counts as answered."""
+    shown = {reply.text for reply in replies}
+    aside = sum(PUT_ASIDE in reply.text for reply in replies)
+    return len(wanted - shown) <= aside
+
+
+@dataclass
+class Run:
+    """One data folder, which one process after the other is killed on."""
+
+    folder: Path
+    chance: random.Random
+    platform: Platform
+    model: OpenAIServer
+    asked: dict[str, int] = field(default_factory=dict)
+    noted_by_death: list[tuple[Counter[str], set[str]]] = field(default_factory=list)
+
+    @property
+    def expected(self) -> list[str]:
+        return [f"re: {text}" for text in self.asked]
+
+    async def live_and_die(self, is_at_rest: bool) -> None:
+        self._say_more()
+        async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
+            await self.platform.hand_over(bot)
+            await self._moment(bot, is_at_rest)
+            await bot.kill()
+        self._remember(bot)
+
+    def _say_more(self) -> None:
+        for _ in range(self.chance.randint(1, 4)):
+            chat = self.chance.choice(CHATS)
+            text = f"{chat}-{len(self.asked)}" + self.chance.choice(["", "!", "!!"])
+            self.asked[text] = chat
+            self.platform.says(chat, text)
+
+    async def _moment(self, bot: BotProcess, is_at_rest: bool) -> None:
+        count = self.chance.randint(1, 6)
+        kind = "rest" if is_at_rest else self.chance.choice(("start", "platform", "model"))
+        over = self.platform.until_shown(bot, self.expected)
+        match kind:
+            case "start":  # no event tells how far a start has come
+                await _first(over, asyncio.sleep(self.chance.random() * LONGEST_START))
+            case "platform":
+                await _first(over, self.platform.until_events(bot, count))
+            case "model":
+                await _first(over, self._requests(count))
+            case _:
+                await over
+        await asyncio.sleep(self.chance.random() * 0.03)  # between two events too
+
+    async def _requests(self, count: int) -> None:
+        for _ in range(count):
+            await self.model.reached.acquire()
+
+    async def end_well(self) -> None:
+        """The last process answers all, and is asked to stop."""
+        self._say_more()
+        async with talking(self.folder, self.model, arguments=self.platform.arguments) as bot:
+            await self.platform.hand_over(bot)
+            await self.platform.until_shown(bot, self.expected)
+            bot.process.terminate()
+            assert await bot.gone() == 0, bot.errors
+        self._remember(bot, is_death=False)
+
+    def _remember(self, bot: BotProcess, is_death: bool = True) -> None:
+        assert bot.errors == "", bot.errors
+        self.platform.collect(bot)
+        if is_death and self._rows("SELECT 1 FROM sqlite_master WHERE name = 'outbox'"):
+            assert self._rows("PRAGMA integrity_check") == [("ok",)]
+            self.noted_by_death.append((self._notes(), self._recorded()))
+
+    def figures(self, kills: int) -> Figures:
+        replies = self.platform.replies
+        unmarked = Counter(reply.text for reply in replies if not reply.is_marked)
+        answered = {reply.text for reply in replies}
+        turns = Counter(text for text, *_ in self._turns())
+        aside = sum(PUT_ASIDE in reply.text for reply in replies)
+        lost = sum(turns[t] != 1 or f"re: {t}" not in answered for t in self.asked)
+        runs = self._notes()
+        return Figures(
+            kills=kills,
+            messages=len(self.asked),
+            lost=max(0, lost - aside),
+            out_of_order=sum(self._is_out_of_order(chat, replies) for chat in CHATS),
+            doubled=sum(count - 1 for text, count in unmarked.items() if text in self.expected),
+            rerun=sum(
+                runs[note] != then[note] for then, noted in self.noted_by_death for note in noted
+            ),
+            marked=sum(reply.is_marked for reply in replies),
+            interrupted=sum(count - 1 for count in runs.values()),
+            put_aside=aside,
+        )
+
+    def _is_out_of_order(self, chat: int, replies: list[Reply]) -> bool:
+        """Whether a chat's turns, or the first replies to them, are not in the order of what was
+        said."""
+        said = [text for text, where in self.asked.items() if where == chat]
+        turns = [text for text, where in self._turns() if where == f"{chat}"]
+        shown = dict.fromkeys(reply.text for reply in replies if reply.text in self.expected)
+        heard = [text for text in shown if self.asked[text.removeprefix("re: ")] == chat]
+        answered = [f"re: {text}" for text in said if f"re: {text}" in shown]
+        return turns != said or heard != answered
+
+    def _turns(self) -> list[tuple[str, str]]:
+        """The questions in the transcript, with the chats they were asked in."""
+        return [
+            (text, key.rpartition("/")[2])
+            for text, key in self._rows(
+                "SELECT text, c.key FROM message JOIN conversation c ON c.id = conversation "
+                "WHERE role = 'user' ORDER BY c.id, seq"
+            )
+        ]
+
+    def _rows(self, query: str) -> list[tuple[Any, ...]]:
+        if not (self.folder / "data" / "parley.db").exists():
+            return []  # killed before it had begun
+        with closing(sqlite3.connect(self.folder / "data" / "parley.db")) as database:
+            return database.execute(query).fetchall()
+
+    def _notes(self) -> Counter[str]:
+        files = (self.folder / "data").glob("audiences/*/files/notes.txt")
+        return Counter(line for file in files for line in file.read_text().splitlines())
+
+    def _recorded(self) -> set[str]:
+        """The notes whose result is in the transcript."""
+        rows = self._rows("SELECT text FROM message WHERE role = 'tool'")
+        return {text.removeprefix("Noted: ") for (text,) in rows}
+
+
+async def _first(*waits: Any) -> None:
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    _, left = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in left:
+        task.cancel()
+    await asyncio.gather(*left, return_exceptions=True)
+
+
+def answer(request: Received) -> Say:
+    """A model that has a question noted in as many steps as it has exclamation marks, and then
+    repeats it."""
+    messages = request.body["messages"]
+    if messages[0]["content"].startswith("Summarise"):
+        return Say("They spoke of numbers.")
+    place = max(i for i, message in enumerate(messages) if message["role"] == "user")
+    asked = re.findall(r"\d+-\d+!*", messages[place]["content"])[-1]
+    steps = sum(message["role"] == "tool" for message in messages[place:])
+    if steps < asked.count("!"):
+        return Say(calls=(Call("note", json.dumps({"text": f"{steps} {asked}"}), f"c{steps}"),))
+    return Say(f"re: {asked}")
+
+
+async def run(folder: Path, channel: str, kills: int, seed: int) -> Figures:
+    """Kill a bot on this folder so often, let it finish, and count."""
+    chance = random.Random(seed)
+    (folder / "data" / "plugins").mkdir(parents=True)
+    (folder / "data" / "plugins" / "notebook.py").write_text(NOTEBOOK)
+    (folder / ".env").write_text(f"TELEGRAM_BOT_TOKEN={TOKEN}\n")
+    async with AsyncExitStack() as stack:
+        model = await stack.enter_async_context(OpenAIServer(answer))
+        telegram = await stack.enter_async_context(TelegramServer())
+        config = {
+            "model": "gpt-4o-mini",
+            "owners": [f"telegram/{chat}" for chat in CHATS],
+            "telegram": {"base_url": telegram.base_url},
+            "agent_max_context_turns": chance.choice((4, 20)),
+        }
+        (folder / "config.json").write_text(json.dumps(config))
+        platform = AtTelegram(telegram, chance) if channel == "telegram" else AtThePipe()
+        running = Run(folder, chance, platform, model)
+        for life in range(kills):
+            await running.live_and_die(is_at_rest=life % 3 == 2)
+        await running.end_well()
+    return running.figures(kills)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
+    parser.add_argument("--channel", choices=("telegram", "pipe"), default="telegram")
+    parser.add_argument("--kills", type=int, default=200, help="how often (200)")
+    parser.add_argument("--each", type=int, default=10, help="kills on one data folder (10)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
+    options = parser.parse_args()
+    total = Figures()
+    for seed in range(options.seed, options.seed + options.kills // options.each):
+        with tempfile.TemporaryDirectory() as folder:
+            found = asyncio.run(run(Path(folder), options.channel, options.each, seed))
+        total += found
+        print(f"seed {seed}: {found}", flush=True)
+    print(f"{options.channel}: {total}")
+    return 1 if total.faults else 0
+
+
+_Raw = argparse.RawDescriptionHelpFormatter
+
+if __name__ == "__main__":
+    sys.exit(main())

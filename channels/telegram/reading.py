@@ -1,0 +1,49 @@
+"""What Telegram answers when it is asked for updates, read with care: the SDK takes all of them or
+none, so one that it can't read would come again for ever and hold up all that are behind it."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from telegram import Update
+from telegram.error import NetworkError, TelegramError
+from telegram.request import HTTPXRequest
+
+log = logging.getLogger(__name__)
+
+NO_UPDATES = "what was answered is not from Telegram"
+
+
+class CarefulRequest(HTTPXRequest):
+    """Asks for updates. One that can't be read is logged and becomes an empty one of its number, so
+    that it is confirmed. An answer that is not Telegram's counts as none."""
+
+    @staticmethod
+    def parse_json_payload(payload: bytes) -> dict[str, Any]:
+        """Raises NetworkError."""
+        try:
+            answer = HTTPXRequest.parse_json_payload(payload)
+        except TelegramError as error:
+            raise NetworkError(NO_UPDATES) from error
+        if not isinstance(answer, dict) or not {"result", "description"} & answer.keys():
+            raise NetworkError(NO_UPDATES)
+        if isinstance(answer.get("result"), list):
+            numbered = [update for update in answer["result"] if _number(update) is not None]
+            answer["result"] = [readable(update) for update in numbered]
+        return answer
+
+
+def readable(update: dict[str, Any]) -> dict[str, Any]:
+    """The update, or an empty one of its number."""
+    try:
+        Update.de_json(dict(update), None)
+    except Exception:
+        log.exception("update %s from Telegram can't be read and is left out", _number(update))
+        return {"update_id": _number(update)}
+    return update
+
+
+def _number(update: object) -> int | None:
+    number = update.get("update_id") if isinstance(update, dict) else None
+    return number if isinstance(number, int) else None

@@ -1,0 +1,56 @@
+"""A bot that outlives many examples, to be spoken to from code that is not asynchronous.
+
+with lasting(tmp_path, script) as bot:
+    assert bot.says("/help").text
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator
+from contextlib import AsyncExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from hypothesis import settings
+
+from channels.message import Reply
+from tests.fakes.openai_server import Script
+from tests.whole.house import House, living
+
+T = TypeVar("T")
+
+CRASHED = ("failed inside the bot", "went wrong inside the bot")
+"""What people are told after an error that nobody has thought of."""
+
+FEW = settings(max_examples=max(1, settings().max_examples // 4))
+"""For examples that take a whole bot."""
+
+
+@dataclass(frozen=True)
+class Lasting:
+    house: House
+    runner: asyncio.Runner
+
+    def does(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    def says(self, text: str) -> Reply:
+        """What it answers, which is never that something broke."""
+        reply = self.does(self.house.says(text))
+        assert reply.text.strip()
+        assert not any(words in reply.text for words in CRASHED), (text, reply.text)
+        return reply
+
+
+@contextmanager
+def lasting(folder: Path, script: Script = (), **settings: Any) -> Iterator[Lasting]:
+    """A bot on `folder`, run while something is asked of it and at no other time."""
+    with asyncio.Runner() as runner:
+        stack = AsyncExitStack()
+        house = runner.run(stack.enter_async_context(living(folder, script, settings)))
+        try:
+            yield Lasting(house, runner)
+        finally:
+            runner.run(stack.aclose())
