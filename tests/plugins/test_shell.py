@@ -21,7 +21,7 @@ from memory.messages import ToolCall
 from plugins.builtin import shell as plugin
 
 HAS_BOX = asyncio.run(box.is_there())
-in_box = pytest.mark.skipif(not HAS_BOX, reason="bubblewrap is not installed, or may not do its work here")
+in_box = pytest.mark.skipif(not HAS_BOX, reason="bubblewrap is not there or may not work")
 
 
 @pytest.fixture(params=[pytest.param(True, marks=in_box), False], ids=["boxed", "unboxed"])
