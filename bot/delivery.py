@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ import orjson
 
 from bot.attachments import Stored, dumped, loaded
 from bot.lanes import Lanes
-from channels.base import Channel
+from channels.base import Channel, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.record import mailbox
 from memory.record.mailbox import InboxRow, OutboxRow, Place
@@ -48,6 +48,7 @@ class Delivery:
     def __init__(self, store: Store, channels: Mapping[str, Channel]) -> None:
         self._store, self._channels = store, channels
         self.lanes = Lanes("send")
+        self._held: set[tuple[Address, str]] = set()
         self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
 
     @property
@@ -77,15 +78,21 @@ class Delivery:
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
         """Put a reply into the outbox and the message off the inbox, at once, and send it."""
-        text = _dump(reply)
-        row = OutboxRow(_place(received.address), received.id, turn, text)
+        parts = self._parts(received.address, reply)
+        place = _place(received.address)
+        rows = [OutboxRow(place, received.id, turn, _dump(part, n)) for n, part in enumerate(parts)]
         try:
-            row_id = await self._store.write(lambda db: mailbox.answer(db, received.row, row))
+            ids = await self._store.write(lambda db: mailbox.answer(db, received.row, rows))
         except StoreError as error:
             log.exception("the reply to %s could not be saved", received.id)
-            reply = Reply(f"{reply.text}\n\n({error})")
-            row_id = 0
-        self.send(Outbound(row_id, received.address, reply, received.id, turn))
+            parts, ids = [Reply(f"{reply.text}\n\n({error})")], [0]
+        for number, (row, part) in enumerate(zip(ids, parts, strict=True)):
+            self.send(Outbound(row, received.address, part, received.id, turn, part=number))
+
+    def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
+        """The reply as its channel will send it."""
+        channel = self._channels.get(address.channel)
+        return channel.parts(reply) if isinstance(channel, InParts) else [reply]
 
     async def begin(self, received: Received) -> None:
         """Keep that a command is being carried out: if the process dies before its answer is on
@@ -119,9 +126,13 @@ class Delivery:
         self.lanes.put(lane, lambda: self._send(channel, outbound))
 
     async def _send(self, channel: Channel, outbound: Outbound) -> None:
+        whole = (outbound.address, outbound.reply_to)
+        if outbound.part and whole in self._held:
+            return  # a part before this one waits for the next start, and so does this
         try:
             await channel.send(outbound)
         except Exception as error:
+            self._held.add(whole)
             log.exception("the reply to %s waits for the next start", outbound.reply_to)
             await self.on_trouble(channel.name, error)
             return
@@ -137,8 +148,9 @@ class Delivery:
         """Send what the process before this one may not have sent, marked as such."""
         for row in await self._store.read(mailbox.waiting_out):
             address = address_of(row.place)
-            reply = _load(row.reply)
-            self.send(Outbound(row.id, address, reply, row.reply_to, row.turn, is_resent=True))
+            reply, part = _load(row.reply)
+            again = Outbound(row.id, address, reply, row.reply_to, row.turn, True, part)
+            self.send(again)
 
 
 async def _unheard(channel: str, error: Exception) -> None:
@@ -168,15 +180,18 @@ def _received(row: InboxRow) -> Received:
     return Received(row.id, row.platform_id, address, row.text, row.sender, files, is_begun)
 
 
-def _dump(reply: Reply) -> str:
+def _dump(reply: Reply, part: int = 0) -> str:
     actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
         whole["images"] = reply.images
+    if part:
+        whole["part"] = part
     return orjson.dumps(whole, default=str).decode()
 
 
-def _load(text: str) -> Reply:
+def _load(text: str) -> tuple[Reply, int]:
     whole = orjson.loads(text)
     actions = tuple(Action(*action) for action in whole["actions"])
-    return Reply(whole["text"], whole["data"], actions, tuple(whole.get("images", ())))
+    reply = Reply(whole["text"], whole["data"], actions, tuple(whole.get("images", ())))
+    return reply, whole.get("part", 0)

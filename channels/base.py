@@ -207,6 +207,16 @@ class Remembering(Protocol):
 
 
 @runtime_checkable
+class InParts(Protocol):
+    """A channel whose platform takes messages up to some length. The parts of a longer reply are in
+    the outbox each by itself, so that a crash between two repeats none that is there."""
+
+    def parts(self, reply: Reply) -> Sequence[Reply]:
+        """The reply as one or more, in order, none longer than the platform takes."""
+        ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A channel that holds something open, such as connections. Replies are sent until the bot has
     stopped, also after `listen` has ended."""

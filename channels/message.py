@@ -85,7 +85,7 @@ class Outbound:
     `id` is 0 for what is not kept in the outbox (a refusal).
 
     `is_resent` marks a reply that may have been sent already, by a process that was killed before
-    it could say so.
+    it could say so. Of a reply that goes in parts this is one; `part` counts them from 0.
     """
 
     id: int
@@ -94,3 +94,4 @@ class Outbound:
     reply_to: str
     turn: str | None = None
     is_resent: bool = False
+    part: int = 0

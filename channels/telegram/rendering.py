@@ -55,10 +55,14 @@ def rendered(markdown: str) -> Rendered:
     return Rendered(text, tuple(MessageEntity(**entity.to_dict()) for entity in shown))
 
 
+def pieces(markdown: str) -> list[str]:
+    """A text in pieces that make a message each."""
+    return list(split(markdown, LONGEST, _length))
+
+
 def messages(markdown: str) -> Iterator[Rendered]:
-    """As many messages as it takes, lazily."""
-    for piece in split(markdown, LONGEST, _length):
-        yield rendered(piece)
+    """As many messages as it takes."""
+    return map(rendered, pieces(markdown))
 
 
 def _length(markdown: str) -> int:

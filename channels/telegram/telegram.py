@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from telegram import BotCommand
 from telegram.error import InvalidToken, TelegramError
@@ -20,7 +20,7 @@ from channels.telegram.incoming import place_of
 from channels.telegram.onlooker import Onlookers
 from channels.telegram.pace import Pace
 from channels.telegram.reading import CarefulRequest
-from channels.telegram.rendering import LONGEST
+from channels.telegram.rendering import LONGEST, pieces
 from channels.telegram.rhythm import Rhythm
 from channels.telegram.sending import deliver
 from channels.telegram.updates import poll, serve
@@ -77,7 +77,14 @@ class Telegram:
         if outbound.is_resent:
             reply = Reply(AGAIN + reply.text, reply.data, reply.actions, reply.images)
         place = place_of(outbound.address, outbound.reply_to)
+        if outbound.part:
+            place = replace(place, message=0)  # the first part has named what it answers
         await deliver(connection.sdk, place, reply, draft)
+
+    def parts(self, reply: Reply) -> list[Reply]:
+        """Each message by itself; pictures and buttons go with the last."""
+        *first, last = pieces(reply.text) or [reply.text]
+        return [*map(Reply, first), replace(reply, text=last)]
 
     async def close(self) -> None:
         if self._connection:

@@ -6,6 +6,7 @@ Both hold plain rows; what they mean is decided in `bot/delivery`.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -93,10 +94,11 @@ def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
     return [_inbox_row(row) for row in query.tuples().execute(database)]
 
 
-def answer(database: SqliteDatabase, inbox: int, reply: OutboxRow) -> int:
-    """Store the reply to an inbox row and mark it done, in one transaction; returns its id."""
+def answer(database: SqliteDatabase, inbox: int, parts: Sequence[OutboxRow]) -> list[int]:
+    """Store the parts of the reply to an inbox row and mark it done, in one transaction; returns
+    their ids."""
     close(database, inbox)
-    return put_out(database, reply, inbox)
+    return [put_out(database, part, inbox) for part in parts]
 
 
 def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
