@@ -61,7 +61,7 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> No
     lodge.limit(max_turns=8)
     for number in range(13):
         await lodge.says(f"question {number}", results=["a result"] * (number % 2))
-    await lodge.settle()
+        await lodge.settle()  # so that no summary is late and put in place at a turn of its own
     conversation = await lodge.conversation()
     await conversation.change("pin", Change(pin=frozenset({9})))
     await conversation.calibrate(conversation.view(), 4_321, lodge.limits.model)
