@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -89,6 +89,7 @@ class InForce:
     skills: Library
     data: Path
     approvals: Approvals
+    known: dict[tuple[int, str, int, bool], tuple[Settings, Limits]] = field(default_factory=dict)
 
     def settings(self, key: ConversationKey) -> Settings:
         return self.book.effective(key.id)
@@ -105,8 +106,14 @@ class InForce:
     def limits(self, key: ConversationKey) -> Limits:
         settings, model = self.settings(key), self.model(key)
         window = window_in_force(settings, model) or DEFAULT_WINDOW
-        limits = limits_of(settings, window, model.name)
-        return limits if model.sees else replace(limits, picture=len(UNSEEN) // 4)
+        made_from = (id(settings), model.name, window, model.sees)
+        if made_from not in self.known:
+            limits = limits_of(settings, window, model.name)
+            limits = limits if model.sees else replace(limits, picture=len(UNSEEN) // 4)
+            if len(self.known) > 1_000:
+                self.known.clear()
+            self.known[made_from] = (settings, limits)  # held, so that no other gets its id
+        return self.known[made_from][1]
 
     def frame(self, key: ConversationKey) -> Frame:
         settings, takes_tools = self.settings(key), self.model(key).takes_tools

@@ -244,6 +244,8 @@ class Conversation(Steering):
     async def _is_free_to_cut(self, frame: Frame) -> bool:
         """Whether no listener has a veto against the cut that is due. Where the strategy waits for
         its summary, that is there afterwards."""
+        if not (self.strategy.waits or self.is_heard("pre_compact")):
+            return True
         plan = self.due(frame)
         if plan is None:
             return True

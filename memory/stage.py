@@ -88,6 +88,7 @@ class Stage:
         self._preface: Preface | None = None
         self._lines: tuple[LogLine, ...] = ()
         self._is_held_off = False
+        self._limits: tuple[Limits, tuple[int, str, int], Limits] | None = None
         self._current = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -134,12 +135,13 @@ class Stage:
         strategy holds from the next turn on, and turns fold one by one until the provider reports
         that it caches."""
         limits = self._room.limits_for(self.key)
-        return replace(
-            limits,
-            window=min(limits.window, self._house.windows.get(limits.model, limits.window)),
-            strategy=self._strategy or limits.strategy,
-            fold_turns=limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1),
-        )
+        window = min(limits.window, self._house.windows.get(limits.model, limits.window))
+        folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1)
+        own = (window, self._strategy or limits.strategy, folds)
+        if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
+            made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])
+            self._limits = (limits, own, made)  # asked for many times a message, seldom changed
+        return self._limits[2]
 
     @property
     def strategy(self) -> Strategy:

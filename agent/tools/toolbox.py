@@ -43,16 +43,20 @@ class Toolbox:
         self._hide = hide
         self._tools = {tool.name: tool for tool in ordered}
         self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
+        self._offered: dict[frozenset[str], Toolbox] = {}
 
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
         return Toolbox((t for t in self._tools.values() if t.name != name), self._hide)
 
     def offered(self, settings: ToolSettings) -> Toolbox:
-        """Those of these tools that the settings offer to the model."""
+        """Those of these tools that the settings offer to the model; made once, since it is asked
+        at every step."""
         tools = self._tools.values()
-        on = (tool for tool in tools if not tool.switch or getattr(settings, tool.switch))
-        return Toolbox(on, self._hide)
+        off = frozenset(t.name for t in tools if t.switch and not getattr(settings, t.switch))
+        if off not in self._offered:
+            self._offered[off] = Toolbox((t for t in tools if t.name not in off), self._hide)
+        return self._offered[off]
 
     async def run(
         self, call: ToolCall, context: ToolContext, begin: Begin = _unkept

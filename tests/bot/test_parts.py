@@ -29,7 +29,9 @@ class LineByLine(House):
 
 
 @asynccontextmanager
-async def at_platform(folder: Path, text: str, fails_at: str = "never") -> AsyncIterator[LineByLine]:
+async def at_platform(
+    folder: Path, text: str, fails_at: str = "never"
+) -> AsyncIterator[LineByLine]:
     async with OpenAIServer([Say(text)] if text else []) as endpoint:
         house = LineByLine(fails_at=fails_at)
         house.server = endpoint
