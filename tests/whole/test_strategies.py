@@ -112,3 +112,20 @@ async def test_each_change_of_strategy_plans_over_all_that_was_said(tmp_path: Pa
     assert len(folded[1]["content"].splitlines()) == 6
     assert "change of strategy" in history
     assert "fold into the log" in history
+
+
+async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_there_is_nothing(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, tagged, {"context": {"strategy": "full"}}) as house:
+        await house.says("question 1")
+        few = await house.says("/context free")
+        assert few.text == (
+            "There is nothing to compact: the 2 messages in play are those that stay anyway."
+        )
+        for number in range(2, 6):
+            await house.says(f"question {number}")
+        freed = await house.says("/context free")
+        assert freed.data is not None
+        assert freed.data["turns"] == ["t1", "t2", "t3"]
+        assert freed.data["freed"] > 0

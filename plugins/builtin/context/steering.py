@@ -40,6 +40,13 @@ def _nothing_movable(view: View) -> str:
     return f"There is nothing to compact: {why}."
 
 
+def _nothing_to_free(view: View) -> str:
+    if not view.movable:
+        return _nothing_movable(view)
+    messages = count(len(view.messages), "message")
+    return f"There is nothing to compact: the {messages} in play are those that stay anyway."
+
+
 def _compacted(compacted: Compacted, event: ViewEvent) -> Reply:
     summary = compacted.summary
     who = (
@@ -77,7 +84,7 @@ async def free(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.view()
     event = await ask.conversation.free()
     if event is None:
-        return Reply(_nothing_movable(view), {"turns": [], "freed": 0})
+        return Reply(_nothing_to_free(view), {"turns": [], "freed": 0})
     before, after = event.tokens_before, event.tokens_after
     text = (
         f"Freed about {amount(before - after)} tokens: {named(event.leaving)} left the context "
