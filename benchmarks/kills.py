@@ -346,11 +346,13 @@ def answer(request: Received) -> Say:
     return Say(f"re: {asked}")
 
 
-async def run(folder: Path, channel: str, kills: int, seed: int) -> Figures:
-    """Kill a bot on this folder so often, let it finish, and count."""
+async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool = False) -> Figures:
+    """Kill a bot on this folder so often, let it finish, and count; `is_once` marks the tool as one
+    that must not run twice."""
+    notebook = NOTEBOOK.replace("@tool\n", "@tool(is_once=True)\n") if is_once else NOTEBOOK
     chance = random.Random(seed)
     (folder / "data" / "plugins").mkdir(parents=True)
-    (folder / "data" / "plugins" / "notebook.py").write_text(NOTEBOOK)
+    (folder / "data" / "plugins" / "notebook.py").write_text(notebook)
     (folder / ".env").write_text(f"TELEGRAM_BOT_TOKEN={TOKEN}\n")
     async with AsyncExitStack() as stack:
         model = await stack.enter_async_context(OpenAIServer(answer))
@@ -376,11 +378,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=200, help="how often (200)")
     parser.add_argument("--each", type=int, default=10, help="kills on one data folder (10)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--once", action="store_true", help="the tool must not run twice")
     options = parser.parse_args()
     total = Figures()
     for seed in range(options.seed, options.seed + options.kills // options.each):
         with tempfile.TemporaryDirectory() as folder:
-            found = asyncio.run(run(Path(folder), options.channel, options.each, seed))
+            found = asyncio.run(
+                run(Path(folder), options.channel, options.each, seed, options.once)
+            )
         total += found
         print(f"seed {seed}: {found}", flush=True)
     print(f"{options.channel}: {total}")
