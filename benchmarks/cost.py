@@ -162,17 +162,19 @@ async def _turn(conversation: Conversation, frame: Frame, number: int, result: R
         await conversation.compact_by_rule()
     view = await turn.fit(frame)
     result.provider.ask(_prompt(view.to_wire(frame)))
-    cuts = [event for event in conversation.events if event.kind == "compact"]
-    result.cuts = sum(event.kind in ("compact", "fold") for event in conversation.events)
-    if cuts and (view.preface is None or _is_of_an_older_cut(conversation, view, cuts[-1].id)):
+    history = await conversation.history()
+    cuts = [event for event in history if event.kind == "compact"]
+    result.cuts = sum(event.kind in ("compact", "fold") for event in history)
+    if cuts and await _is_of_an_older_cut(conversation, view, cuts[-1].id):
         result.bare += 1
     reply, line = _words(f"reply{number}", TAU * 2 // 3), _words(f"did{number}", LINE)
     terse = line if conversation.limits.strategy == "slim" else ""
     await turn.record(Message("assistant", reply, terse=terse))
 
 
-def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
-    return conversation.scribe.summary_of(cut) != view.boundaries.preface
+async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
+    summary = await conversation.scribe.summary_of(cut)
+    return view.preface is None or summary != view.boundaries.preface
 
 
 def sliding(turns: int, price: float, kept: int = 20) -> Result:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import uuid4
+from weakref import WeakValueDictionary
 
 from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
@@ -124,7 +125,7 @@ class Turns:
         self._rules, self._spending, self._access = rules, spending, access
         self._running: dict[str, _Running] = {}
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
-        self._floors: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._floors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.lanes = Lanes("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
 
@@ -166,7 +167,7 @@ class Turns:
     def floor(self, key: ConversationKey) -> asyncio.Lock:
         """Who holds this has the conversation for himself: no turn of it runs, and the reply to the
         one that did is on disk; those behind it wait."""
-        return self._floors[key.id]
+        return self._floors.setdefault(key.id, asyncio.Lock())
 
     async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
         waiting = self._waiting[key.id]
@@ -178,6 +179,8 @@ class Turns:
                 await self._delivery.answer(said.received, Reply(refusal))
             else:
                 await self._take(key, said)
+        if not waiting:
+            self._waiting.pop(key.id, None)
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
         """Why nothing may be spent on a message; "": it may."""

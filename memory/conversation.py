@@ -229,7 +229,7 @@ class Conversation(Steering):
         async with self._changing:
             limits = self.limits
             view = await self._climb(self.view(frame, limits), frame, limits, 0)
-            plan = compaction.due(view, limits, self._events)
+            plan = compaction.due(view, limits, self._outcome.move)
             if plan is not None and is_free:
                 await self._cut(plan)
                 view = self.view(frame, limits)

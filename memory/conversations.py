@@ -25,6 +25,10 @@ from memory.stage import Keepsake, Stage
 MOST_OPEN = 200
 """Conversations that stay in memory though nothing happens in them."""
 
+MOST_KEEPSAKES = 1_000
+"""Conversations that left memory of which more is known than what is on disk; of those that left
+longer ago, the next summary is written again if it is needed."""
+
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
@@ -48,7 +52,8 @@ class Conversations:
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self._loading: dict[str, asyncio.Task[Conversation]] = {}
-        self._keepsakes: dict[str, Keepsake | None] = {}
+        self._keepsakes: OrderedDict[str, Keepsake] = OrderedDict()
+        self._were_here: set[str] = set()
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
         """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
@@ -69,9 +74,10 @@ class Conversations:
     async def _load(self, key: ConversationKey, is_restart: bool) -> Conversation:
         await self.room.meter.ready()
         conversation = Conversation(self, key)
-        is_back = key.id in self._keepsakes
+        is_back = key.id in self._were_here
         await conversation.restore(is_restart and not is_back, self._keepsakes.get(key.id))
-        self._keepsakes[key.id] = None
+        self._keepsakes.pop(key.id, None)
+        self._were_here.add(key.id)
         self._alive[key.id] = conversation
         return conversation
 
@@ -82,6 +88,9 @@ class Conversations:
             return
         for name in [name for name, one in self._open.items() if one.is_at_rest][:excess]:
             self._keepsakes[name] = self._open.pop(name).keepsake
+            self._keepsakes.move_to_end(name)
+        while len(self._keepsakes) > MOST_KEEPSAKES:
+            self._keepsakes.popitem(last=False)
 
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""

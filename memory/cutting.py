@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from memory.context import compaction, emergency
-from memory.context.change import Actor, Change, ViewEvent, standing
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Wanted
 from memory.context.forecast import FARTHEST, Forecast, forecast
 from memory.context.meter import Frame
@@ -41,25 +41,25 @@ class Cutting(Stage):
     def due(self, frame: Frame | None = None, by_rule: bool = False) -> Plan | None:
         """What the strategy in force would do before the next step, or as a turn begins."""
         limits = self.limits
-        return compaction.due(self.view(frame, limits), limits, self._events, by_rule)
+        return compaction.due(self.view(frame, limits), limits, self._outcome.move, by_rule)
 
     def forecast(self, within: int = FARTHEST) -> Forecast | None:
         """When the next cut comes, if it is due within so many turns and no undo holds it off."""
         limits = self.limits
         view = self.view(limits=limits)
-        held = compaction.is_held(view, limits, self._events)
+        held = compaction.is_held(view, limits, self._outcome.move)
         return None if held else forecast(view, limits, within)
 
     async def preview(self) -> Preview:
         """What the next request will hold, and what is done for that; nothing is done by it."""
         limits, now = self.limits, self.view()
         if not self._current:
-            late = self._late()
+            late = await self._late()
             preface = await self._read_preface(late[1]) if late else now.preface
             now = with_question(now, preface)
         preview = climbed(Preview(now, now), limits, emergency.STEPS[:1])
         by_rule = self.strategy.by_rule and not self._current
-        plan = compaction.due(preview.then, limits, self._events, by_rule)
+        plan = compaction.due(preview.then, limits, self._outcome.move, by_rule)
         if plan is not None:
             summary = self.scribe.prepared(self._wanted_for(plan))
             preface = self._as_preface(summary, self._snapshot(now)) if summary else None
@@ -81,7 +81,7 @@ class Cutting(Stage):
         before = self.view()
         why = f"the strategy was changed from {self._strategy} to {strategy}"
         self._strategy = strategy
-        await self._reload(self._events)
+        await self._reload(await self.history())
         self._preface = await self._read_preface(self._boundaries.preface)
         plan = Plan(Change(), why, tokens_after=self.view().tokens, kind="rebase")
         await self._store_event(self._event(plan, before, "person"))
@@ -111,7 +111,7 @@ class Cutting(Stage):
         return self._wanted(plan.leaving, compaction.style_of(plan, self.limits, actor))
 
     def _wanted(self, turns: tuple[int, ...], style: Style, focus: str = "") -> Wanted:
-        before = compaction.last_cut(self._events, self.limits.strategy)
+        before = self._outcome.cut
         return Wanted(turns, before.id if before else 0, focus, self._boundaries.pinned, style)
 
     async def _is_vetoed(self, plan: Plan) -> bool:
@@ -123,20 +123,18 @@ class Cutting(Stage):
             log.info("%s: not compacted: %s", self.key.id, verdict.veto)
         return self._is_held_off
 
-    def _late(self) -> tuple[ViewEvent, int] | None:
+    async def _late(self) -> tuple[ViewEvent, int] | None:
         """The last cut and its summary, if that came after the cut and is not in front yet."""
-        cut = compaction.last_cut(self._events, self.limits.strategy)
-        summary = self.scribe.summary_of(cut.id) if cut else 0
-        if cut is None or not summary or summary == self._boundaries.preface:
+        cut = self._outcome.cut
+        if cut is None or self._outcome.is_injected:
             return None
-        if any(e.kind == "inject" and e.change.target == cut.id for e in standing(self._events)):
-            return None
-        return cut, summary
+        summary = await self.scribe.summary_of(cut.id)
+        return (cut, summary) if summary and summary != self._boundaries.preface else None
 
     async def _inject(self) -> None:
         """Put a late summary in front; between turns only, so that no request of a running turn
         is rewritten."""
-        if (late := self._late()) is None:
+        if (late := await self._late()) is None:
             return
         cut, summary = late
         change = Change(preface=summary, target=cut.id)

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 from memory import files
 from memory.context.change import (
     Boundaries,
+    Outcome,
     ViewEvent,
-    cleared_before,
-    summed,
-    undoable,
+    outcome,
 )
 from memory.context.compaction import Wanted
 from memory.context.limits import Limits
@@ -80,10 +79,9 @@ class Stage:
         self._house, self._room = house, house.room
         self._row = self._last_seq = self._last_turn = self._last_inbox = 0
         self._person = ""
-        self._events: list[ViewEvent] = []
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
-        self._boundaries = Boundaries()
+        self._outcome = Outcome()
         self._strategy = ""
         self._preface: Preface | None = None
         self._lines: tuple[LogLine, ...] = ()
@@ -101,19 +99,18 @@ class Stage:
 
         def read(db: Any) -> tuple[Any, ...]:
             row = transcript.find_or_create(db, self.key)
-            jobs = summaries.jobs_of(db, row.id)
+            jobs = summaries.undone_of(db, row.id)
             return row, transcript.events_of(db, row.id), jobs, ledger.bill(db, row.id)
 
-        row, self._events, jobs, self.bill = await self._room.store.write(read)
+        row, events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
         self._last_inbox, self._person = row.last_inbox, row.person
         self._strategy = self.limits.strategy
-        self.scribe = Scribe(self._room, self.key, self._row, jobs, self._spent)
-        self._boundaries, self._preface, self._anchor = Boundaries(), None, None
-        await self._reload(self._events)
+        self.scribe = Scribe(self._room, self.key, self._row, self._spent)
+        self._outcome, self._preface, self._anchor = Outcome(), None, None
+        await self._reload(events)
         for job in jobs:
-            if not job.is_done:
-                self.scribe.add(job, self._wanted_by(job))
+            self.scribe.add(job, self._wanted_by(job))
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -153,16 +150,18 @@ class Stage:
         """What would be sent besides the conversation now."""
         return self._room.frame_for(self.key)
 
-    @property
-    def events(self) -> Sequence[ViewEvent]:
+    async def history(self) -> list[ViewEvent]:
         """All that ever changed the view, oldest first."""
-        return tuple(self._events)
+        return await self._room.store.read(lambda db: transcript.events_of(db, self._row))
 
     @property
-    def last_cut(self) -> ViewEvent | None:
-        """The newest standing event that put something away."""
-        cuts = [e for e in undoable(self._events) if e.kind not in ("pin", "unpin")]
-        return cuts[-1] if cuts else None
+    def outcome(self) -> Outcome:
+        """What all that comes to."""
+        return self._outcome
+
+    @property
+    def _boundaries(self) -> Boundaries:
+        return self._outcome.boundaries
 
     @property
     def memory(self) -> Recollection:
@@ -252,7 +251,7 @@ class Stage:
     async def passages(self, wanted: passages.Wanted) -> passages.Passages:
         """Parts of what was said before the running turn, for the model: what a person has cleared
         is left out."""
-        scope = passages.Scope(self._current, cleared_before(self._events))
+        scope = passages.Scope(self._current, self._outcome.cleared)
         return await self._room.store.read(lambda db: passages.find(db, self._row, scope, wanted))
 
     def _scale(self, view: View, limits: Limits) -> Scale:
@@ -272,7 +271,8 @@ class Stage:
 
     async def _reload(self, events: Sequence[ViewEvent]) -> None:
         """Build the turns in play anew from the transcript and those of these events that hold."""
-        boundaries = summed(events, self._strategy)
+        reached = outcome(events, self._strategy)
+        boundaries = reached.boundaries
         has_log = self.strategy.preface == "exchange"
 
         def read(db: Any) -> tuple[list[Entry], list[Entry]]:
@@ -286,36 +286,32 @@ class Stage:
         unique = {entry.seq: entry for entry in entries}
         whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
         self._lines = log_lines(transcript.as_turns(logged), self._room.meter)
-        await self._show(whole, boundaries)
+        await self._show(whole, reached)
 
-    async def _show(self, whole: tuple[Turn, ...], boundaries: Boundaries) -> None:
+    async def _show(self, whole: tuple[Turn, ...], reached: Outcome) -> None:
+        boundaries = reached.boundaries
         if boundaries.preface != self._boundaries.preface:
             self._preface = await self._read_preface(boundaries.preface)
-        self._boundaries = boundaries
+        self._outcome = reached
         self._whole = in_play(whole, boundaries)
         self._shown = shown(self._whole, boundaries)
         self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)
 
     async def _read_preface(self, summary_id: int) -> Preface | None:
         summary = await self.scribe.read(summary_id) if summary_id else None
-        return self._as_preface(summary, self._snapshot_of(summary_id)) if summary else None
+        if summary is None:
+            return None
+        at_hand = await self._room.store.read(
+            lambda db: transcript.snapshot_of(db, self._row, summary_id)
+        )
+        return self._as_preface(summary, at_hand)
 
     def _as_preface(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
-        """A summary as it stands in front: as a system message, with what was at hand then."""
-        is_system = at_hand is not None and self.strategy.preface == "system"
-        told = note(at_hand) if is_system and at_hand is not None else ""
+        """A summary as it stands in front: as a system message, with what was at hand when its
+        turns left."""
+        told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
         text = "\n\n".join(filter(None, (summary.text, told)))
         return Preface(text, self._room.meter.count(marked(text)))
-
-    def _snapshot_of(self, summary_id: int) -> Snapshot | None:
-        """What was at hand when those turns left whose summary this is."""
-        known = (event for event in reversed(self._events) if event.snapshot)
-        mine = (
-            event.snapshot
-            for event in known
-            if summary_id in (event.change.preface, self.scribe.summary_of(event.id))
-        )
-        return next(mine, None)
 
     def _snapshot(self, view: View) -> Snapshot:
         return taken(self.frame.tools, view.turns, view.boundaries.preface)
@@ -323,7 +319,7 @@ class Stage:
     async def _carry_out(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
         """Store an event, and with it the job for what leaves; then move the boundaries by it."""
         stored, kept = await self._store_event(event, job)
-        await self._show(self._whole, self._boundaries.moved_by(stored.change))
+        await self._show(self._whole, self._outcome.after(stored, self._strategy))
         if kept is not None:
             self.scribe.add(kept, self._wanted_by(kept))
         self._house.on_change(self)
@@ -342,6 +338,4 @@ class Stage:
             kept = replace(job, event=stored.id)
             return stored, replace(kept, id=summaries.insert_job(db, self._row, kept))
 
-        stored, kept = await self._room.store.write(insert)
-        self._events.append(stored)
-        return stored, kept
+        return await self._room.store.write(insert)

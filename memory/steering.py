@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -76,16 +76,20 @@ class Steering(Cutting):
     async def undo(self) -> ViewEvent | None:
         """Take the newest standing event back; returns it, or None when there is none."""
         async with self._changing:
-            held = undoable(self._events)
-            return await self._turn_back("undo", held[-1]) if held else None
+            events = await self.history()
+            held = undoable(events)
+            return await self._turn_back("undo", held[-1], events) if held else None
 
     async def redo(self) -> ViewEvent | None:
         """Bring the event that was undone last into force again."""
         async with self._changing:
-            undone = redoable(self._events)
-            return await self._turn_back("redo", undone) if undone else None
+            events = await self.history()
+            undone = redoable(events)
+            return await self._turn_back("redo", undone, events) if undone else None
 
-    async def _turn_back(self, kind: Kind, event: ViewEvent) -> ViewEvent:
+    async def _turn_back(
+        self, kind: Kind, event: ViewEvent, events: Sequence[ViewEvent]
+    ) -> ViewEvent:
         move = ViewEvent(
             at=datetime.now(UTC),
             kind=kind,
@@ -95,12 +99,13 @@ class Steering(Cutting):
             turn=self._last_turn,
             tokens_before=self.view().tokens,
         )
-        await self._reload([*self._events, move])
+        await self._reload([*events, move])
         try:
-            await self._store_event(replace(move, tokens_after=self.view().tokens))
+            stored, _ = await self._store_event(replace(move, tokens_after=self.view().tokens))
         except StoreError:
-            await self._reload(self._events)  # what is not on disk does not hold
+            await self._reload(events)  # what is not on disk does not hold
             raise
+        self._outcome = replace(self._outcome, move=stored)
         self._house.on_change(self)
         return event
 
@@ -181,7 +186,7 @@ class Steering(Cutting):
         style: Style = "reminder" if chosen == "truncate" else "recap"
 
         def planned(view: View) -> Plan | None:
-            if compaction.is_held(view, limits, self._events):
+            if compaction.is_held(view, limits, self._outcome.move):
                 return None
             return split(view, keep, why or "a rule asked for it")
 
@@ -253,8 +258,8 @@ class Steering(Cutting):
         await self.clear("new")
         await self.scribe.idle()
         async with self._changing:
-            jobs = await self._room.store.read(lambda db: summaries.jobs_of(db, self._row))
-            if not all(job.is_done for job in jobs):
+            jobs = await self._room.store.read(lambda db: summaries.undone_of(db, self._row))
+            if jobs:
                 return False
             await self.scribe.halt()
             await self._delete(None)

@@ -1,4 +1,4 @@
-"""Boundaries of the view: what a change moves, and how the changes add up.
+"""Boundaries of the view: what a change moves, and what all changes come to.
 
 Nothing here edits the transcript. The view is the transcript seen through `Boundaries`, and these
 are the sum of all view events that hold, so that undoing is leaving one out of the sum.
@@ -7,7 +7,7 @@ are the sum of all view events that hold, so that undoing is leaving one out of 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
@@ -95,7 +95,7 @@ class Change:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
-        sets: dict[str, Any] = {name: frozenset(data.get(name, ())) for name in _SETS}
+        sets: dict[str, Any] = {name: frozenset(data[name]) for name in _SETS if name in data}
         numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
         clip = {int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()}
         return cls(clip=clip, **numbers, **sets)
@@ -179,17 +179,6 @@ def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
     return event.kind == "inject" and event.change.target in undone
 
 
-def cleared_before(events: Iterable[ViewEvent]) -> int:
-    """The seq from which on nothing was cleared by a person: what stands before it was in play at
-    a clear that holds, or had left before that. The model's searches leave it out (DESIGN.md,
-    section 5)."""
-    cut = cleared = 0
-    for event in standing(events):
-        cut = max(cut, event.change.cut)
-        cleared = cut if event.kind == "clear" else cleared
-    return cleared
-
-
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that `/context undo` can take back, oldest first: an injection goes with its
     cut, and a change of strategy with the setting."""
@@ -210,14 +199,65 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
     return next((event for event in events if stack and event.id == stack[-1]), None)
 
 
-def summed(events: Iterable[ViewEvent], strategy: str) -> Boundaries:
-    """The boundaries that these events leave while `strategy` is active.
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What all events of a conversation come to while one strategy is in force: all that a request
+    needs to know of them, so that it costs the same however many there are.
 
-    What a person or an emergency did always holds; what a strategy did holds only while that
-    strategy is active (DESIGN.md, section 5).
+    `cut` is the newest event that holds and by which turns left for a summary (None: a clear came
+    after it), `is_injected` says whether that summary came late and was put in front. `move` is the
+    newest event by which turns left, or an undo or redo of one, and `compaction` the id of the
+    newest compaction (0: none), whether they hold or not. `cleared`: nothing from this seq on was
+    cleared by a person; what stands before it was in play at a clear that holds, or had left before
+    that, and the model's searches leave it out (DESIGN.md, section 5). `reached` is the farthest
+    that any strategy has cut.
     """
-    boundaries = Boundaries()
+
+    boundaries: Boundaries = Boundaries()
+    cut: ViewEvent | None = None
+    is_injected: bool = False
+    move: ViewEvent | None = None
+    compaction: int = 0
+    cleared: int = 0
+    reached: int = 0
+
+    def after(self, event: ViewEvent, strategy: str) -> Outcome:
+        """What they come to after one more, which holds and takes none back.
+
+        What a person or an emergency did always holds; what a strategy did holds only while that
+        strategy is in force (DESIGN.md, section 5).
+        """
+        change = event.change
+        applies = event.actor != "strategy" or event.strategy == strategy
+        reached = max(self.reached, change.cut)
+        cut = self.cut
+        if event.kind in ("clear", "new"):
+            cut = None
+        elif event.leaving and applies and event.kind != "fold":
+            cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
+        is_injection = event.kind == "inject" and cut is not None and change.target == cut.id
+        return Outcome(
+            self.boundaries.moved_by(change) if applies else self.boundaries,
+            cut,
+            is_injection or (self.is_injected and cut is self.cut),
+            event if event.kind in _MOVES else self.move,
+            event.id if event.kind == "compact" else self.compaction,
+            reached if event.kind == "clear" else self.cleared,
+            reached,
+        )
+
+
+_MOVES = ("compact", "fold", "restart", "new", "clear", "drop", "undo", "redo")
+
+
+def outcome(events: Sequence[ViewEvent], strategy: str) -> Outcome:
+    """What these events, all of a conversation and oldest first, come to under a strategy."""
+    result = Outcome()
     for event in standing(events):
-        if event.actor != "strategy" or event.strategy == strategy:
-            boundaries = boundaries.moved_by(event.change)
-    return boundaries
+        result = result.after(event, strategy)
+    newest = reversed(events)
+    return replace(
+        result,
+        move=next((event for event in newest if event.kind in _MOVES), None),
+        compaction=max((e.id for e in events if e.kind == "compact"), default=0),
+    )

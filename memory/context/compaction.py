@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import Actor, Change, ViewEvent, standing
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of
@@ -18,44 +17,26 @@ HELD_TURNS = 5
 HELD_GROWTH = 1.2
 """After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
 
-_CUTS = ("compact", "fold", "restart", "new", "clear", "drop")
 
-
-def due(
-    view: View, limits: Limits, events: Sequence[ViewEvent], by_rule: bool = False
-) -> Plan | None:
+def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = False) -> Plan | None:
     """What the strategy in force wants done now, unless an undo holds it off: before a step, or as
-    a turn begins by a rule."""
+    a turn begins by a rule. `move` is `Outcome.move`."""
     strategy = STRATEGIES[limits.strategy]
-    if strategy.by_rule != by_rule or is_held(view, limits, events):
+    if strategy.by_rule != by_rule or is_held(view, limits, move):
         return None
     return strategy.plan(view, limits)
 
 
-def is_held(view: View, limits: Limits, events: Sequence[ViewEvent]) -> bool:
-    """Whether a person has just taken a cut back, so that none is made for a while."""
-    moves = [event for event in events if event.kind in ("undo", "redo", *_CUTS)]
-    if not moves or moves[-1].kind != "undo" or not view.turns:
+def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
+    """Whether a person has just taken a cut back (by `Outcome.move`), so that none is made for a
+    while."""
+    if move is None or move.kind != "undo" or not view.turns:
         return False
-    undo = moves[-1]
     return (
-        view.turns[-1].number - undo.turn < HELD_TURNS
-        and view.tokens < undo.tokens_after * HELD_GROWTH
+        view.turns[-1].number - move.turn < HELD_TURNS
+        and view.tokens < move.tokens_after * HELD_GROWTH
         and view.tokens <= limits.ceiling
     )
-
-
-def last_cut(events: Sequence[ViewEvent], strategy: str) -> ViewEvent | None:
-    """The newest event that holds and by which turns left for a summary; None after a clear.
-    What leaves the log by a fold goes to the daily memory as it is, and stands in no summary."""
-    for event in reversed(standing(events)):
-        if event.kind in ("clear", "new"):
-            return None
-        if event.kind == "fold":
-            continue
-        if event.leaving and (event.actor != "strategy" or event.strategy == strategy):
-            return event
-    return None
 
 
 def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:

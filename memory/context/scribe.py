@@ -28,6 +28,8 @@ from memory.turns import Turn, named
 log = logging.getLogger(__name__)
 
 
+_REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
+
 Prepared = tuple[Wanted, Summary]
 """A summary that was written ahead, and for exactly what."""
 
@@ -40,12 +42,10 @@ class Scribe:
         room: Room,
         key: ConversationKey,
         row: int,
-        jobs: Sequence[Job],
         on_spent: Callable[[Spent], None],
     ) -> None:
         self._room, self._key, self._row, self._on_spent = room, key, row, on_spent
-        self._by_event = {job.event: job.summary for job in jobs}
-        self._known: dict[int, Summary] = {}
+        self._by_event: dict[int, int] = {}
         self._prepared: Prepared | None = None
         self._preparing: Wanted | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -54,9 +54,12 @@ class Scribe:
 
     # --- what is there ---------------------------------------------------------------------
 
-    def summary_of(self, event: int) -> int:
+    async def summary_of(self, event: int) -> int:
         """The id of the summary of what left by an event; 0 while there is none."""
-        return self._by_event.get(event, 0)
+        if event not in self._by_event:
+            read = self._room.store.read
+            self._note(event, await read(lambda db: summaries.summary_of(db, self._row, event)))
+        return self._by_event[event]
 
     def prepared(self, wanted: Wanted) -> Summary | None:
         """The summary that was written ahead, if it is for exactly this."""
@@ -79,13 +82,8 @@ class Scribe:
         self._prepared = prepared
 
     async def read(self, summary_id: int) -> Summary | None:
-        """A summary by its id."""
-        if summary_id not in self._known:
-            found = await self._room.store.read(lambda db: summaries.summary(db, summary_id))
-            if found is None:
-                return None
-            self._known[summary_id] = found
-        return self._known[summary_id]
+        """A summary by its id, as it stands on disk: a person may have looked through it."""
+        return await self._room.store.read(lambda db: summaries.summary(db, summary_id))
 
     # --- what is to be done ----------------------------------------------------------------
 
@@ -97,7 +95,7 @@ class Scribe:
 
     def add(self, job: Job, wanted: Wanted) -> None:
         """Take on a job that is on disk: what left for `wanted` goes to the daily memory."""
-        self._by_event[job.event] = job.summary
+        self._note(job.event, job.summary)
         self._start(lambda: self._finish(job, wanted))
 
     async def ahead(self, wanted: Wanted) -> None:
@@ -139,6 +137,12 @@ class Scribe:
         async with self._one_at_a_time:
             return
 
+    def _note(self, event: int, summary: int) -> None:
+        self._by_event[event] = summary
+        done = [one for one, summary in self._by_event.items() if summary]
+        for one in done[:-_REMEMBERED]:
+            del self._by_event[one]
+
     # --- doing it --------------------------------------------------------------------------
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -176,7 +180,7 @@ class Scribe:
             section, data = self._section(job, summary), self._room.data
             place = daily.quarantine(data) if summary.is_untrusted else data
             await self._to_the_end(asyncio.to_thread(daily.append, place, section))
-            self._by_event[job.event] = summary.id
+            self._note(job.event, summary.id)
         await self._room.store.write(lambda db: summaries.finish(db, job.id))
 
     async def _offload(self, job: Job) -> None:
@@ -200,7 +204,8 @@ class Scribe:
         """Have a summary written, check it, and store it; one without a model serves where the
         model's is empty, or longer than what it replaces."""
         turns = await self._turns(wanted.turns)
-        before = await self._newly_read(self.summary_of(wanted.after))
+        after = await self.summary_of(wanted.after) if wanted.after else 0
+        before = await self.read(after) if after else None
         prior = before.text if before else ""
         limits = self._room.limits_for(self._key)
         if wanted.max_tokens:
@@ -225,11 +230,6 @@ class Scribe:
             )
         )
 
-    async def _newly_read(self, summary_id: int) -> Summary | None:
-        """A summary as it stands on disk: a person may have looked through it meanwhile."""
-        self._known.pop(summary_id, None)
-        return await self.read(summary_id) if summary_id else None
-
     async def _asked(self, wanted: Wanted, text: str, limits: Limits) -> tuple[str, str]:
         """A model's summary and the model's name; both empty where none is asked."""
         request = words.request(wanted.style, wanted.focus, text, limits, self._key)
@@ -250,8 +250,7 @@ class Scribe:
         row = await self._room.store.write(
             lambda db: summaries.insert_summary(db, self._row, summary)
         )
-        self._known[row] = replace(summary, id=row)
-        return self._known[row]
+        return replace(summary, id=row)
 
     async def _book(self, spent: Sequence[Spent]) -> None:
         for call in spent:

@@ -123,6 +123,22 @@ def jobs_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     return [_job(row) for row in query.dicts().execute(database)]
 
 
+def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
+    """The jobs of a conversation that are not done, oldest first."""
+    columns = tables.Job
+    mine = (columns.conversation == conversation) & (columns.is_done == 0)
+    query = columns.select().where(mine).order_by(columns.id)
+    return [_job(row) for row in query.dicts().execute(database)]
+
+
+def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
+    """The id of the summary of what left by an event; 0 while there is none."""
+    columns = tables.Job
+    mine = (columns.conversation == conversation) & (columns.event == event)
+    rows = columns.select(columns.summary).where(mine).tuples().execute(database)
+    return next((made for (made,) in rows), 0)
+
+
 def pending(database: SqliteDatabase, audience: str) -> int:
     """How many jobs of an audience's conversations are not done."""
     return sum(key.audience == audience for key, _ in unfinished(database))

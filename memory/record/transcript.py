@@ -211,6 +211,18 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     return [_event(row) for row in query.dicts().execute(database)]
 
 
+def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Snapshot | None:
+    """What the model had at hand when those turns left whose summary this is."""
+    query = (
+        tables.ViewEvent.select(tables.ViewEvent.snapshot)
+        .join(tables.Job, on=(tables.Job.event == tables.ViewEvent.id))
+        .where((tables.Job.conversation == conversation) & (tables.Job.summary == summary))
+        .order_by(tables.Job.id.desc())
+    )
+    rows = query.tuples().execute(database)
+    return next((_read_snapshot(kept) for (kept,) in rows if kept), None)
+
+
 def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:
     """Store an event without what it said of turns that are forgotten."""
     columns = tables.ViewEvent
@@ -295,6 +307,10 @@ def _snapshot(event: ViewEvent) -> str:
     return orjson.dumps(event.snapshot.to_json()).decode() if event.snapshot else ""
 
 
+def _read_snapshot(kept: str) -> Snapshot | None:
+    return Snapshot.from_json(orjson.loads(kept)) if kept else None
+
+
 def _event(row: dict[str, Any]) -> ViewEvent:
     return ViewEvent(
         id=row["id"],
@@ -308,5 +324,5 @@ def _event(row: dict[str, Any]) -> ViewEvent:
         leaving=tuple(orjson.loads(row["leaving"])),
         tokens_before=row["tokens_before"],
         tokens_after=row["tokens_after"],
-        snapshot=Snapshot.from_json(orjson.loads(row["snapshot"])) if row["snapshot"] else None,
+        snapshot=_read_snapshot(row["snapshot"]),
     )

@@ -53,8 +53,7 @@ class Session:
 
     def count(self, event: Event) -> None:
         """Take note of a compaction, and then of a call that has ended."""
-        events = event.conversation.events
-        newest = next((e.id for e in reversed(events) if e.kind == "compact"), 0)
+        newest = event.conversation.outcome.compaction
         if newest != self.compaction:
             self.compaction, self.compacted_at = newest, self.calls
         self.calls += event.name == "tool_end"

@@ -42,14 +42,14 @@ def is_loaded(lodge: Lodge, key: ConversationKey = KEY) -> bool:
     return key.id in lodge.conversations._alive
 
 
-def seen(conversation: Conversation) -> dict[str, Any]:
+async def seen(conversation: Conversation) -> dict[str, Any]:
     """All that can be seen of a conversation, the next request byte for byte."""
     view = conversation.view()
     return {
         "request": json.dumps(view.to_wire(FRAME)),
         "tokens": (view.tokens, view.raw_tokens, view.scale),
         "boundaries": view.boundaries,
-        "events": conversation.events,
+        "events": (await conversation.history()),
         "forecast": conversation.forecast(),
         "bill": conversation.bill,
         "newest": conversation.newest,
@@ -68,14 +68,14 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> No
     await lodge.says("one more")
     await lodge.settle()
     await conversation.begin_session()
-    before, summaries = seen(conversation), len(lodge.summarizer.requests)
+    before, summaries = await seen(conversation), len(lodge.summarizer.requests)
     assert before["events"]
     assert before["besides"].prepared is not None, "the summary of the next cut is written"
     assert before["tokens"][2].is_measured
     del conversation
     await crowd_out(lodge)
     assert not is_loaded(lodge)
-    assert seen(await lodge.conversation()) == before
+    assert await seen(await lodge.conversation()) == before
     await lodge.settle()
     assert len(lodge.summarizer.requests) == summaries, "nothing is paid for twice"
 
@@ -134,7 +134,7 @@ async def test_one_that_waits_for_another_strategy_stays_until_it_has_it(lodge: 
     await crowd_out(lodge)
     assert is_loaded(lodge)
     await lodge.says("Again.")
-    assert [event.kind for event in (await lodge.conversation()).events] == ["rebase"]
+    assert [event.kind for event in (await (await lodge.conversation()).history())] == ["rebase"]
 
 
 async def test_memory_does_not_grow_with_the_number_of_conversations(lodge: Lodge) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change
+from memory.context.change import Change, ViewEvent, outcome
 from memory.context.emergency import NoRoom
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
@@ -58,7 +58,7 @@ class Witness:
                 view = await turn.fit(self.lodge.frame)
             except NoRoom:  # the reason is told; that it is a good one is tested apart
                 break
-            self.check(conversation, view, text, fresh)
+            await self.check(conversation, view, text, fresh)
             if number < len(results):
                 call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
                 await turn.record(Message("assistant", "", (call,)))
@@ -68,7 +68,10 @@ class Witness:
         self.said.append(f"reply {len(self.said)}")
         await turn.record(Message("assistant", self.said[-1]))
 
-    def check(self, conversation: Conversation, view: View, text: str, fresh: list[str]) -> None:
+    async def check(
+        self, conversation: Conversation, view: View, text: str, fresh: list[str]
+    ) -> None:
+        history = await conversation.history()
         limits = conversation.limits
         wire = view.to_wire(self.lodge.frame)
         assert not refusal({"model": "m", "messages": wire}), "an orphaned call or result"
@@ -77,15 +80,16 @@ class Witness:
         for result, message in zip(fresh, current[2::2], strict=True):
             assert same_or_clipped(result, message["content"]), "fresh results are in the request"
         assert view.tokens <= limits.ceiling
-        if limits.strategy == "trim" and not is_held(conversation):
+        if limits.strategy == "trim" and not is_held(history):
             movable = view.movable
             assert view.tokens <= limits.budget or not movable
             assert len(view.turns) <= limits.max_turns or not movable
-        self.check_prefix(conversation, wire)
+        strategy = conversation.limits.strategy
+        assert conversation.outcome == outcome(history, strategy), "one by one, and all at once"
+        self.check_prefix(len(history), wire)
 
-    def check_prefix(self, conversation: Conversation, wire: list[dict[str, Any]]) -> None:
+    def check_prefix(self, events: int, wire: list[dict[str, Any]]) -> None:
         """Between two events, each request extends the one before byte for byte."""
-        events = len(conversation.events)
         if self.last is not None and self.last[0] == events:
             before = self.last[1]
             assert wire[: len(before)] == before
@@ -101,9 +105,9 @@ def same_or_clipped(text: str, sent: str) -> bool:
     return is_marked and body.startswith(text[:80])
 
 
-def is_held(conversation: Conversation) -> bool:
+def is_held(history: list[ViewEvent]) -> bool:
     """Whether an undo may be holding cuts off (the rule itself is tested apart)."""
-    kinds = [event.kind for event in conversation.events if event.kind != "inject"]
+    kinds = [event.kind for event in history if event.kind != "inject"]
     return "undo" in kinds or "redo" in kinds
 
 

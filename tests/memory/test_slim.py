@@ -237,7 +237,7 @@ async def test_full_sends_everything_and_slim_folds_it_again(lodge: Lodge) -> No
     lodge.limit(strategy="slim")
     view = await talk(lodge, range(8, 9))
     assert (len(view.turns), len(view.log)) == (4, 4)
-    assert (await lodge.conversation()).events[-1].tokens_after < 400
+    assert (await (await lodge.conversation()).history())[-1].tokens_after < 400
 
 
 async def test_forgotten_turns_leave_the_log(lodge: Lodge) -> None:

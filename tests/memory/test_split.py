@@ -54,7 +54,7 @@ async def test_below_the_trigger_nothing_happens_and_no_step_cuts(lodge: Lodge) 
     conversation = await filled(lodge)
     assert conversation.pressure >= 0.75
     await lodge.says("one more")
-    assert not conversation.events, "only the rule cuts"
+    assert not await conversation.history(), "only the rule cuts"
 
 
 async def test_summarize_leaves_one_system_message_and_the_last_messages(lodge: Lodge) -> None:
@@ -188,7 +188,7 @@ async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) ->
     turn = await conversation.turn("now")
     view = await turn.fit(FRAME)
     assert await turn.make_room(view, FRAME, 0)
-    event = conversation.events[-1]
+    event = (await conversation.history())[-1]
     assert event.reason == "context_overflow"
     assert event.actor == "emergency"
     assert len((await turn.fit(FRAME)).messages) == 6
@@ -220,7 +220,7 @@ async def test_a_listener_can_hold_a_compaction_off(tmp_path: Path) -> None:
     conversation = await lodge.conversation()
     assert await conversation.compact_by_rule(keep_recent=2, why="asked") is None
     assert [(event.name, event.text) for event in heard] == [("pre_compact", "asked")]
-    assert not conversation.events
+    assert not await conversation.history()
     await lodge.close()
 
 

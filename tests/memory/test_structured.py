@@ -45,12 +45,12 @@ async def until(lodge: Lodge, is_enough: Callable[[View], bool]) -> View:
 async def cut(lodge: Lodge) -> View:
     """Turns until the first compaction; the request that followed it."""
     conversation = await lodge.conversation()
-    return await until(lodge, lambda view: bool(conversation.events))
+    return await until(lodge, lambda view: conversation.outcome.cut is not None)
 
 
 async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> None:
     view = await cut(lodge)
-    (event,) = (await lodge.conversation()).events
+    (event,) = await (await lodge.conversation()).history()
     assert 8_000 <= event.tokens_before < 8_200
     kept = sum(entry.tokens for turn in view.turns for entry in turn.entries)
     assert 900 <= kept <= 1_000
@@ -59,14 +59,14 @@ async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> No
 
 async def test_below_the_trigger_nothing_is_cut(lodge: Lodge) -> None:
     view = await until(lodge, lambda view: view.tokens > 7_800)
-    assert not (await lodge.conversation()).events
+    assert not (await (await lodge.conversation()).history())
     assert view.tokens < 8_000
 
 
 async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
     lodge.limit(output_reserved=4_096)
     await cut(lodge)
-    (event,) = (await lodge.conversation()).events
+    (event,) = await (await lodge.conversation()).history()
     assert event.actor == "strategy"
     assert event.tokens_before >= lodge.limits.ceiling == 7_500
 
@@ -100,7 +100,7 @@ async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lod
         view = await turn.fit(FRAME)
     assert [t.number for t in view.turns] == [11]
     assert len(view.turns[0].entries) == 17
-    assert conversation.events[-1].leaving == tuple(range(1, 11))
+    assert (await conversation.history())[-1].leaving == tuple(range(1, 11))
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,12 @@ async def test_compress_context_takes_a_one_off_config(lodge: Lodge) -> None:
     assert event is not None
     assert event.tokens_after < 1_200
     await until(lodge, lambda view: view.tokens > 5_200)
-    assert conversation.events[-1] == event, "the stored settings hold again"
+    assert (await conversation.history())[-1] == event, "the stored settings hold again"
 
 
 async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
     await cut(lodge)
     conversation = await lodge.conversation()
-    await until(lodge, lambda view: len(conversation.events) > 1)
+    first = conversation.outcome.cut
+    await until(lodge, lambda view: conversation.outcome.cut != first)
     assert "Build a shed." in lodge.summarizer.requests[-1].text

@@ -34,7 +34,7 @@ async def test_of_21_turns_t1_to_t10_leave(lodge: Lodge) -> None:
         assert len(view.turns) == count + 1
     (view,) = await lodge.says("question 21")
     assert numbers(view) == list(range(11, 22))
-    (event,) = (await lodge.conversation()).events[:1]
+    (event,) = (await (await lodge.conversation()).history())[:1]
     assert event.leaving == tuple(range(1, 11))
     assert event.reason == "21 turns were over the limit of 20"
     assert event.tokens_after < event.tokens_before
@@ -98,11 +98,11 @@ async def test_two_limits_in_one_pass_make_one_event_and_one_summary(lodge: Lodg
         await lodge.says("word " * 300 + str(count))
     await lodge.settle()
     lodge.limit(max_tokens=2_000)
-    before = len((await lodge.conversation()).events)
+    before = len(await (await lodge.conversation()).history())
     (view,) = await lodge.says("question 21")
     await lodge.settle()
     assert view.tokens <= 2_000
-    events = (await lodge.conversation()).events[before:]
+    events = (await (await lodge.conversation()).history())[before:]
     assert [event.kind for event in events] == ["compact"]
     assert "turns were over" in events[0].reason
     assert "tokens were over" in events[0].reason
@@ -201,7 +201,7 @@ async def test_the_forecast_names_the_cut_that_then_comes(lodge: Lodge) -> None:
     assert forecast(conversation.view(), lodge.limits, within=5) is None
     for count in range(6):
         await lodge.says(f"question {count}")
-    assert conversation.events[0].leaving == near.plan.leaving
+    assert (await conversation.history())[0].leaving == near.plan.leaving
 
 
 async def test_undo_brings_everything_back_and_holds_the_next_cut_off(lodge: Lodge) -> None:
@@ -364,5 +364,5 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
     assert sizes[-1] == 1
     assert sorted(sizes, reverse=True) == sizes
     await turn.record(Message("assistant", "done"))
-    events = [event for event in conversation.events if event.actor == "emergency"]
+    events = [event for event in await conversation.history() if event.actor == "emergency"]
     assert {event.reason for event in events} == {"context_overflow"}

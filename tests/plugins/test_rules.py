@@ -511,7 +511,7 @@ async def test_a_compaction_that_takes_too_long_is_ended(
     slow = {"id": "slow", "on": "turn_start", "action": action, "timeout": 0.05}
     assert await desk(talk, slow, said("good")).hears("turn_start") == ("good",)
     assert "the rule slow took longer than 0.05 s" in caplog.text
-    assert not talk.events
+    assert not await talk.history()
 
 
 # --- _auto_compact -------------------------------------------------------------------------
@@ -533,12 +533,12 @@ async def test_the_injected_rule_compacts_at_the_trigger_and_then_cools_down(
     talk = await full_talk(lodge)
     hands = desk(talk)
     await hands.hears("turn_start")
-    (event,) = talk.events
+    (event,) = await talk.history()
     assert event.kind == "compact"
     assert "_auto_compact" in event.reason
     assert talk.pressure < 0.75
     await hands.hears("turn_start")
-    assert len(talk.events) == 1
+    assert len(await talk.history()) == 1
 
 
 async def test_the_injected_rule_obeys_its_cooldown_of_thirty_seconds(lodge: Lodge) -> None:
@@ -549,10 +549,10 @@ async def test_the_injected_rule_obeys_its_cooldown_of_thirty_seconds(lodge: Lod
     lodge.limit(keep_recent=2)
     hands.now += 29
     await hands.hears("turn_start")
-    assert len(talk.events) == 1
+    assert len(await talk.history()) == 1
     hands.now += 1
     await hands.hears("turn_start")
-    assert len(talk.events) == 2
+    assert len(await talk.history()) == 2
 
 
 OWN = {"id": "own", "on": "turn_end", "condition": "never", "action": "compact_context"}
@@ -576,7 +576,7 @@ async def test_when_the_rule_is_injected(
     talk = await full_talk(lodge)
     lodge.limit(**limits)
     await desk(talk, *written).hears("turn_start")
-    assert bool(talk.events) is acts
+    assert bool(await talk.history()) is acts
 
 
 @pytest.mark.parametrize("strategy", ["trim", "full"])
@@ -587,7 +587,7 @@ async def test_other_strategies_do_without_the_injected_rule(lodge: Lodge, strat
     talk = await lodge.conversation()
     await desk(talk).hears("turn_start")
     assert talk.pressure > 0.75
-    assert not talk.events
+    assert not await talk.history()
 
 
 # --- whatever happens ----------------------------------------------------------------------

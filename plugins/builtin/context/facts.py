@@ -101,7 +101,7 @@ async def gathered(ask: Ask) -> Facts:
         turns=newest,
         tokens=view.tokens,
         max_tokens=settings.describe("context.max_tokens", scope).value,
-        events=tuple(event for event in conversation.events if event.turn >= first),
+        events=tuple(e for e in await conversation.history() if e.turn >= first),
         answers=await conversation.bill_for("answer"),
         summaries=await conversation.bill_for("summary"),
         results=results_in(view.turns, view.scale.part),

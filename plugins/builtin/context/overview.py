@@ -79,6 +79,7 @@ class Overview:
 async def gathered(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
+    held = undoable(await conversation.history())
     limits = conversation.limits
     view = conversation.view(limits=limits)
     settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
@@ -88,9 +89,9 @@ async def gathered(ask: Ask) -> Overview:
         due=conversation.due() if conversation.current else None,
         next_cut=conversation.forecast(),
         hold=hold(view, limits, conversation),
-        last=conversation.last_cut,
-        summary=_summary(conversation, limits),
-        can_undo=bool(undoable(conversation.events)),
+        last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
+        summary=await _summary(conversation),
+        can_undo=bool(held),
         bill=conversation.bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
@@ -103,18 +104,18 @@ async def gathered(ask: Ask) -> Overview:
 
 def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
     """Until when no cut is made by itself, if a person has just undone one."""
-    if not compaction.is_held(view, limits, conversation.events):
+    undo = conversation.outcome.move
+    if undo is None or not compaction.is_held(view, limits, undo):
         return None
-    undo = next(event for event in reversed(conversation.events) if event.kind == "undo")
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
     return Hold(undo.turn + compaction.HELD_TURNS, min(most, limits.ceiling))
 
 
-def _summary(conversation: Conversation, limits: Limits) -> Summary:
-    cut = compaction.last_cut(conversation.events, limits.strategy)
+async def _summary(conversation: Conversation) -> Summary:
+    cut = conversation.outcome.cut
     if cut is None:
         return ""
-    summary = conversation.scribe.summary_of(cut.id)
+    summary = await conversation.scribe.summary_of(cut.id)
     if not summary:
         return "coming"
     return "" if summary == conversation.view().boundaries.preface else "ready"

@@ -21,13 +21,13 @@ REDO = Action("Redo", "/context redo")
 async def compact(ask: Ask, focus: str) -> Reply:
     """`/context compact [focus]`"""
     conversation = ask.conversation
-    before, view = len(conversation.events), conversation.view()
+    before, view = await conversation.history(), conversation.view()
     compacted = await conversation.compact(focus.strip())
     if compacted is None:
         return Reply(_nothing_movable(view), {"turns": []})
     if compacted.event is not None:
         return _compacted(compacted, compacted.event)
-    if len(conversation.events) != before:
+    if await conversation.history() != before:
         raise CommandError(
             "Nothing was done: the context was changed while the summary was being written. "
             "Say it again."
@@ -130,8 +130,8 @@ async def undo(ask: Ask, rest: str) -> Reply:
     before = ask.conversation.view()
     event = await ask.conversation.undo()
     if event is None:
-        return Reply("There is nothing to undo.", {"undone": None}, _redo(ask))
-    return _turned("Undone", event, before, ask)
+        return Reply("There is nothing to undo.", {"undone": None}, await _redo(ask))
+    return await _turned("Undone", event, before, ask)
 
 
 async def redo(ask: Ask, rest: str) -> Reply:
@@ -142,10 +142,10 @@ async def redo(ask: Ask, rest: str) -> Reply:
     if event is None:
         text = "There is nothing to redo: nothing was undone, or something else came after it."
         return Reply(text, {"redone": None})
-    return _turned("Done again", event, before, ask)
+    return await _turned("Done again", event, before, ask)
 
 
-def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
+async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     """What an undo or a redo did."""
     conversation = ask.conversation
     after = conversation.view()
@@ -162,7 +162,7 @@ def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
         "tokens_before": before.tokens,
         "tokens_after": after.tokens,
     }
-    return Reply(text, data, (_redo(ask) if done == "Undone" else (UNDO,)))
+    return Reply(text, data, await _redo(ask) if done == "Undone" else (UNDO,))
 
 
 def _recalled(event: ViewEvent, zone: tzinfo) -> str:
@@ -177,8 +177,8 @@ def _moved(before: View, after: View) -> str:
     return f"{be(gone)} out of the context; " if gone else ""
 
 
-def _redo(ask: Ask) -> tuple[Action, ...]:
-    return (REDO,) if redoable(ask.conversation.events) else ()
+async def _redo(ask: Ask) -> tuple[Action, ...]:
+    return (REDO,) if redoable(await ask.conversation.history()) else ()
 
 
 async def pin(ask: Ask, rest: str) -> Reply:

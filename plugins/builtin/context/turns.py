@@ -53,8 +53,8 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
 
 async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
     """These turns, in play or not, as far as they are kept."""
-    view = conversation.view()
-    where = states(view, conversation.events, conversation.limits.strategy)
+    events, view = await conversation.history(), conversation.view()
+    where = states(view, events, conversation.limits.strategy)
     in_play = {turn.number: turn for turn in view.turns}
     stored = await conversation.turns(numbers)
     return [_row(in_play.get(turn.number, turn), turn, where) for turn in stored]
@@ -70,7 +70,8 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
     del rest
     overview = await gathered(ask)
     conversation = ask.conversation
-    where = states(overview.view, conversation.events, overview.limits.strategy)
+    events = await conversation.history()
+    where = states(overview.view, events, overview.limits.strategy)
     pieces = (
         as_text(overview),
         _settings(overview),
