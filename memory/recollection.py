@@ -38,7 +38,7 @@ class MemoryStatus:
 
 
 class Recollection:
-    """Reads, and settles what waits in quarantine."""
+    """Reads what is remembered, and finds in it."""
 
     def __init__(self, room: Room, indexer: Indexer, scope: Scope) -> None:
         self._room, self._indexer, self._scope = room, indexer, scope
@@ -51,30 +51,6 @@ class Recollection:
     async def notes(self, day: date) -> list[Note]:
         """What is in a day's file, in order."""
         return await asyncio.to_thread(self._notes, day)
-
-    async def quarantined(self) -> list[Note]:
-        """What waits until a person has looked through it, oldest first."""
-
-        def read() -> list[Note]:
-            place = daily.quarantine(self._room.data)
-            days = daily.days(place, self._audience)
-            return [note for day in days for note in daily.notes(place, self._audience, day)]
-
-        return await asyncio.to_thread(read)
-
-    async def release(self, job: int) -> bool:
-        """Let the section of this job into the daily memory; False where none waits."""
-        is_there = await asyncio.to_thread(daily.release, self._room.data, self._audience, job)
-        if is_there:
-            await self._room.store.write(lambda db: summaries.trust(db, job))
-        return is_there
-
-    async def reject(self, job: int) -> bool:
-        """Delete the section of this job that waits; False where none does."""
-        place, which = daily.quarantine(self._room.data), daily.Which(frozenset({job}))
-        count = await asyncio.to_thread(daily.count, place, self._audience, which)
-        await asyncio.to_thread(daily.remove, place, self._audience, which)
-        return count > 0
 
     async def search(self, text: str, most: int) -> Remembered:
         """What a person finds: also what they cleared. What is no word is looked for letter by

@@ -31,6 +31,7 @@ from memory.context.view import LogLine, Preface, Scale, View, in_play, marked, 
 from memory.files import Written
 from memory.keys import ConversationKey
 from memory.messages import Message
+from memory.quarantine import Quarantine
 from memory.recollection import Recollection
 from memory.record import ledger, passages, search, summaries, transcript
 from memory.record.ledger import Bill, Spent
@@ -169,6 +170,11 @@ class Stage:
         begin = self._whole[-1].entries[0].seq if self._current else 0
         scope = Scope(self.key.audience, running=(self._row, begin) if begin else (0, 0))
         return Recollection(self._room, self._house.indexer, scope)
+
+    @property
+    def quarantine(self) -> Quarantine:
+        """What waits until an owner has looked through it, here and elsewhere."""
+        return Quarantine(self._room)
 
     @property
     def current(self) -> int:

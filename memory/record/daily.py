@@ -41,6 +41,11 @@ def folder(data: Path, audience: str) -> Path:
     return data / "audiences" / audience / "memory"
 
 
+def audiences(data: Path) -> list[str]:
+    """Whose files there are."""
+    return sorted(path.name for path in (data / "audiences").glob("*") if path.is_dir())
+
+
 def quarantine(data: Path) -> Path:
     """What stands for the data folder where sections wait until a person has looked through them:
     no tool of a model reaches there, and no search."""

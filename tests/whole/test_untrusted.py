@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -141,16 +142,76 @@ async def test_the_models_tools_do_not_reach_the_quarantine(tmp_path: Path) -> N
     assert not waiting.is_relative_to(tmp_path / "data" / "audiences")
 
 
+ONLY = "Only an owner may say what is remembered of what came from outside"
+
+
 async def test_in_a_group_only_an_owner_says_what_is_remembered(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER | {"owners": ["pipe/boss"]}) as house:
         await house.says("/pair here", "group", "boss")
-        reply = await house.says("/memory approve 1", "group", "ann")
-    assert "Only an owner may say what is remembered here" in reply.text
+        await compacted(house, "Please look", "Hello", "Hello", chat="group", user="ann")
+        waiting = await house.says("/memory pending", "group", "ann")
+        assert "Summary: bitcoin." in waiting.text
+        assert waiting.text.endswith("An owner of this bot decides what of this is remembered.")
+        assert not waiting.actions
+        for verb in ("approve", "reject"):
+            assert ONLY in (await house.says(f"/memory {verb} 1", "group", "ann")).text
+        assert "remembered" in (await house.says("/memory approve 1", "group", "boss")).text
+        assert "bitcoin" in (await house.says("/memory", "group", "ann")).text
 
 
-async def compacted(house: House, *questions: str) -> None:
+async def test_an_owner_approves_in_private_what_another_persons_memory_waits_for(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, NEVER | {"owners": ["pipe/boss"]}) as house:
+        await let_in(house, "ann")
+        await let_in(house, "bob")
+        await house.says("/pair here", "group", "boss")
+        await compacted(house, "Please look", "Hello", "Hello", chat="ann", user="ann")
+        own = await house.says("/memory pending", "ann", "ann")
+        assert [action.label for action in own.actions] == ["Reject 1"]
+        assert ONLY in (await house.says("/memory approve 1", "ann", "ann")).text
+        for chat, user in (("bob", "bob"), ("group", "boss")):
+            there = await house.says("/memory pending", chat, user)
+            assert there.text.startswith("Nothing waits"), "not for their eyes"
+            assert "Nothing waits" in (await house.says("/memory reject 1", chat, user)).text
+        shown = await house.says("/memory pending", "boss", "boss")
+        assert "pipe/ann" in shown.text
+        status = await house.says("/memory status", "boss", "boss")
+        assert "1 section must be looked through" in status.text
+        assert "remembered now" in (await house.says(shown.actions[0].command, "boss", "boss")).text
+        assert "Summary: bitcoin." in (await house.says("/memory", "ann", "ann")).text
+        assert "bitcoin" not in (await house.says("/memory", "boss", "boss")).text
+
+
+async def test_a_person_may_delete_what_waits_of_their_own(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER | {"owners": ["pipe/boss"]}) as house:
+        await let_in(house, "ann")
+        await compacted(house, "Please look", "Hello", "Hello", chat="ann", user="ann")
+        assert (await house.says("/memory reject 1", "ann", "ann")).text == "It is deleted."
+        shown = await house.says("/memory pending", "boss", "boss")
+    assert shown.text.startswith("Nothing waits")
+
+
+async def test_many_that_wait_are_shown_by_and_by(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        for number in range(12):
+            await compacted(house, "Please look", "Hello", chat=f"c{number}")
+        waiting = await house.says("/memory pending", "c0")
+    assert len(waiting.actions) == 20
+    assert "2 more sections after these." in waiting.text
+    assert len((waiting.data or {})["pending"]) == 12
+
+
+async def let_in(house: House, user: str) -> None:
+    told = (await house.says("Hello?", user, user)).text
+    found = re.search(r"/pair ([A-Z2-9]{4}-[A-Z2-9]{4})", told)
+    assert found is not None, told
+    await house.says(f"/pair {found[1]}", "boss", "boss")
+
+
+async def compacted(house: House, *questions: str, chat: str = "main", user: str = "") -> None:
     """Say this, and have what was said leave the context."""
     for question in questions:
-        await house.says(question)
-    await house.says("/context compact")
+        await house.says(question, chat, user)
+    await house.says("/context compact", chat, user)
     await house.app.conversations.settle()

@@ -7,7 +7,7 @@ from datetime import date, datetime, timedelta
 
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
-from plugins.builtin.memory.pending import pending, settle
+from plugins.builtin.memory.pending import pending, settle, visible
 from plugins.builtin.memory.search import as_data, search
 from plugins.builtin.memory.tool import memory_search
 from plugins.wording import count, literal
@@ -107,7 +107,7 @@ async def _status(ask: Ask) -> Reply:
         if days
         else "Conversations are never deleted by themselves (session_retention_days is 0)."
     )
-    waiting = len(await ask.conversation.memory.quarantined())
+    waiting = len(await visible(ask))
     sections = count(waiting, "section")
     look = f" {sections} must be looked through (/memory pending)." if waiting else ""
     text = (
