@@ -188,6 +188,7 @@ class Agent:
         if veto:
             return f"{call.name} was not run: {veto}", True
         if (known := turn.known_result(call)) is not None:
+            helpers.is_untrusted |= known.is_untrusted
             return known.text, known.is_error
         if call.id in turn.begun:
             return INTERRUPTED.format(name=call.name), True
@@ -196,7 +197,13 @@ class Agent:
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
         delegate = None if isinstance(turn, Errand) else helpers.work
-        return replace(self.surroundings, conversation=turn.conversation, delegate=delegate)
+        return replace(
+            self.surroundings,
+            conversation=turn.conversation,
+            delegate=delegate,
+            from_outside=helpers.mark,
+            has_outside=lambda: turn.has_outside,
+        )
 
 
 def _is_cut_off(reply: ModelReply) -> bool:

@@ -27,7 +27,7 @@ TOOL = "delegate"
 
 class SubAgents:
     """Those that one tool call sends; `line` says in one line what came of them ("": none),
-    `is_untrusted` whether they have read what comes from outside."""
+    `is_untrusted` whether they, or the tool itself, have read what comes from outside."""
 
     def __init__(self, agent: Agent, turn: OpenTurn, call: ToolCall, output: Output) -> None:
         self._agent, self._turn, self._output = agent, turn, output
@@ -38,6 +38,10 @@ class SubAgents:
     @property
     def line(self) -> str:
         return "; ".join(self._lines)
+
+    def mark(self) -> None:
+        """The result holds what comes from outside."""
+        self.is_untrusted = True
 
     async def work(self, task: str) -> str:
         """Have a sub-agent work on the task, within the same limits; returns its result. Raises

@@ -79,6 +79,12 @@ class OpenTurn:
         answered = {message.call_id for message in messages if message.role == "tool"}
         return [c for m in messages for c in m.tool_calls if c.id not in answered]
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether the model has text before it that came from outside."""
+        is_here = any(entry.message.is_untrusted for entry in self.entries)
+        return is_here or self.conversation.has_outside
+
     def known_result(self, call: ToolCall) -> Message | None:
         """The result of an identical call, once an overflow may have hidden it from the model: no
         tool runs twice because of that."""

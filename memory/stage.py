@@ -209,6 +209,13 @@ class Stage:
         )
         return replace(view, scale=self._scale(view, limits))
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether text that came from outside is in play, or a summary that was made of it."""
+        entries = (entry for turn in self._shown for entry in turn.entries)
+        is_summed = self._preface is not None and self._preface.is_untrusted
+        return is_summed or any(entry.message.is_untrusted for entry in entries)
+
     async def wait_for_turn(self) -> None:
         """Wait until no turn is open."""
         await self._idle.wait()
@@ -317,7 +324,7 @@ class Stage:
         turns left."""
         told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
         text = "\n\n".join(filter(None, (summary.text, told)))
-        return Preface(text, self._room.meter.count(marked(text)))
+        return Preface(text, self._room.meter.count(marked(text)), summary.is_untrusted)
 
     def _snapshot(self, view: View) -> Snapshot:
         return taken(self.frame.tools, view.turns, view.boundaries.preface)

@@ -46,6 +46,15 @@ async def unasked(permission: Permission) -> None:
     raise ToolError(f"It was not run: nobody can be asked whether it may. {permission.what}")
 
 
+def _unmarked() -> None:
+    """Where no result is recorded, none is marked."""
+
+
+def _is_unknown() -> bool:
+    """Where nobody knows what the model has seen, it may be anything."""
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class ToolContext:
     """What a tool may know: `workspace` is the audience's own folder, the only one it may touch.
@@ -53,7 +62,9 @@ class ToolContext:
     Only `files/` in it may be written. `conversation` is the one whose turn runs; `delegate` is
     None where no sub-agent may be sent, as in a sub-agent itself. `skills` are those that the
     system prompt lists, `settings` the section `tools` as it holds now.
-    `approve` asks a person.
+    `approve` asks a person. A tool whose result holds what somebody else wrote calls `from_outside`
+    (one that touches the network or a shell need not), so that the result is marked;
+    `has_outside` says whether the model has such text before it.
     """
 
     key: ConversationKey
@@ -64,6 +75,8 @@ class ToolContext:
     skills: tuple[Skill, ...] = ()
     settings: ToolSettings = field(default_factory=ToolSettings)
     approve: Approve = unasked
+    from_outside: Callable[[], None] = _unmarked
+    has_outside: Callable[[], bool] = _is_unknown
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,10 +34,12 @@ class Scale:
 
 @dataclass(frozen=True, slots=True)
 class Preface:
-    """What stands for the turns that left: a summary, with its raw tokens as it is rendered."""
+    """What stands for the turns that left: a summary, with its raw tokens as it is rendered, and
+    whether it was made of what came from outside."""
 
     text: str
     tokens: int
+    is_untrusted: bool = False
 
 
 @dataclass(frozen=True, slots=True)

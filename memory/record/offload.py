@@ -25,12 +25,15 @@ from typing import Any, BinaryIO, Protocol
 import orjson
 
 from memory.keys import file_name
-from memory.messages import Image, Message
+from memory.messages import Image, Message, untrusted
 from memory.turns import Entry
 
 log = logging.getLogger(__name__)
 
+SESSIONS = "sessions"
 CONTEXT = "context.jsonl"
+FLAG = '"untrusted":true'
+"""What a line of it holds whose content came from outside."""
 PATIENCE = 30.0
 """Seconds that an offloader may take before the turn goes on without it."""
 _ONE_WRITER = threading.Lock()  # what two conversations of an audience write at once is kept apart
@@ -88,7 +91,8 @@ class LocalWorkspace:
     ) -> str:
         """Write the whole text to a file of its own. Raises OSError."""
         name = f"tool_result-{file_name(tool_result.call_id)}.txt"
-        content = tool_result.text.encode()
+        text, source = tool_result.text, tool_result.tool
+        content = (untrusted(text, source) if tool_result.is_untrusted else text).encode()
         file = await asyncio.to_thread(save_once, self._session(session_id) / name, content)
         return self._reference(file)
 
@@ -104,7 +108,7 @@ class LocalWorkspace:
         return self._reference(file)
 
     def _session(self, session_id: str) -> Path:
-        return self.workdir / "sessions" / file_name(session_id)
+        return self.workdir / SESSIONS / file_name(session_id)
 
     def _reference(self, file: Path) -> str:
         return file.relative_to(self.workdir).as_posix()
@@ -190,6 +194,7 @@ def _line(entry: Entry) -> bytes:
         "images": [image.file for image in message.images],
         "tool": message.tool,
         "tool_call_id": message.call_id,
+        "untrusted": message.is_untrusted,
         "tool_calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
     }
     said = {name: value for name, value in fields.items() if value or name == "content"}

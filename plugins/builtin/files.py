@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import operator
 import os
 import stat
@@ -17,6 +18,7 @@ from typing import Annotated, BinaryIO
 import regex
 from pydantic import Field
 
+from agent.tools.provenance import is_from_outside, vouch
 from agent.tools.workspace import (
     files_below,
     list_folder,
@@ -54,6 +56,8 @@ def read_file(
         limit: How many lines to read.
     """
     target = _found(context.workspace, path)
+    if is_from_outside(context.workspace, target):
+        context.from_outside()
     with plain_errors(path), open_file(context.workspace, target) as file:
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
@@ -114,7 +118,7 @@ def grep(
     target = _found(root, path)
     with plain_errors(path):
         hits = _hits(root, files_below(root, target) if target.is_dir() else [target], search)
-        shown = _first(hits, limit, "lines that match")
+        shown = _first(_marking(hits, context), limit, "lines that match")
     return shown or f"No line of a text file matches {quoted(pattern)} in {quoted(path)}."
 
 
@@ -128,7 +132,9 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
     """
     target = resolve(context.workspace, path, must_write=True)
     with plain_errors(path):
-        is_replaced = save_file(context.workspace, target, _encoded(content))
+        is_replaced = save_file(context.workspace, target, data := _encoded(content))
+        if not context.has_outside():
+            vouch(context.workspace, data)
     name, before = _name(context.workspace, target), ", in the place of what was there"
     count = "1 character" if len(content) == 1 else f"{len(content):,} characters"
     return f"Wrote {count} to {name}{before if is_replaced else ''}."
@@ -288,12 +294,22 @@ def _seconds_to(deadline: float) -> float:
     return seconds
 
 
-def _hits(root: Path, files: Iterable[Path], search: Callable[[str], int | None]) -> Iterator[str]:
+def _hits(
+    root: Path, files: Iterable[Path], search: Callable[[str], int | None]
+) -> Iterator[tuple[Path, str]]:
     for file in files:
         for number, line in enumerate(_text_lines(root, file), 1):
             place = search(line)
             if place is not None:
-                yield f"{_name(root, file)}:{number}: {_around(line, place)}"
+                yield file, f"{_name(root, file)}:{number}: {_around(line, place)}"
+
+
+def _marking(hits: Iterable[tuple[Path, str]], context: ToolContext) -> Iterator[str]:
+    """The hits' lines; the first one of a file that came from outside has the result marked."""
+    for file, group in itertools.groupby(hits, key=operator.itemgetter(0)):
+        if is_from_outside(context.workspace, file):
+            context.from_outside()
+        yield from (line for _, line in group)
 
 
 def _text_lines(root: Path, file: Path) -> Iterator[str]:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels.message import Attachment
 from memory.messages import Message, untrusted
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import House, living
@@ -43,6 +44,8 @@ def script(request: Received) -> Answer:
     last = messages[-1]
     if last["role"] == "tool":
         return Say("I have looked.")
+    if found := re.search(r"call (\w+) ({.*})", last["content"]):
+        return Say(calls=(Call(found[1], found[2], "c"),))
     if "delegate" in last["content"]:
         return Say(calls=(Call("delegate", '{"task": "look"}', "d"),))
     if "look" in last["content"]:
@@ -133,6 +136,98 @@ async def test_what_is_forgotten_is_forgotten_in_quarantine_too(tmp_path: Path) 
         await compacted(house, "Please look", "Hello", "Hello")
         await house.says("/forget chat yes")
     assert not list((tmp_path / "data").rglob("????-??-??.md"))
+
+
+WRITE = 'call write_file {"path": "notes.txt", "content": "Buy tea."}'
+READ = 'call read_file {"path": "files/notes.txt"}'
+GREP = 'call grep {"pattern": "Buy", "path": "files"}'
+
+
+async def is_marked(house: House, question: str, source: str, chat: str = "main") -> bool:
+    """Whether the result of what is asked for came marked."""
+    await house.says(question, chat)
+    result = [*results(house)][-1]
+    is_marked = result.startswith(f'<untrusted source="{source}">\n')
+    assert is_marked or "<untrusted" not in result
+    return is_marked
+
+
+async def test_what_the_model_wrote_itself_is_its_own(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await house.says(WRITE)
+        assert not await is_marked(house, READ, "read_file")
+        assert not await is_marked(house, GREP, "grep")
+        await compacted(house, "Hello", "Hello")
+        assert "Summary: tea." in (await house.says("/memory")).text
+
+
+async def test_what_it_wrote_with_strangers_words_before_it_is_theirs(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await house.says("Please look")
+        await house.says(WRITE)
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+        assert await is_marked(house, GREP, "grep")
+
+
+async def test_what_a_subagent_wrote_after_it_had_looked_is_a_strangers(tmp_path: Path) -> None:
+    def errand(request: Received) -> Answer:
+        messages = request.body["messages"]
+        if not str(messages[0]["content"]).endswith("what it needs."):
+            return script(request)
+        calls = ("look", "{}"), ("write_file", '{"path": "notes.txt", "content": "Buy tea."}')
+        done = sum(message["role"] == "tool" for message in messages)
+        return Say(calls=(Call(*calls[done], f"c{done}"),)) if done < 2 else Say("Done.")
+
+    async with living(tmp_path, errand, NEVER) as house:
+        await house.says("Please delegate it")
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+
+
+async def test_what_a_summary_of_strangers_words_led_to_is_theirs(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await compacted(house, "Please look", "Hello", "Hello")
+        await house.says(WRITE)
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+
+
+async def test_what_a_person_sent_or_a_command_wrote_is_marked(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await house.says(WRITE)
+        await house.says("Look at this.", files=(Attachment("a.txt", "text/plain", b"Buy"),))
+        sent = 'call read_file {"path": "files/a.txt"}'
+        assert await is_marked(house, sent, "read_file")
+        (notes,) = (tmp_path / "data").rglob("notes.txt")
+        notes.write_text("Buy bitcoin.")
+        assert await is_marked(house, READ, "read_file")
+
+
+async def test_looking_it_up_again_does_not_wash_it_clean(tmp_path: Path) -> None:
+    searches = (
+        ("context_search", '{"mode": "search", "query": "bitcoin"}'),
+        ("context_search", '{"mode": "tail"}'),
+        ("memory_search", '{"query": "bitcoin"}'),
+        ("grep", '{"pattern": "bitcoin", "path": "sessions"}'),
+    )
+    async with living(tmp_path, script, NEVER) as house:
+        await compacted(house, "Please look", "Hello", "Hello")
+        for tool, arguments in searches:
+            assert await is_marked(house, f"call {tool} {arguments}", tool), tool
+        found = 'call context_search {"mode": "search", "query": "Hello"}'
+        await house.says("Clean", "other")
+        assert not await is_marked(house, found, "context_search", "other")
+
+
+async def test_a_result_that_was_too_long_is_a_strangers_in_its_file_too(tmp_path: Path) -> None:
+    settings = NEVER | {"context": {"tool_result_limit": 20}}
+    async with living(tmp_path, script, settings) as house:
+        await house.says("Please look")
+        (whole,) = (tmp_path / "data").rglob("tool_result-*.txt")
+        again = f'call read_file {{"path": "sessions/{whole.parent.name}/{whole.name}"}}'
+        await house.says("/context clear")
+        assert await is_marked(house, again, "read_file")
 
 
 async def test_the_models_tools_do_not_reach_the_quarantine(tmp_path: Path) -> None:
