@@ -78,6 +78,7 @@ class Conversation(Steering):
         await self._close_left_open()
         async with self._changing:
             await self._switch(self._room.limits_for(self.key).strategy)
+            await self._reframe()
             await self._inject()
             number = self._last_turn + 1
             question = Message("user", text, speaker=speaker, images=images)

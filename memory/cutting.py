@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Wanted
 from memory.context.forecast import FARTHEST, Forecast, forecast
+from memory.context.framing import changed, framing
 from memory.context.meter import Frame
 from memory.context.plan import Plan
 from memory.context.preview import Preview, climbed, with_question
 from memory.context.summary import Style
 from memory.context.view import View
 from memory.events import Event
+from memory.record import transcript
 from memory.record.summaries import Job
 from memory.stage import Keepsake, Stage
 
@@ -85,6 +88,24 @@ class Cutting(Stage):
         self._preface = await self._read_preface(self._boundaries.preface)
         plan = Plan(Change(), why, tokens_after=self.view().tokens, kind="rebase")
         await self._store_event(self._event(plan, before, "person"))
+
+    async def _reframe(self) -> None:
+        """Record that something else stands before the conversation than in its last request."""
+        limits = self.limits
+        now = framing(self.frame, limits.model)
+        if now == self._framing:
+            return
+        why, view = changed(self._framing, now), self.view(limits=limits)
+        plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
+        event = self._event(plan, view, "person")
+
+        def keep(db: Any) -> None:
+            transcript.keep_framing(db, self._row, now)
+            if why:
+                transcript.insert_event(db, self._row, event)
+
+        await self._room.store.write(keep, is_synced=False)
+        self._framing = now
 
     async def _cut(
         self, plan: Plan, actor: Actor = "strategy", wanted: Wanted | None = None

@@ -21,6 +21,7 @@ from memory.context.change import (
     outcome,
 )
 from memory.context.compaction import Wanted
+from memory.context.framing import Framing
 from memory.context.limits import Limits
 from memory.context.log import log_lines
 from memory.context.meter import Frame
@@ -80,6 +81,7 @@ class Stage:
         self._house, self._room = house, house.room
         self._row = self._last_seq = self._last_turn = self._last_inbox = 0
         self._person = ""
+        self._framing: Framing = {}
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
         self._outcome = Outcome()
@@ -106,6 +108,7 @@ class Stage:
         row, events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
         self._last_inbox, self._person = row.last_inbox, row.person
+        self._framing = row.framing
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, self._spent)
         self._outcome, self._preface, self._anchor = Outcome(), None, None

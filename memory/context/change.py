@@ -23,6 +23,7 @@ Kind = Literal[
     "unpin",
     "inject",
     "rebase",
+    "reframe",
     "restart",
     "undo",
     "redo",
@@ -179,10 +180,13 @@ def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
     return event.kind == "inject" and event.change.target in undone
 
 
+_BY_THE_WAY = ("inject", "rebase", "reframe")
+
+
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that `/context undo` can take back, oldest first: an injection goes with its
-    cut, and a change of strategy with the setting."""
-    return [event for event in standing(events) if event.kind not in ("inject", "rebase")]
+    cut, and a change of strategy or of the prompt with the setting."""
+    return [event for event in standing(events) if event.kind not in _BY_THE_WAY]
 
 
 def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
@@ -194,7 +198,7 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
             stack.append(event.change.target)
         elif event.kind == "redo":
             stack.remove(event.change.target)
-        elif event.kind not in ("inject", "rebase"):
+        elif event.kind not in _BY_THE_WAY:
             stack.clear()
     return next((event for event in events if stack and event.id == stack[-1]), None)
 

@@ -153,6 +153,11 @@ def _call_starts(database: SqliteDatabase) -> None:
     )
 
 
+def _framing(database: SqliteDatabase) -> None:
+    """What stood before a conversation in its last request."""
+    database.execute_sql("ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -165,6 +170,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _titles,
     _quarantine,
     _call_starts,
+    _framing,
 ]
 
 

@@ -16,6 +16,7 @@ class Conversation(Model):
     created_at = FloatField()
     active_at = FloatField()
     title = TextField()
+    framing = TextField()
 
     class Meta:
         table_name = "conversation"

@@ -13,6 +13,7 @@ import orjson
 from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
+from memory.context.framing import Framing
 from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, ToolCall
@@ -23,12 +24,13 @@ from memory.turns import Entry, Turn
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
     """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
-    newest inbox row that a turn was opened for."""
+    newest inbox row that a turn was opened for, and how its last request was framed."""
 
     id: int
     last_seq: int
     last_turn: int
     person: str
+    framing: Framing
     last_inbox: int
 
 
@@ -45,6 +47,7 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         created_at=now,
         active_at=now,
         title="",
+        framing="{}",
     ).on_conflict_ignore().execute(database)
     newest = message.select(fn.MAX(message.inbox)).where(
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
@@ -54,10 +57,16 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         columns.last_seq,
         columns.last_turn,
         columns.person,
+        columns.framing,
         fn.COALESCE(newest, 0),
     ).where(columns.key == key.id)
-    (row,) = query.tuples().execute(database)
-    return ConversationRow(*row)
+    ((row, last_seq, last_turn, person, framing, last_inbox),) = query.tuples().execute(database)
+    return ConversationRow(row, last_seq, last_turn, person, orjson.loads(framing), last_inbox)
+
+
+def keep_framing(database: SqliteDatabase, conversation: int, framing: Framing) -> None:
+    """Keep how the next request is framed."""
+    rows.update(database, tables.Conversation, conversation, framing=orjson.dumps(framing).decode())
 
 
 def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:

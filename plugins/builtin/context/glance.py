@@ -28,6 +28,7 @@ KINDS: Mapping[Kind, str] = {
     "restart": "restart",
     "inject": "summary in place",
     "rebase": "change of strategy",
+    "reframe": "change of the prompt",
 }
 """How an event is called where its own name would not do."""
 

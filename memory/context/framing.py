@@ -1,0 +1,33 @@
+"""What stands before the conversation in a request, in a few letters: so that a change of it, which
+rewrites the beginning of the prompt, is seen and recorded (DESIGN.md, rule 4)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+
+from memory.context.meter import Frame
+
+Framing = Mapping[str, str]
+"""By what it is called in a sentence: the model, and digests of the system prompt and tools."""
+
+
+def framing(frame: Frame, model: str) -> Framing:
+    """How requests are framed that are made with this frame, for this model."""
+    tools = json.dumps(frame.tools, ensure_ascii=False)
+    return {"model": model, "system prompt": _digest(frame.system), "tools": _digest(tools)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def changed(before: Framing, now: Framing) -> str:
+    """What has changed, in a sentence; "" where nothing has, or nothing was before."""
+    names = [f"the {name}" for name in now if before and before.get(name) != now[name]]
+    if not names:
+        return ""
+    verb = "were" if len(names) > 1 or names == ["the tools"] else "was"
+    last = f" and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{', '.join(names[:-1])}{last} {verb} changed"
