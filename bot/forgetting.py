@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
+from agent.tools.provenance import OWN
 from bot.turns import Turns
 from channels.base import Channel, Remembering
 from memory.conversation import Conversation
@@ -87,7 +88,8 @@ class Forgetting:
 
 
 def _count(folder: Path) -> int:
-    return sum(path.is_file() for path in folder.rglob("*"))
+    """The house's own notes beside them (agent/tools/provenance.py) are none of a person's files."""
+    return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 
 def _kept(held: Sequence[Held], files: int) -> Kept:

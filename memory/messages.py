@@ -34,14 +34,12 @@ def truncated(file: str = "") -> str:
     )
 
 
-UNTRUSTED = "<untrusted"
-"""How the mark begins in which a text from outside is sent."""
 _MARK = re.compile(r"<(?=\s*/?\s*untrusted)", re.IGNORECASE)
 
 
 def untrusted(text: str, source: str) -> str:
     """A text from outside as the model is shown it: in marks that the text itself can't close."""
-    return f'{UNTRUSTED} source="{source}">\n{_MARK.sub("&lt;", text)}\n</untrusted>'
+    return f'<untrusted source="{source}">\n{_MARK.sub("&lt;", text)}\n</untrusted>'
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 In `files/` that is all but what the model wrote itself while it had nothing from outside before it:
 people send files, commands write them, and a page that was saved is still a stranger's. In
-`sessions/` it is what was offloaded of results from outside; the other folders are the house's own.
+`sessions/` it is what was offloaded of results that were from outside, or too long to be kept whole;
+the other folders are the house's own.
 """
 
 from __future__ import annotations
@@ -14,8 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from agent.tools.workspace import WRITABLE, open_file
-from memory.messages import UNTRUSTED
-from memory.record.offload import FLAG, SESSIONS
+from memory.record.offload import CONTEXT, FLAG, SESSIONS
 
 OWN = ".own"
 """The SHA-256 of each content that the model wrote itself, a line each; out of its tools' reach."""
@@ -36,13 +36,11 @@ def is_from_outside(root: Path, target: Path) -> bool:
         with open_file(root, target) as file:
             if folder == (WRITABLE,):
                 return _digest(file) not in _own(root)
-            return folder == (SESSIONS,) and any(map(_is_marked, file))
+            if folder == (SESSIONS,):
+                return target.name != CONTEXT or any(FLAG in line for line in file)
+            return False
     except OSError:
         return True
-
-
-def _is_marked(line: bytes) -> bool:
-    return line.startswith(UNTRUSTED.encode()) or FLAG.encode() in line
 
 
 def _digest(file: BinaryIO) -> str:

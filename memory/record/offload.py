@@ -25,14 +25,14 @@ from typing import Any, BinaryIO, Protocol
 import orjson
 
 from memory.keys import file_name
-from memory.messages import Image, Message, untrusted
+from memory.messages import Image, Message
 from memory.turns import Entry
 
 log = logging.getLogger(__name__)
 
 SESSIONS = "sessions"
 CONTEXT = "context.jsonl"
-FLAG = '"untrusted":true'
+FLAG = b'"untrusted":true'
 """What a line of it holds whose content came from outside."""
 PATIENCE = 30.0
 """Seconds that an offloader may take before the turn goes on without it."""
@@ -91,8 +91,7 @@ class LocalWorkspace:
     ) -> str:
         """Write the whole text to a file of its own. Raises OSError."""
         name = f"tool_result-{file_name(tool_result.call_id)}.txt"
-        text, source = tool_result.text, tool_result.tool
-        content = (untrusted(text, source) if tool_result.is_untrusted else text).encode()
+        content = tool_result.text.encode()
         file = await asyncio.to_thread(save_once, self._session(session_id) / name, content)
         return self._reference(file)
 

@@ -110,9 +110,9 @@ async def test_a_result_over_20000_characters_is_clipped_in_later_turns_only(
         )
     async with living(tmp_path, script, {"restore": "exact"}) as house:
         await house.says("and now?")
-        (later,) = [text for text in turns_sent(house) if text.startswith("yyy")]
+        (later,) = [text for text in turns_sent(house) if "yyy" in text]
     assert len(fresh) > 20_000
-    assert (later == "y" * length) is not clipped
+    assert ("y" * length in later) is not clipped
     if clipped:
         assert "1 characters left out" in later
 

@@ -151,7 +151,7 @@ async def test_a_tools_long_output_is_read_from_the_file_that_the_marker_names(
     async with living(tmp_path, [Say(calls=(whole,)), Say("Long.")], settings) as house:
         await house.says("Read it.")
         shown = house.sent_to_model()[-1]["content"]
-    assert shown.startswith("line 0\n")
+    assert "\nline 0\nline 1\n" in shown
     file = shown.split("refer to the file in '")[1].split("'")[0]
     assert file == "sessions/pipe%2Fmain/tool_result-w.txt"
     again = Call("read_file", f'{{"path": "{file}", "offset": 400, "limit": 1}}', "x")
