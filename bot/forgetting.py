@@ -88,7 +88,7 @@ class Forgetting:
 
 
 def _count(folder: Path) -> int:
-    """The house's own notes beside them (agent/tools/provenance.py) are none of a person's files."""
+    """What the house notes beside them (agent/tools/provenance.py) is none of a person's files."""
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 

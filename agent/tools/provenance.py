@@ -2,7 +2,7 @@
 
 In `files/` that is all but what the model wrote itself while it had nothing from outside before it:
 people send files, commands write them, and a page that was saved is still a stranger's. In
-`sessions/` it is what was offloaded of results that were from outside, or too long to be kept whole;
+`sessions/` it is what was offloaded of results that were from outside, or too long to be shown;
 the other folders are the house's own.
 """
 
