@@ -158,3 +158,35 @@ async def test_a_tools_long_output_is_read_from_the_file_that_the_marker_names(
     async with living(tmp_path, [Say(calls=(again,)), Say("There.")], settings) as house:
         await house.says("And the last line?")
         assert "line 399" in house.sent_to_model()[-1]["content"]
+
+
+async def kinds(house: House) -> list[tuple[str, str]]:
+    data = (await house.says("/context history")).data or {}
+    return [(event["kind"], event["reason"]) for event in data["events"]]
+
+
+async def test_what_changes_the_beginning_of_the_prompt_is_a_recorded_event(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        for _ in range(2):
+            await house.says("Hello.")
+        assert await kinds(house) == [], "a first prompt replaces none"
+        await house.says("/config model gpt-4o")
+        assert await kinds(house) == [], "nothing was sent yet"
+        await house.says("Hello.")
+        await house.says("/config system_prompt Be brief.")
+        await house.says("/config tools.web_fetch true")
+        await house.says("Hello.")
+        both = "the system prompt and the tools were changed"
+        assert await kinds(house) == [("reframe", "the model was changed"), ("reframe", both)]
+        assert "change of the prompt" in (await house.says("/context history")).text
+        assert "nothing to undo" in (await house.says("/context undo")).text
+
+
+async def test_a_change_while_the_bot_was_down_is_recorded_too(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hello.")
+    async with living(tmp_path, echo) as house:
+        await house.says("Nothing is new.")
+    async with living(tmp_path, echo, {"system_prompt": "Be brief."}) as house:
+        await house.says("And again.")
+        assert await kinds(house) == [("reframe", "the system prompt was changed")]
