@@ -64,14 +64,26 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         "main.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--config", type=Path, default=Path("config.json"), metavar="FILE")
-    parser.add_argument("--data", type=Path, default=Path("data"), metavar="DIR")
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=Path("config.json"),
+        metavar="FILE",
+        help="the settings (config.json)",
+    )
+    parser.add_argument(
+        "--data",
+        type=Path,
+        default=Path("data"),
+        metavar="DIR",
+        help="the folder that all is kept in (data)",
+    )
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
     parser.add_argument("--telegram", action="store_true", help="serve Telegram, no terminal")
     parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
-    commands = parser.add_subparsers(title="commands", metavar="")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     pair = commands.add_parser("pair", help="let a stranger in, by the code they were given")
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")

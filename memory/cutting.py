@@ -50,7 +50,7 @@ class Cutting(Stage):
         """When the next cut comes, if it is due within so many turns and no undo holds it off."""
         limits = self.limits
         view = self.view(limits=limits)
-        held = compaction.is_held(view, limits, self._outcome.move)
+        held = compaction.holds_off(view, limits, self._outcome.move)
         return None if held else forecast(view, limits, within)
 
     async def preview(self) -> Preview:

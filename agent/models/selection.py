@@ -112,7 +112,7 @@ class Models:
     def where(self, choice: Choice) -> str:
         """Where the chosen model runs, in words."""
         if self.uses_embedded(choice):
-            return "embedded: it runs on this machine, needs no key, and is small"
+            return "it runs on this machine, needs no key, and is small"
         url = self._endpoint(choice).shown_url
         return "OpenAI's endpoint" if url == OPENAI_URL else url
 

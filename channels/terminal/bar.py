@@ -61,5 +61,5 @@ def _cost(glance: Glance) -> str:
     if glance.cost is None:
         return "$?"
     if glance.cost == 0:
-        return "free" if glance.turns else ""
+        return "$0" if glance.turns else ""
     return f"${glance.cost:.2f}" if glance.cost >= 0.005 else "<$0.01"

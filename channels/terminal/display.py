@@ -29,6 +29,7 @@ _THEME = Theme(
     }
 )
 _ECHO_LINES, _ECHO_CHARACTERS = 12, 1_000
+_MOST_STEPS = 6
 
 
 def markdown(source: str, width: int) -> str:
@@ -53,8 +54,11 @@ def command_reply(source: str, width: int) -> str:
 
 
 def next_steps(actions: Sequence[Action], width: int) -> str:
-    commands = " · ".join(one_line(action.command) for action in actions)
-    return _rendered(Padding(Text(f"Next: {commands}", "dim"), (0, 0, 0, 2)), width)
+    """What can be said next; of many the first, since the reply has them all."""
+    commands = [one_line(action.command) for action in actions[:_MOST_STEPS]]
+    if len(actions) > _MOST_STEPS:
+        commands.append("…")
+    return _rendered(Padding(Text(f"Next: {' · '.join(commands)}", "dim"), (0, 0, 0, 2)), width)
 
 
 def note(text: str, width: int) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from memory.context.change import Actor, Change, ViewEvent
+from memory.context.forecast import forecast
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of
@@ -37,6 +38,14 @@ def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
         and view.tokens < move.tokens_after * HELD_GROWTH
         and view.tokens <= limits.ceiling
     )
+
+
+def holds_off(view: View, limits: Limits, move: ViewEvent | None) -> bool:
+    """Whether an undo holds off a cut that would otherwise come while it lasts."""
+    if move is None or not is_held(view, limits, move):
+        return False
+    left = move.turn + HELD_TURNS - view.turns[-1].number
+    return forecast(view, limits, left) is not None
 
 
 def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:

@@ -9,8 +9,8 @@ from plugins.api import Action, AgentInfo, Ask, Command, CommandError, Reply, co
 from plugins.wording import amount, cell
 
 NONE_GIVEN = (
-    "The configuration has no agents, so the default one answers. Give it some under `agents`: "
-    "each has an id and a brain with its model and context."
+    "The configuration has no agents, so the default one answers. docs/agents.md shows how to add "
+    "some."
 )
 
 

@@ -15,13 +15,18 @@ async def new(ask: Ask) -> Reply:
     """Stops the running turn, then puts all turns away."""
     stopped = ask.bot.turns.stop(ask.conversation.key)
     await ask.conversation.wait_for_turn()
+    had_summary = ask.conversation.view().preface is not None
     cleared = await ask.conversation.clear("new")
     first = "I stopped the running answer. " if stopped else ""
+    data = {"turns": [f"t{n}" for n in cleared.turns]}
+    if not cleared.turns and not had_summary:
+        return Reply(f"{first}This is a new start already: no turn is in play.", data)
+    gone = count(len(cleared.turns), "turn") if cleared.turns else "the summary of older turns"
     text = (
-        f"{first}A new start: {count(len(cleared.turns), 'turn')} left the context. "
-        "They stay on disk; /context undo brings them back."
+        f"{first}A new start: {gone} left the context. All is kept on disk; /context undo brings "
+        "it back."
     )
-    return Reply(text, {"turns": [f"t{n}" for n in cleared.turns]}, (_UNDO,))
+    return Reply(text, data, (_UNDO,))
 
 
 _UNDO = Action("Undo", "/context undo")
@@ -33,7 +38,11 @@ async def title(ask: Ask) -> Reply:
     words = beginning(ask.text, LONGEST_TITLE)
     await ask.conversation.rename(words)
     if not words:
-        return Reply("The title is gone; the first question stands for it.", {"title": ""})
+        text = (
+            "This conversation has no title now, so its first question stands for it. "
+            "/title WORDS gives it one."
+        )
+        return Reply(text, {"title": ""})
     return Reply(f"This conversation is now called “{literal(words)}”.", {"title": words})
 
 

@@ -15,7 +15,7 @@ DAYS = 7
 CHATS = 10
 """The chats that are listed, the dearest first."""
 SUBS = (("lift", "let a limit that is reached rest until the month ends; lift WHO: a user's"),)
-HEADER = ("", "calls:", "prompt:", "of it cached:", "completion:", "cost:")
+HEADER = ("", "calls:", "prompt:", "cached:", "completion:", "cost:")
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]

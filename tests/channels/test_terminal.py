@@ -63,7 +63,7 @@ def test_an_estimate_is_marked() -> None:
 
 @pytest.mark.parametrize(
     ("cost", "shown"),
-    [(None, "$?"), (0.0, "free"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
+    [(None, "$?"), (0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
 )
 def test_the_cost_is_said_plainly(cost: float | None, shown: str) -> None:
     assert bar_text(replace(GLANCE, cost=cost), 80).endswith(f"turns · {shown}")
@@ -343,6 +343,12 @@ def test_a_long_question_is_echoed_in_part() -> None:
     shown = plain(display.question("line\n" * 200_000, 80))
     assert shown.count("\n") == 13
     assert shown.endswith("  … (1,000,000 characters)\n")
+
+
+def test_of_many_next_steps_the_first_are_shown() -> None:
+    steps = [Action(str(number), f"/do {number}") for number in range(1, 19)]
+    assert plain(display.next_steps(steps[:2], 80)) == "  Next: /do 1 · /do 2\n"
+    assert plain(display.next_steps(steps, 80)).endswith("/do 6 · …\n")
 
 
 def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -104,6 +104,17 @@ async def test_after_an_undo_the_glance_says_until_when_no_cut_is_made(tmp_path:
         assert (await states(house))["t4"] == "summarised"
 
 
+async def test_an_undo_that_holds_no_cut_off_leaves_the_forecast_as_it_was(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 2)
+        before = (await data(house, "/context"))["next_cut"]
+        await house.says("/context clear")
+        assert "by itself" not in (await house.says("/context undo")).text
+        after = await data(house, "/context")
+        assert (after["held_off_until"], after["next_cut"]) == (None, before)
+        assert before["at"] == "t21"
+
+
 async def test_a_model_with_a_small_window_is_named_as_what_sets_the_budget(
     tmp_path: Path,
 ) -> None:

@@ -348,6 +348,21 @@ async def test_a_command_that_is_mistyped_gets_a_hint(tmp_path: Path) -> None:
         assert house.sent_to_model()[-1]["content"] == "/etc/passwd"
 
 
+async def test_a_new_start_says_what_left(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello!"), Say("A greeting.")]) as house:
+        assert "a new start already" in (await house.says("/new")).text
+        await house.says("Hi")
+        assert "1 turn left the context" in (await house.says("/new")).text
+        assert "a new start already" in (await house.says("/new")).text
+
+
+async def test_a_title_is_given_and_taken_away(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        assert "has no title now" in (await house.says("/title")).text
+        assert "now called “Lisbon”" in (await house.says("/title Lisbon")).text
+        assert "has no title now" in (await house.says("/title")).text
+
+
 async def test_a_done_event_follows_a_reply_that_is_on_disk(tmp_path: Path) -> None:
     async with living(tmp_path, [Say("Hello!")]) as house:
         seen: list[Activity] = []

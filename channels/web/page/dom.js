@@ -44,6 +44,9 @@ export function amount(number) {
   return (number / size).toFixed(1).replace(/\.0$/, "") + letter;
 }
 
+/** US dollars, as /usage has them: $0, $0.0012, $1.50. */
+export const money = (cost) => cost ? `$${cost.toFixed(cost < 0.1 ? 4 : 2)}` : "$0";
+
 /** Ask before something is done; resolves to what was typed (or "yes"), or null. */
 export function asked({ question, label, value, action = "OK", secret = false }) {
   const dialog = byId("dialog");

@@ -1,5 +1,5 @@
 // The right column: the context, live. Every control in it is a command.
-import { amount, asked, byId, h, shown } from "./dom.js";
+import { amount, asked, byId, h, money, shown } from "./dom.js";
 import { drawnSettings } from "./settings.js";
 
 const NEWEST = 20; // changes that are listed
@@ -27,7 +27,7 @@ export class Panel {
     const share = Math.round((tokens / budget) * 100);
     byId("share").textContent = `${amount(tokens)} of ${amount(budget)}`;
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
-    byId("glance").setAttribute("aria-label", `Context: ${share}% full${cost ? `, $${cost.toFixed(4)}` : ""}`);
+    byId("glance").setAttribute("aria-label", `Context: ${share}% full${cost ? `, ${money(cost)}` : ""}`);
   }
 
   async #load() {
@@ -75,7 +75,7 @@ export class Panel {
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
         h("div", {}, h("dt", { "data-part": name }, name), h("dd", {}, amount(size))))),
       h("p", { class: "next" }, h("b", {}, "Next cut: "), nextCut(overview)),
-      h("p", { class: "faint" }, `Cost of this chat: $${overview.cost.toFixed(4)} for ${overview.calls} ${overview.calls === 1 ? "call" : "calls"}`,
+      h("p", { class: "faint" }, `Cost of this chat: ${money(overview.cost)} for ${overview.calls} ${overview.calls === 1 ? "call" : "calls"}`,
         overview.calls_of_unknown_price ? ` (the price of ${overview.calls_of_unknown_price} is unknown)` : "", ". Strategy: ", overview.strategy, "."),
       overview.preface
         ? h("details", { id: "preface" }, h("summary", {}, "The summary in front"), h("blockquote", {}, overview.preface))

@@ -103,9 +103,9 @@ async def gathered(ask: Ask) -> Overview:
 
 
 def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
-    """Until when no cut is made by itself, if a person has just undone one."""
+    """Until when no cut is made by itself, if an undo holds one off."""
     undo = conversation.outcome.move
-    if undo is None or not compaction.is_held(view, limits, undo):
+    if undo is None or not compaction.holds_off(view, limits, undo):
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
     return Hold(undo.turn + compaction.HELD_TURNS, min(most, limits.ceiling))
