@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
@@ -16,14 +17,17 @@ EVERYWHERE = ""
 @command(
     "config",
     "Show or change settings while the bot runs",
-    "[KEY [VALUE] [--here] [--unset]]",
+    "[GROUP | KEY [VALUE] [--here] [--unset]]",
 )
 async def config(ask: Ask) -> Reply:
-    """`/config`, `/config KEY`, `/config KEY VALUE [--here]`, `/config KEY --unset [--here]`."""
+    """`/config`, `/config GROUP`, `/config KEY`, `/config KEY VALUE [--here]`, `/config KEY --unset
+    [--here]`."""
     key, value, flags = parse(ask.text)
     here = ask.conversation.key.id
     if not key:
         return _all(ask.bot.settings.describe_all(here))
+    if not (value or flags) and (members := _group(ask.bot.settings.describe_all(here), key)):
+        return _members(members)
     before = ask.bot.settings.describe(key, here)
     if not value and UNSET not in flags:
         return Reply(about(before), _data(before), offers(before))
@@ -100,17 +104,42 @@ def shown(value: Any) -> str:
 
 
 def _all(settings: list[SettingInfo]) -> Reply:
+    """What stands at no default, and the groups of all."""
+    moved = [setting for setting in settings if setting.layer != "default"]
+    table = f"{_table(moved)}\n\n" if moved else "Every setting is at its default.\n\n"
+    groups = Counter(group_of(setting.key) for setting in settings)
+    named = ", ".join(f"`/config {group}` ({size})" for group, size in groups.items())
+    text = f"{table}All of them, by group: {named}.\n\n{_HOW}"
+    actions = tuple(Action(group, f"/config {group}") for group in groups)
+    return Reply(text, {"settings": [_data(setting) for setting in settings]}, actions)
+
+
+_HOW = "`/config KEY` explains one; `/config KEY VALUE` changes it."
+
+
+def group_of(key: str) -> str:
+    """The first part of a setting's name, where it has several."""
+    group, dot, _ = key.partition(".")
+    return group if dot else "general"
+
+
+def _group(settings: list[SettingInfo], name: str) -> list[SettingInfo]:
+    return [setting for setting in settings if group_of(setting.key) == name]
+
+
+def _members(settings: list[SettingInfo]) -> Reply:
+    simple = (setting.key for setting in settings if _choices(setting))
+    actions = tuple(Action(key, f"/config {key}") for key in simple)
+    data = {"settings": [_data(setting) for setting in settings]}
+    return Reply(f"{_table(settings)}\n\n{_HOW}", data, actions)
+
+
+def _table(settings: list[SettingInfo]) -> str:
     rows = "\n".join(
         f"| {setting.key} | {cell(shown(setting.value))} | {setting.layer} |"
         for setting in settings
     )
-    text = (
-        f"| setting | value | from |\n|---|---|---|\n{rows}\n\n"
-        "`/config KEY` explains one; `/config KEY VALUE` changes it."
-    )
-    simple = (setting.key for setting in settings if _choices(setting))
-    actions = tuple(Action(key, f"/config {key}") for key in simple)
-    return Reply(text, {"settings": [_data(setting) for setting in settings]}, actions)
+    return f"| setting | value | from |\n|---|---|---|\n{rows}"
 
 
 def _data(setting: SettingInfo) -> dict[str, Any]:

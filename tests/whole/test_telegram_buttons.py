@@ -63,6 +63,8 @@ async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -
     async with at_telegram(tmp_path) as house:
         house.ann.says("/config")
         settings = await house.telegram.shown("/config KEY explains one")
+        house.ann.presses(settings, "general")
+        settings = await house.telegram.shown("spend_limit_total")
         house.ann.presses(settings, "log_level")
         one = await house.telegram.shown("log_level is info")
         assert [*one.buttons] == ["debug", "warning", "error"]
