@@ -384,7 +384,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         router=router,
         channels=by_name,
         spending=spending,
-        schedule=Schedule(in_force.zone, retention),
+        schedule=Schedule(in_force.zone, retention, conversations.rest),
     )
 
 

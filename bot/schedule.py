@@ -1,4 +1,5 @@
-"""What happens by the clock: one tick at the start of the bot, and one each night."""
+"""What happens by the clock: one tick at the start of the bot and one each night, and what is done
+every few minutes."""
 
 from __future__ import annotations
 
@@ -20,14 +21,21 @@ log = logging.getLogger(__name__)
 HOUR = 4
 """The hour of the nightly tick, in the bot's time zone."""
 DAY = 86_400
+OFTEN = 10
+"""Minutes."""
 
 
 class Schedule:
     """Lets `tick` happen; one at a time, and one that fails is logged and tried again the night
-    after."""
+    after. `often` happens every few minutes."""
 
-    def __init__(self, zone: Callable[[], tzinfo], tick: Callable[[], Awaitable[None]]) -> None:
-        self._zone, self._tick = zone, tick
+    def __init__(
+        self,
+        zone: Callable[[], tzinfo],
+        tick: Callable[[], Awaitable[None]],
+        often: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._zone, self._tick, self._often = zone, tick, often
         self._scheduler: AsyncIOScheduler | None = None
         self._ticking: asyncio.Task[None] | None = None
 
@@ -35,6 +43,7 @@ class Schedule:
         """Tick now, and every night from now on."""
         scheduler = await asyncio.to_thread(_scheduler, self._zone())
         scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
+        scheduler.add_job(self._often, "interval", id="often", minutes=OFTEN)
         scheduler.start()
         self._scheduler = scheduler
         await self.due()

@@ -1,12 +1,13 @@
 """All conversations of one store, each restored from disk when it is first asked for.
 
-Those that were not spoken in for the longest leave memory again when there are many. What comes
-back is what went: leaving is no restart.
+They leave memory again when nothing was said in them for long, and those that were not spoken in
+for the longest when there are many. What comes back is what went: leaving is no restart.
 """
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,10 @@ longer ago, the next summary is written again if it is needed."""
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
+IDLE = 3_600.0
+"""Seconds after which a conversation in which nothing happens leaves memory; its session is over
+then."""
+
 FAREWELL = 3.0
 """Seconds that those who listen to the end of a session have, all together."""
 
@@ -40,8 +45,13 @@ class Conversations:
     """All conversations of one store. One that left memory while somebody still holds it is found
     again (`_alive`), so that there are never two of the same."""
 
-    def __init__(self, room: Room, most_open: int = MOST_OPEN) -> None:
-        self.room = room
+    def __init__(
+        self,
+        room: Room,
+        most_open: int = MOST_OPEN,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.room, self._clock = room, clock
         self.ratios: dict[str, float] = {}
         self.windows: dict[str, int] = {}
         self.on_change: Callable[[Stage], None] = lambda conversation: None
@@ -50,6 +60,7 @@ class Conversations:
         self.indexer = Indexer(room.store)
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
+        self._used: dict[str, float] = {}  # when each of these was asked for last
         self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self._loading: dict[str, asyncio.Task[Conversation]] = {}
         self._keepsakes: OrderedDict[str, Keepsake] = OrderedDict()
@@ -61,6 +72,7 @@ class Conversations:
         conversation = self._alive.get(key.id) or await self._restored(key, is_restart)
         self._open[key.id] = conversation
         self._open.move_to_end(key.id)
+        self._used[key.id] = self._clock()
         self._let_go()
         return conversation
 
@@ -87,8 +99,25 @@ class Conversations:
         if excess <= 0:
             return
         for name in [name for name, one in self._open.items() if one.is_at_rest][:excess]:
-            self._keepsakes[name] = self._open.pop(name).keepsake
-            self._keepsakes.move_to_end(name)
+            self._leave(name)
+
+    async def rest(self) -> None:
+        """Let those go that nobody has asked for in an hour; unlike those that are crowded out,
+        their sessions are over."""
+        before = self._clock() - IDLE
+        for name in [name for name, used in self._used.items() if used < before]:
+            if self._may_rest(name, before):
+                await self._open[name].end_session()
+            if self._may_rest(name, before):  # listeners may take their time
+                self._leave(name)
+
+    def _may_rest(self, name: str, before: float) -> bool:
+        return self._used.get(name, before) < before and self._open[name].is_at_rest
+
+    def _leave(self, name: str) -> None:
+        del self._used[name]
+        self._keepsakes[name] = self._open.pop(name).keepsake
+        self._keepsakes.move_to_end(name)
         while len(self._keepsakes) > MOST_KEEPSAKES:
             self._keepsakes.popitem(last=False)
 

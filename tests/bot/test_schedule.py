@@ -32,7 +32,7 @@ async def test_it_ticks_at_the_start_and_then_at_night_where_the_people_live() -
     async def tick() -> None:
         ticked.set()
 
-    schedule = Schedule(lambda: zone, tick)
+    schedule = Schedule(lambda: zone, tick, nothing)
     await schedule.start()
     await ticked.wait()
     coming = schedule.next_tick
@@ -53,7 +53,7 @@ async def test_one_tick_at_a_time_and_none_after_the_stop() -> None:
         finally:
             ended += 1
 
-    schedule = Schedule(lambda: UTC, tick)
+    schedule = Schedule(lambda: UTC, tick, nothing)
     await schedule.start()
     await asyncio.sleep(0)
     await schedule.due()
@@ -69,7 +69,7 @@ async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
     async def tick() -> None:
         raise OSError("the disk is gone")
 
-    schedule = Schedule(lambda: UTC, tick)
+    schedule = Schedule(lambda: UTC, tick, nothing)
     with caplog.at_level(logging.ERROR):
         await schedule.start()
         await schedule.idle()
@@ -79,7 +79,7 @@ async def test_a_tick_that_fails_is_logged_and_the_next_one_comes(
 
 
 async def test_a_stop_before_the_start_is_fine() -> None:
-    await Schedule(lambda: UTC, nothing).stop()
+    await Schedule(lambda: UTC, nothing, nothing).stop()
 
 
 def in_days(days: float) -> Callable[[], float]:

@@ -13,6 +13,8 @@ import pytest
 
 from memory.context.change import Change
 from memory.conversation import Conversation
+from memory.conversations import IDLE
+from memory.events import Event, Events, Listener
 from memory.keys import ConversationKey
 from tests.memory.rooms import FRAME, KEY, Lodge
 
@@ -149,3 +151,28 @@ async def test_two_who_ask_at_once_get_the_same_one(lodge: Lodge) -> None:
     await crowd_out(lodge)
     one, other = await asyncio.gather(lodge.conversation(), lodge.conversation())
     assert one is other
+
+
+async def test_one_that_is_idle_for_an_hour_leaves_and_its_session_is_over(tmp_path: Path) -> None:
+    now, heard = 0.0, list[str]()
+
+    async def hear(event: Event) -> None:
+        heard.append(f"{event.name} {event.conversation.key.id}")
+
+    lodge = Lodge(tmp_path, events=Events([Listener("ear", hear)]))
+    await lodge.open()
+    lodge.conversations._clock = lambda: now
+    for key in (KEY, OTHERS[0]):
+        await (await lodge.conversation(key)).begin_session()
+    running = await (await lodge.conversation(OTHERS[1])).turn("Wait for it.")
+    now = IDLE / 2
+    await lodge.conversation(OTHERS[0])
+    now = IDLE + 1
+    await lodge.conversations.rest()
+    assert is_loaded(lodge, OTHERS[0]), "it was looked at meanwhile"
+    assert is_loaded(lodge, running.conversation.key), "a turn runs in it"
+    assert not is_loaded(lodge)
+    assert heard[2:] == [f"session_end {KEY.id}"]
+    await (await lodge.conversation()).begin_session()
+    assert heard[3:] == [f"session_start {KEY.id}"]
+    await lodge.close()
