@@ -46,6 +46,8 @@ BEFORE, COUNTED = 7, 6
 MESSAGES = 50
 """What was said before memory is measured."""
 PROMPT = "›".encode()
+_SET_FOR_TESTS = ("PYTHONDONTWRITEBYTECODE",)
+"""A person's Python keeps what it has compiled, so that only the first start pays for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +66,8 @@ class House:
     @property
     def environ(self) -> dict[str, str]:
         given = {"OPENAI_BASE_URL": self.model, "OPENAI_API_KEY": "none", "TERM": "xterm"}
-        return {**os.environ, **given}
+        kept = {name: value for name, value in os.environ.items() if name not in _SET_FOR_TESTS}
+        return {**kept, **given}
 
 
 @dataclass(frozen=True, slots=True)
