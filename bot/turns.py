@@ -16,7 +16,7 @@ from weakref import WeakValueDictionary
 
 from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
-from bot.access import Access, name_of
+from bot.access import CLOSED, Access, name_of
 from bot.activity import Hub
 from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
@@ -183,8 +183,11 @@ class Turns:
             self._waiting.pop(key.id, None)
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
-        """Why nothing may be spent on a message; "": it may."""
-        return self._spending.refusal(key, self._access.limited(said.received.address))
+        """Why a message is not answered, though it was taken in; "": it is."""
+        person = self._access.identify(said.received.address)
+        if person is None:  # let in no more since
+            return CLOSED
+        return self._spending.refusal(key, person.limited)
 
     async def _take(self, key: ConversationKey, said: _Said) -> None:
         received = said.received
