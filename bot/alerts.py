@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -31,10 +32,17 @@ class Alerts:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = clock
         self._told: dict[str, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def model_refused(self, sentence: str, heard_at: Address) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
         await self._tell(sentence, sentence, heard_at=heard_at)
+
+    def model_refused_unheard(self, sentence: str) -> None:
+        """The same, where no answer said it: another model answered, or a summary was wanted."""
+        task = asyncio.create_task(self._tell(sentence, sentence))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""
