@@ -115,6 +115,28 @@ async def test_another_error_is_not_for_the_owner(tmp_path: Path) -> None:
         assert alerts(house) == []
 
 
+async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_path: Path) -> None:
+    """But where they write otherwise, though they wrote on the page last."""
+    async with OpenAIServer(lambda _: REFUSED) as endpoint:
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        (tmp_path / "config.json").write_text('{"model": "any", "owners": ["afar/boss"]}')
+        layers = load_layers(tmp_path / "config.json", environ)
+        page, phone = Hands("web"), Hands("afar")
+        app = await assemble(layers, tmp_path / "data", [page, phone])
+        task = asyncio.create_task(app.run())
+        try:
+            await phone.says("/pair here", "family", OWNER)
+            await phone.says("/version", OWNER, OWNER)
+            await page.says("/version")
+            await phone.says("fail", "family", "kid")
+            assert (await phone.reply_to("")).address.chat == OWNER
+            assert alerts(page) == []
+        finally:
+            page.leave()
+            phone.leave()
+            await asyncio.wait_for(task, PATIENCE)
+
+
 class Broken(Hands):
     """A channel that breaks when it is told to."""
 
