@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from agent.models.base import (
+    AccountRefused,
     Model,
     ModelAnswerBroken,
     ModelError,
@@ -32,11 +33,13 @@ class ModelSummarizer:
     """Asks the model that is in force for the conversation; `window_of` is in tokens.
 
     `unstructured` are the names of models that refused a JSON Schema: they are asked in words.
+    `on_refused` hears of a refused key or account, of which nobody is told in the chat.
     """
 
     model_of: Callable[[ConversationKey], Model]
     window_of: Callable[[ConversationKey], int]
     unstructured: set[str] = field(default_factory=set)
+    on_refused: Callable[[str], None] = lambda sentence: None
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, piece by piece where the text is longer than the window: each piece's
@@ -51,6 +54,8 @@ class ModelSummarizer:
                 reply = await self._asked(model, request, so_far, piece)
             except ModelError as error:
                 log.warning("a summary failed: %s", error)
+                if isinstance(error, AccountRefused):
+                    self.on_refused(str(error))
                 return SummaryResult("", model.name, tuple(spent))
             so_far = reply.text.strip()
             spent.append(spent_on("summary", model, reply, reply.usage or Usage(0, 0)))

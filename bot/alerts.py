@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from bot.access import LOCAL, Access
 from bot.delivery import Delivery, address_of
 from channels.message import Address
 from memory.record import people
+from memory.record.mailbox import Place
 from memory.record.store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -31,10 +33,17 @@ class Alerts:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = clock
         self._told: dict[str, float] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def model_refused(self, sentence: str, heard_at: Address) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
         await self._tell(sentence, sentence, heard_at=heard_at)
+
+    def model_refused_unheard(self, sentence: str) -> None:
+        """The same, where no answer said it: another model answered, or a summary was wanted."""
+        task = asyncio.create_task(self._tell(sentence, sentence))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""
@@ -60,9 +69,15 @@ class Alerts:
             log.exception("the owner could not be told")
 
     async def _owners_address(self, without: str) -> Address | None:
-        """Where an owner wrote last, on a channel that runs."""
+        """Where an owner wrote last, on a channel that runs; on the web, where nobody may look any
+        more, only if they wrote nowhere else."""
         names = [*(f"{channel}/" for channel in LOCAL), *self._access.owners]
         running = self._delivery.channels - {without}
-        reachable = [name for name in names if name.partition("/")[0] in running]
-        place = await self._store.read(lambda db: people.last_place(db, reachable))
-        return address_of(place) if place else None
+        for channels in (running - {"web"}, running & {"web"}):
+            reachable = [name for name in names if name.partition("/")[0] in channels]
+            if place := await self._last_place(reachable):
+                return address_of(place)
+        return None
+
+    async def _last_place(self, names: list[str]) -> Place | None:
+        return await self._store.read(lambda db: people.last_place(db, names))

@@ -322,7 +322,11 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )
-    summarizer = ModelSummarizer(in_force.summary_model, in_force.summary_window)
+    summarizer = ModelSummarizer(
+        in_force.summary_model,
+        in_force.summary_window,
+        on_refused=lambda sentence: alerts.model_refused_unheard(sentence),
+    )
     conversations = Conversations(
         Room(
             store,
@@ -348,6 +352,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
     alerts = Alerts(store, delivery, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
+    models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
     retention = Retention(forgetting, lambda: book.effective().session_retention_days)
 

@@ -121,7 +121,9 @@ class Router:
             if (refusal := await self._refusal(inbound)) is not None:
                 self._refuse(inbound, refusal)
                 return None
-            received, is_new = await self._delivery.receive(inbound, await self._stored(inbound))
+            with self._turns.coming(key_of(inbound.address)):
+                files = await self._stored(inbound)
+                received, is_new = await self._delivery.receive(inbound, files)
         except (StoreError, AttachmentRefused) as error:
             self._refuse(inbound, str(error))
             return None

@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import defaultdict
-from collections.abc import Awaitable, Callable
+from collections import Counter, defaultdict
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
 from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
-from bot.access import Access, name_of
+from bot.access import CLOSED, Access, name_of
 from bot.activity import Hub
 from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
@@ -124,14 +125,24 @@ class Turns:
         self._conversations, self._delivery, self._hub = conversations, delivery, hub
         self._rules, self._spending, self._access = rules, spending, access
         self._running: dict[str, _Running] = {}
+        self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._floors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.lanes = Lanes("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
 
     def is_busy(self, key: ConversationKey) -> bool:
-        """Whether this conversation's line is full."""
-        return self.lanes.depth(key.id) >= LONGEST_LINE
+        """Whether this conversation's line is full, with those that are on their way into it."""
+        return self.lanes.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
+
+    @contextmanager
+    def coming(self, key: ConversationKey) -> Iterator[None]:
+        """A message has found room in the line, and is put on disk before it joins it."""
+        self._coming[key.id] += 1
+        try:
+            yield
+        finally:
+            self._coming -= Counter([key.id])  # which leaves out what comes to nothing
 
     async def room(self, key: ConversationKey) -> None:
         """Wait until this conversation's line is not full."""
@@ -183,8 +194,11 @@ class Turns:
             self._waiting.pop(key.id, None)
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
-        """Why nothing may be spent on a message; "": it may."""
-        return self._spending.refusal(key, self._access.limited(said.received.address))
+        """Why a message is not answered, though it was taken in; "": it is."""
+        person = self._access.identify(said.received.address)
+        if person is None:  # let in no more since
+            return CLOSED
+        return self._spending.refusal(key, person.limited)
 
     async def _take(self, key: ConversationKey, said: _Said) -> None:
         received = said.received

@@ -7,7 +7,15 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from agent.models.base import Model, ModelError, ModelRefused, ModelReply, ModelRequest, OnDelta
+from agent.models.base import (
+    AccountRefused,
+    Model,
+    ModelError,
+    ModelRefused,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+)
 from agent.models.embedded import EmbeddedModel
 from agent.models.fallback import FallbackModel
 from agent.models.openai import OPENAI_URL, Endpoint, OpenAIModel
@@ -94,10 +102,12 @@ def _usual_place(provider: str, given: Credentials) -> Place:
 
 
 class Models:
-    """The models in use; the same choice gives the same, already connected ones."""
+    """The models in use; the same choice gives the same, already connected ones. `on_refused` hears
+    of a refused key or account that nobody is told of, since another model answered."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._credentials = credentials
+        self.on_refused: Callable[[str], None] = lambda sentence: None
         self._embedded = EmbeddedModel()
         self._single: dict[Choice, Model] = {}
         self._chosen: dict[Choice, Model] = {}
@@ -106,7 +116,8 @@ class Models:
         """The model that this choice means, with its fallbacks behind it."""
         if choice not in self._chosen:
             models = [self._one(single) for single in choice.alone]
-            self._chosen[choice] = models[0] if len(models) == 1 else FallbackModel(models, _tell)
+            is_one = len(models) == 1
+            self._chosen[choice] = models[0] if is_one else FallbackModel(models, self._tell)
         return self._chosen[choice]
 
     def where(self, choice: Choice) -> str:
@@ -157,6 +168,11 @@ class Models:
     def _served(self, choice: Choice) -> OpenAIModel:
         return OpenAIModel(self._endpoint(choice))
 
+    def _tell(self, name: str, error: ModelError) -> None:
+        log.warning("%s answered, because the first model failed: %s", name, error)
+        if isinstance(error, AccountRefused):
+            self.on_refused(str(error))
+
     def _endpoint(self, choice: Choice) -> Endpoint:
         brain, place = choice.brain, place_of(choice.brain, self._credentials)
         return Endpoint(
@@ -168,10 +184,6 @@ class Models:
             temperature=brain.temperature,
             max_tokens=brain.max_tokens,
         )
-
-
-def _tell(name: str, error: ModelError) -> None:
-    log.warning("%s answered, because the first model failed: %s", name, error)
 
 
 class _KeyMissing:

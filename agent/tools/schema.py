@@ -7,7 +7,10 @@ import inspect
 import re
 import reprlib
 import textwrap
+import threading
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from concurrent.futures import Future
+from contextvars import copy_context
 from dataclasses import asdict, dataclass, field, make_dataclass
 from functools import partial
 from typing import Any, get_args, get_type_hints, overload
@@ -202,9 +205,26 @@ def _runner(
         values = vars(checked) | dict.fromkeys(handed_in, context)
         if is_async:
             return await function(**values)
-        return await asyncio.to_thread(_call, function, values)
+        return await _in_a_thread(function, values)
 
     return run
+
+
+async def _in_a_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call a sync function in a thread of its own: one that does not return takes no thread from
+    anybody else, and does not keep the bot from ending."""
+    result: Future[Any] = Future()
+    result.set_running_or_notify_cancel()  # whoever waits may leave; the thread goes on
+    context = copy_context()
+
+    def work() -> None:
+        try:
+            result.set_result(context.run(_call, function, values))
+        except BaseException as error:  # noqa: BLE001 - it belongs to the awaiter
+            result.set_exception(error)
+
+    threading.Thread(target=work, name=f"tool {function.__name__}", daemon=True).start()
+    return await asyncio.wrap_future(result)
 
 
 def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:

@@ -110,12 +110,15 @@ def place_at(message: MaybeInaccessibleMessage) -> Place:
 
 def address_of(place: Place, scope: Scope, person: User | Chat) -> Address:
     """Whose conversation a message at this place belongs to. In a group the scope says what is one
-    conversation; an administrator who hides speaks as the group."""
+    conversation; an administrator who hides speaks as the group, under a name of its own: where
+    chat and user have the same, nobody else reads along."""
     is_shared = place.is_group and scope != "topic"
+    is_hidden = place.is_group and person.id == place.chat
     thread = "" if is_shared else str(place.topic or "")
     if is_shared and scope == "user":
         thread = f"user-{person.id}"
-    return Address("telegram", str(place.chat), thread, str(person.id))
+    user = f"admin{person.id}" if is_hidden else str(person.id)
+    return Address("telegram", str(place.chat), thread, user)
 
 
 def speaker(message: Message) -> User | Chat | None:

@@ -58,6 +58,7 @@ class _Message(_Strict):
     speaker: str = ""
     reasoning: str = ""
     is_error: bool = False
+    is_untrusted: bool = False
     mark: Mark = ""
     terse: str = ""
     images: tuple[_Image, ...] = ()
@@ -72,6 +73,7 @@ class _Message(_Strict):
             speaker=self.speaker,
             reasoning=self.reasoning,
             is_error=self.is_error,
+            is_untrusted=self.is_untrusted,
             mark=self.mark,
             terse=self.terse,
             images=tuple(Image(image.sha256, image.media_type) for image in self.images),
@@ -153,6 +155,7 @@ def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
         "speaker": message.speaker,
         "reasoning": message.reasoning,
         "is_error": message.is_error,
+        "is_untrusted": message.is_untrusted,
         "mark": message.mark,
         "terse": message.terse,
         "images": [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import unicodedata
 from pathlib import Path
@@ -118,6 +119,20 @@ def test_a_chat_cannot_take_the_folder_that_another_ones_name_was_hashed_to() ->
 
 
 # How many may wait
+
+
+async def test_a_line_takes_no_more_when_all_come_at_the_same_moment(tmp_path: Path) -> None:
+    async with OpenAIServer(lambda _: Say("Yes.")) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, {"owners": ["afar/ann"]}, environ):
+            many = range(LONGEST_LINE + 50)
+            writing = (house.writes("more", user="ann", id=f"more{number}") for number in many)
+            taken = [accepted for accepted in await asyncio.gather(*writing) if accepted]
+            assert len(taken) == LONGEST_LINE
+            await house.app.turns.lanes.idle()
+            assert (await house.says("again", user="ann")).text == "Yes."
 
 
 async def test_a_full_line_refuses_before_it_accepts_and_takes_the_same_message_later(

@@ -33,7 +33,8 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
         messages.append(Message("assistant", draw(texts), calls, reasoning=draw(texts)))
         for call in draw(st.permutations(calls)):
             result = Message("tool", draw(texts), call_id=call.id, tool="look")
-            messages.append(replace(result, is_error=draw(st.booleans()), terse=draw(texts)))
+            result = replace(result, is_error=draw(st.booleans()), is_untrusted=draw(st.booleans()))
+            messages.append(replace(result, terse=draw(texts)))
     mark = draw(st.sampled_from(MARKS))
     images = draw(st.sampled_from(((), (Image("0" * 64, "image/png"),))))
     return [

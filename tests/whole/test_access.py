@@ -26,7 +26,7 @@ from bot.access import (
     new_code,
 )
 from bot.ports import WELCOME
-from bot.router import TOO_FAST
+from bot.router import TOO_FAST, key_of
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError
@@ -280,6 +280,16 @@ async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
         assert "by the setting" in (await house.says("/revoke afar/boss", OWNER, OWNER)).text
     async with afar(tmp_path) as house:
         assert "let in" in (await house.says("Hi", "ann", "ann")).text
+
+
+async def test_who_is_revoked_gets_no_answer_to_what_still_waits(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        async with house.app.turns.floor(key_of(Address("afar", "ann"))):
+            await house.writes("Hi", "ann", "ann", id="waits")
+            await house.says("/revoke afar/ann", OWNER, OWNER)
+        assert (await house.reply_to("waits")).reply.text == CLOSED
+        assert not house.server.requests
 
 
 async def test_a_known_person_is_known_in_every_chat_and_lets_nobody_else_in(

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from bot.app import assemble
 from bot.settings import load_layers
 from channels.base import Bot, Capabilities
 from channels.message import Outbound
-from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say
+from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
 from tests.whole.house import PATIENCE, Hands, House, running
 
 OWNER = "boss"
@@ -22,18 +23,21 @@ REFUSED = Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})
 EMPTY = Fail(429, {"message": "You exceeded your quota", "code": "insufficient_quota"})
 
 
+def failing(answers: list[Answer]) -> Script:
+    """Answers as told where the word is "fail"."""
+    return lambda request: (
+        answers[0] if "fail" in request.body["messages"][-1]["content"] else Say("Yes.")
+    )
+
+
 @asynccontextmanager
-async def afar(folder: Path, answers: list[Answer]) -> AsyncIterator[House]:
+async def afar(folder: Path, script: Script, **settings: Any) -> AsyncIterator[House]:
     """A bot whose owner and user have both written to it, alone."""
-
-    def script(request: Received) -> Answer:
-        return answers[0] if "fail" in request.body["messages"][-1]["content"] else Say("Yes.")
-
     async with OpenAIServer(script) as endpoint:
         house = House(name="afar")
         house.server = endpoint
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        async with running(folder, house, {"owners": [f"afar/{OWNER}"]}, environ):
+        async with running(folder, house, {"owners": [f"afar/{OWNER}"], **settings}, environ):
             await house.says("Hello", OWNER, OWNER)
             await house.says("/pair here", "family", OWNER)
             yield house
@@ -48,7 +52,7 @@ def alerts(house: Hands) -> list[tuple[str, str]]:
 async def test_the_owner_hears_of_a_refused_key_and_of_an_empty_account(
     tmp_path: Path, answer: Answer, words: str
 ) -> None:
-    async with afar(tmp_path, [answer]) as house:
+    async with afar(tmp_path, failing([answer])) as house:
         assert words in (await house.says("fail", "family", "kid")).text
         assert words in (await house.reply_to("")).reply.text
         ((chat, text),) = alerts(house)
@@ -56,9 +60,33 @@ async def test_the_owner_hears_of_a_refused_key_and_of_an_empty_account(
     assert text.startswith("To you as the owner: ")
 
 
+async def test_the_owner_hears_of_a_refused_key_also_where_another_model_answers(
+    tmp_path: Path,
+) -> None:
+    def script(request: Received) -> Answer:
+        is_second = request.body["model"] == "second"
+        return Say("Yes.") if is_second or "fail" not in str(request.body["messages"]) else REFUSED
+
+    async with afar(tmp_path, script, fallback_models=["second"]) as house:
+        assert (await house.says("fail", "family", "kid")).text == "Yes."
+        assert "API key" in (await house.reply_to("")).reply.text
+        assert [chat for chat, _ in alerts(house)] == [OWNER]
+
+
+async def test_the_owner_hears_of_a_key_that_is_refused_for_summaries(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        return Say("Yes.") if "tools" in request.body else REFUSED
+
+    async with afar(tmp_path, script, agent_max_context_turns=4) as house:
+        for number in range(6):
+            await house.says(f"question {number}", "family", "kid")
+        assert "API key" in (await house.reply_to("")).reply.text
+        assert [chat for chat, _ in alerts(house)] == [OWNER]
+
+
 async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
     answers: list[Answer] = [REFUSED]
-    async with afar(tmp_path, answers) as house:
+    async with afar(tmp_path, failing(answers)) as house:
         for _ in range(5):
             await house.says("fail", "family", "kid")
         assert len(alerts(house)) == 1
@@ -74,17 +102,39 @@ async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
 
 
 async def test_an_owner_who_was_answered_with_it_is_not_told_again(tmp_path: Path) -> None:
-    async with afar(tmp_path, [REFUSED]) as house:
+    async with afar(tmp_path, failing([REFUSED])) as house:
         assert "API key" in (await house.says("fail", OWNER, OWNER)).text
         await house.app.delivery.lanes.idle()
         assert alerts(house) == []
 
 
 async def test_another_error_is_not_for_the_owner(tmp_path: Path) -> None:
-    async with afar(tmp_path, [Fail(400, {"message": "bad", "type": "x"})]) as house:
+    async with afar(tmp_path, failing([Fail(400, {"message": "bad", "type": "x"})])) as house:
         assert "bad" in (await house.says("fail", "family", "kid")).text
         await house.app.delivery.lanes.idle()
         assert alerts(house) == []
+
+
+async def test_the_owner_does_not_hear_of_it_on_a_page_that_may_be_closed(tmp_path: Path) -> None:
+    """But where they write otherwise, though they wrote on the page last."""
+    async with OpenAIServer(lambda _: REFUSED) as endpoint:
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        (tmp_path / "config.json").write_text('{"model": "any", "owners": ["afar/boss"]}')
+        layers = load_layers(tmp_path / "config.json", environ)
+        page, phone = Hands("web"), Hands("afar")
+        app = await assemble(layers, tmp_path / "data", [page, phone])
+        task = asyncio.create_task(app.run())
+        try:
+            await phone.says("/pair here", "family", OWNER)
+            await phone.says("/version", OWNER, OWNER)
+            await page.says("/version")
+            await phone.says("fail", "family", "kid")
+            assert (await phone.reply_to("")).address.chat == OWNER
+            assert alerts(page) == []
+        finally:
+            page.leave()
+            phone.leave()
+            await asyncio.wait_for(task, PATIENCE)
 
 
 class Broken(Hands):

@@ -347,6 +347,42 @@ async def test_a_turn_that_a_signal_cuts_short_goes_on_at_the_next_start(
     assert texts(tmp_path) == ["Hello?", "Here I am again."]
 
 
+SLEEPER = """
+import time
+
+from plugins.api import hookimpl, tool
+
+@tool
+def sleep() -> str:
+    \"\"\"Sleep for longer than anybody waits.\"\"\"
+    time.sleep(60)
+    return "rested"
+
+@hookimpl
+def parley_tools():
+    return [sleep]
+"""
+
+
+async def test_a_signal_does_not_wait_for_a_tool_that_does_not_return(tmp_path: Path) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "sleeper.py").write_text(SLEEPER)
+    asleep = Say(calls=tuple(Call("sleep", "{}", f"c{number}") for number in range(20)))
+
+    def script(request: Received) -> Answer:
+        return asleep if request.body["messages"][-1]["content"] == "Sleep" else Say("Yes.")
+
+    hurried = {"shutdown_timeout": 0}
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint, hurried) as bot:
+        await bot.tell("Sleep", chat="a")
+        await endpoint.reached.acquire()
+        assert (await bot.says("word " * 100_000, id="b", chat="b"))["text"] == "Yes."
+        bot.process.send_signal(signal.SIGTERM)
+        async with asyncio.timeout(15):
+            assert await bot.gone() == 0
+
+
 async def test_a_signal_lets_a_turn_finish_that_is_about_to(tmp_path: Path) -> None:
     whole = "All of it. " * 500
     script = [Say(whole, pieces=500)]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from tests.fakes.openai_server import Answer, Received, Say
+import pytest
+
+from plugins.builtin import shell as plugin
+from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.telegram_house import TelegramHouse, at_telegram
 
 OWNERS = {"owners": ["telegram/42", "telegram/43"]}
@@ -83,6 +87,32 @@ def questions(house: TelegramHouse) -> list[str]:
     return [m["content"] for m in house.sent_to_model() if m["role"] == "user"]
 
 
+def hidden(house: TelegramHouse) -> dict[str, Any]:
+    """How Telegram shows an administrator who hides: as the group itself."""
+    robot = {"id": 1087968824, "is_bot": True, "first_name": "Group"}
+    return {"from": robot, "sender_chat": house.telegram.chats[GROUP]}
+
+
+async def test_a_hidden_administrator_is_not_alone_with_the_bot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin, "_BOX", [True])
+    script = [Say(calls=(Call("shell", '{"command": "true"}', "c1"),)), Say("Then not.")]
+    async with at_telegram(tmp_path, script, {"tools": {"shell": True}}) as house:
+        ann = house.ann.at(house.telegram.group(GROUP))
+        ann.says("/pair here")
+        await house.telegram.shown("is a user from now on")
+        ann.says("@parley_bot do it")
+        asked = await house.telegram.shown("May I?")
+        name = asked.text.partition("/approve ")[2][:4]
+        ann.says(f"/approve {name}", **hidden(house))
+        await house.telegram.shown("Only an owner may allow this; you are telegram/admin-1001.")
+        ann.says(f"/deny {name}", **hidden(house))
+        await house.telegram.shown("Then not.")
+        ann.says("/forget chat yes", **hidden(house))
+        await house.telegram.shown("Only an owner may delete what was said where others read")
+
+
 async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_group(
     tmp_path: Path,
 ) -> None:
@@ -90,8 +120,7 @@ async def test_other_bots_are_not_answered_and_hidden_administrators_are_the_gro
         ann = house.ann.at(house.telegram.group(GROUP))
         robot = {"id": 77, "is_bot": True, "first_name": "Robot"}
         ann.sends({**ann.message("@parley_bot hello"), "from": robot})
-        hidden = {"from": {**robot, "id": 1087968824}, "sender_chat": house.telegram.chats[GROUP]}
-        ann.sends(ann.message("@parley_bot hello") | hidden)
+        ann.sends(ann.message("@parley_bot hello") | hidden(house))
         await house.telegram.shown("to be let in, ask the owner")
         await house.is_idle()
         assert len(house.telegram.texts) == 1

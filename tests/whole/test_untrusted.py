@@ -131,6 +131,18 @@ async def test_what_a_subagent_has_read_is_marked_as_well(tmp_path: Path) -> Non
     assert result.startswith('<untrusted source="delegate">')
 
 
+async def test_what_is_exported_and_imported_keeps_its_mark(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await house.says("Please look")
+        await house.says("/context export")
+        await house.says("/new")
+        await house.says("/context import")
+        await house.app.conversations.settle()  # so that no summary is what was asked last
+        await house.says("And now?")
+        (result,) = results(house)
+        assert result.startswith("<untrusted")
+
+
 async def test_what_is_forgotten_is_forgotten_in_quarantine_too(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER) as house:
         await compacted(house, "Please look", "Hello", "Hello")
