@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery, address_of
@@ -41,16 +42,26 @@ class Alerts:
 
     def model_refused_unheard(self, sentence: str) -> None:
         """The same, where no answer said it: another model answered, or a summary was wanted."""
-        task = asyncio.create_task(self._tell(sentence, sentence))
+        self._start(self._tell(sentence, sentence))
+
+    def channel_unreachable(self, channel: str, error: BaseException) -> None:
+        """A channel could not reach its platform for a while."""
+        sentence = (
+            f"The channel {channel} can't be reached ({_reason(error)}); it is tried again and "
+            "again, and goes on where it was."
+        )
+        self._start(self._tell(f"channel {channel}", sentence, without=channel))
+
+    def _start(self, telling: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(telling)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""
-        reason = " ".join(str(error).split())[:200] or type(error).__name__
         sentence = (
-            f"The channel {channel} does not work ({reason}); what could not be sent there is sent "
-            "at the next start."
+            f"The channel {channel} does not work ({_reason(error)}); what could not be "
+            "sent there is sent at the next start."
         )
         await self._tell(f"channel {channel}", sentence, without=channel)
 
@@ -81,3 +92,7 @@ class Alerts:
 
     async def _last_place(self, names: list[str]) -> Place | None:
         return await self._store.read(lambda db: people.last_place(db, names))
+
+
+def _reason(error: BaseException) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -375,6 +375,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         version=VERSION,
     )
     router = Router(ports, conversations, delivery, turns, hub, access)
+    router.on_trouble = alerts.channel_unreachable
     for problem in problems:
         log.warning("%s", problem)
     return App(

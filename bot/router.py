@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator, Hashable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -98,6 +98,10 @@ def spoken(text: str) -> str:
     return stripped[1:] if stripped.startswith("//") else text
 
 
+def _unheard(channel: str, error: BaseException) -> None:
+    """Where nobody listens."""
+
+
 class Router:
     """The `Bot` of `channels/base`: what every channel talks to."""
 
@@ -113,6 +117,7 @@ class Router:
         self._ports, self._conversations = ports, conversations
         self._delivery, self._turns, self._hub, self._access = delivery, turns, hub, access
         self.lanes = Lanes("command")
+        self.on_trouble: Callable[[str, BaseException], None] = _unheard
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
@@ -130,6 +135,9 @@ class Router:
         if is_new:
             self.route(received)
         return Accepted(inbound.id, is_new)
+
+    def trouble(self, channel: str, error: BaseException) -> None:
+        self.on_trouble(channel, error)
 
     async def _refusal(self, inbound: Inbound) -> str | None:
         """Why a message is not taken in, "" without a word; None: it is."""

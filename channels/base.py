@@ -179,6 +179,11 @@ class Bot(Protocol):
         many, or those before turn number `before`."""
         ...
 
+    def trouble(self, channel: str, error: BaseException) -> None:
+        """A channel could not reach its platform for a while, for this reason, and goes on trying:
+        an owner who is elsewhere hears of it."""
+        ...
+
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         """Let an empty conversation begin with these questions and answers; False, and nothing
         done, where something was said already."""

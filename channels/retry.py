@@ -12,19 +12,27 @@ from tenacity import AsyncRetrying, RetryCallState
 log = logging.getLogger(__name__)
 
 Sleep = Callable[[float], Awaitable[None]]
+Trouble = Callable[[BaseException], None]
 Told = Callable[[BaseException], float | None]
 
 LONGEST_WAIT = 30.0  # seconds
+TROUBLE = 6
+"""Attempts that failed one after the other, over half a minute and more, of which somebody should
+hear."""
 _backoff = tenacity.wait_exponential_jitter(initial=1, max=LONGEST_WAIT)
 
 
 def patient(
-    is_passing: Callable[[BaseException], bool], told: Told, sleep: Sleep = asyncio.sleep
+    is_passing: Callable[[BaseException], bool],
+    told: Told,
+    trouble: Trouble,
+    sleep: Sleep = asyncio.sleep,
 ) -> AsyncRetrying:
     """What calls a function until it succeeds or fails for good: `await patient(…)(function)`.
 
     `is_passing` says which errors are worth another attempt, `told` how many seconds the platform
-    itself asks to wait after one (None: it says nothing). No attempt is the last one: what is to be
+    itself asks to wait after one (None: it says nothing); `trouble` hears of the error when many
+    have failed. No attempt is the last one: what is to be
     sent stays to be sent, and a bot that is told to stop cancels it.
     """
 
@@ -32,11 +40,16 @@ def patient(
         seconds = told(_error(state))
         return _backoff(state) if seconds is None else seconds
 
+    def told_of(state: RetryCallState) -> None:
+        log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))
+        if state.attempt_number == TROUBLE:
+            trouble(_error(state))
+
     return AsyncRetrying(
         retry=tenacity.retry_if_exception(is_passing),
         wait=wait,
         sleep=sleep,
-        before_sleep=_log_it,
+        before_sleep=told_of,
         reraise=True,
     )
 
@@ -45,7 +58,3 @@ def _error(state: RetryCallState) -> BaseException:
     error = state.outcome.exception() if state.outcome else None
     assert error is not None, "only what failed is tried again"
     return error
-
-
-def _log_it(state: RetryCallState) -> None:
-    log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))

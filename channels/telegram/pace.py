@@ -11,7 +11,7 @@ from aiolimiter import AsyncLimiter
 from telegram.error import BadRequest, NetworkError, RetryAfter
 from telegram.ext import BaseRateLimiter
 
-from channels.retry import patient
+from channels.retry import Trouble, patient
 from channels.telegram.rhythm import Rhythm
 
 os.environ.setdefault("PTB_TIMEDELTA", "true")  # the SDK's own switch: `retry_after` is a timedelta
@@ -44,8 +44,8 @@ class Pace(BaseRateLimiter[str]):
     """The SDK's place for limits. A chat in which Telegram asks to wait is left alone until then,
     whatever is to be sent to it; the others go on."""
 
-    def __init__(self, rhythm: Rhythm) -> None:
-        self._rhythm = rhythm
+    def __init__(self, rhythm: Rhythm, trouble: Trouble) -> None:
+        self._rhythm, self._trouble = rhythm, trouble
         self._overall = AsyncLimiter(rhythm.overall, 1)
         self._groups: dict[int, AsyncLimiter] = {}
         self._holds: dict[int, asyncio.Future[None]] = {}
@@ -81,7 +81,8 @@ class Pace(BaseRateLimiter[str]):
 
         if rate_limit_args == ONCE:
             return await attempt()
-        return await patient(is_passing, _already_held, self._rhythm.sleep)(attempt)
+        again = patient(is_passing, _already_held, self._trouble, self._rhythm.sleep)
+        return await again(attempt)
 
     async def _admission(self, counted: int, chat: int, is_once: bool) -> None:
         """Wait until a request may be made, or raise Busy."""

@@ -51,8 +51,10 @@ class Telegram:
         self._token, self._settings, self._rhythm = token, settings, rhythm or Rhythm()
         self._connecting = asyncio.Lock()
         self._connection: _Connection | None = None
+        self._bot: Bot | None = None
 
     async def listen(self, bot: Bot) -> None:
+        self._bot = bot
         connection = await self._connected()
         sdk, settings = connection.sdk, self._settings()
         desk = Desk(bot, sdk, lambda: self._settings().conversations, connection.onlookers)
@@ -61,7 +63,7 @@ class Telegram:
             if settings.webhook_url:
                 await serve(sdk, desk.take, settings, self._rhythm)
             else:
-                await poll(sdk, desk.take, self._rhythm)
+                await poll(sdk, desk.take, self._rhythm, self._trouble)
         except InvalidToken:
             raise ChannelError(WRONG_TOKEN) from None
         except (TelegramError, OSError) as error:
@@ -91,6 +93,10 @@ class Telegram:
             await self._connection.onlookers.close()
             await self._connection.sdk.shutdown()
 
+    def _trouble(self, error: BaseException) -> None:
+        if self._bot is not None:
+            self._bot.trouble(self.name, error)
+
     async def _connected(self) -> _Connection:
         """The connection, which the first who needs it makes: the bot may have replies to send
         before it listens. Raises ChannelError."""
@@ -105,7 +111,7 @@ class Telegram:
             self._token,
             base_url=f"{address}/bot",
             base_file_url=f"{address}/file/bot",
-            rate_limiter=Pace(self._rhythm),
+            rate_limiter=Pace(self._rhythm, self._trouble),
             get_updates_request=CarefulRequest(connection_pool_size=1),
         )
         try:

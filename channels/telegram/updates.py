@@ -14,7 +14,7 @@ from telegram import Update
 from telegram.error import BadRequest, Conflict, TelegramError
 from telegram.ext import ExtBot, Updater
 
-from channels.retry import patient
+from channels.retry import Trouble, patient
 from channels.settings import TelegramSettings
 from channels.telegram.pace import asked, is_passing
 from channels.telegram.rhythm import Rhythm
@@ -32,22 +32,24 @@ def is_album(update: Update) -> bool:
     return update.message is not None and update.message.media_group_id is not None
 
 
-async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm) -> None:
-    """Ask for updates until cancelled. Raises TelegramError when there is no point in it."""
+async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -> None:
+    """Ask for updates until cancelled; `trouble` hears when that fails for a while. Raises
+    TelegramError when there is no point in it."""
     offset = 0
     updates: Sequence[Update] = ()
 
     async def ask(seconds: int) -> tuple[Update, ...]:
         return await bot.get_updates(offset=offset, timeout=seconds, allowed_updates=KINDS)
 
+    again = patient(_is_worth_asking_again, asked, trouble, rhythm.sleep)
     await bot.delete_webhook()
     try:
         while True:
-            updates = await patient(_is_worth_asking_again, asked, rhythm.sleep)(ask, rhythm.poll)
+            updates = await again(ask, rhythm.poll)
             while updates and is_album(updates[-1]):  # the rest of it may be on its way
                 await asyncio.sleep(rhythm.album)
                 known = len(updates)
-                updates = await patient(_is_worth_asking_again, asked, rhythm.sleep)(ask, 0)
+                updates = await again(ask, 0)
                 if len(updates) == known:
                     break
             if updates:

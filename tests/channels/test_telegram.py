@@ -140,7 +140,7 @@ async def request(pace: Pace, chat: int, call: Callable[[], Any], once: bool = F
 
 
 async def test_a_group_gets_no_more_messages_than_telegram_allows() -> None:
-    pace = Pace(Rhythm(overall=1_000, per_group=6, group_time=0.6))
+    pace = Pace(Rhythm(overall=1_000, per_group=6, group_time=0.6), print)
     times: list[float] = []
     clock = asyncio.get_running_loop().time
     for _ in range(8):
@@ -160,7 +160,7 @@ async def test_a_chat_that_telegram_wants_left_alone_is_and_others_are_not() -> 
             held.set()
             await over.wait()
 
-    pace = Pace(Rhythm(sleep=sleep))
+    pace = Pace(Rhythm(sleep=sleep), print)
     refusals = [RetryAfter(12)]
     reached: list[int] = []
 

@@ -126,6 +126,8 @@ class FakeBot:
     def offered(self) -> Sequence[CommandEntry]:
         return [CommandEntry(name, "what it does") for name in COMMANDS]
 
+    def trouble(self, channel: str, error: BaseException) -> None: ...
+
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         return []
 

@@ -12,9 +12,10 @@ import pytest
 
 from bot.alerts import QUIET
 from bot.app import assemble
-from bot.settings import load_layers
+from bot.settings import SettingsBook, load_layers
 from channels.base import Bot, Capabilities
 from channels.message import Outbound
+from channels.telegram import Rhythm, Telegram
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
 from tests.whole.house import PATIENCE, Hands, House, running
 
@@ -173,3 +174,28 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
         desk.leave()
         with pytest.raises(ConnectionError, match="the platform is gone"):
             await asyncio.wait_for(task, PATIENCE)
+
+
+async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_while(
+    tmp_path: Path,
+) -> None:
+    async def at_once(seconds: float) -> None:
+        await asyncio.sleep(0)
+
+    (tmp_path / "config.json").write_text(
+        '{"model": "none", "telegram": {"base_url": "http://127.0.0.1:9"}}'
+    )
+    desk, phone = Hands("pipe"), Telegram("1:token", lambda: book().telegram, Rhythm(sleep=at_once))
+    layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    book = SettingsBook(layers).effective
+    app = await assemble(layers, tmp_path / "data", [desk, phone])
+    task = asyncio.create_task(app.run())
+    try:
+        await desk.says("/version")
+        text = (await desk.reply_to("")).reply.text
+        assert text.startswith("To you as the owner: The channel telegram can't be reached (")
+        assert len(alerts(desk)) == 1
+    finally:
+        desk.leave()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
