@@ -254,7 +254,7 @@ async def test_a_phone_shows_one_column_and_opens_the_others(
 async def test_a_wide_table_breaks_no_word(tmp_path: Path, browser: Browser) -> None:
     async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
         await tab.page.goto(f"{site.url}/#main")
-        await tab.writes("/config ")
+        await tab.writes("/config context ")
         await tab.sees("td:text-is('default')")
         cell = tab.page.locator("td:text-is('default')").first
         assert await cell.evaluate("cell => cell.clientHeight") < 40  # one line; two are 55
