@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
@@ -322,35 +322,16 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     spending = Spending(
         store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
     )
+    access = Access(store, in_force.rules)
+    alerts = Alerts(store, delivery, access)
     summarizer = ModelSummarizer(
-        in_force.summary_model,
-        in_force.summary_window,
-        on_refused=lambda sentence: alerts.model_refused_unheard(sentence),
+        in_force.summary_model, in_force.summary_window, alerts.model_refused_unheard
     )
-    conversations = Conversations(
-        Room(
-            store,
-            Meter(),
-            ThriftySummarizer(
-                summarizer,
-                lambda key: spending.is_enough(key) and not in_force.summary_model(key).is_free,
-            ),
-            in_force.limits,
-            in_force.frame,
-            data,
-            zone=in_force.zone,
-            restores_exactly=lambda: book.effective().restore == "exact",
-            events=Events(plugins.listeners),
-            keeps_files=lambda key: in_force.settings(key).context.context_files,
-            offloader_for=in_force.offloader,
-            hide=hide,
-        )
-    )
+    room = _room(store, in_force, spending, summarizer, Events(plugins.listeners), hide)
+    conversations = Conversations(room)
     conversations.on_change = lambda conversation: _show(hub, conversation)
     conversations.on_spent = spending.book
-    access = Access(store, in_force.rules)
     turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
-    alerts = Alerts(store, delivery, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
@@ -391,6 +372,35 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         channels=by_name,
         spending=spending,
         schedule=Schedule(in_force.zone, retention, conversations.rest),
+    )
+
+
+def _room(
+    store: Store,
+    in_force: InForce,
+    spending: Spending,
+    summarizer: ModelSummarizer,
+    events: Events,
+    hide: Callable[[str], str],
+) -> Room:
+    """What memory is handed of all that stands above it."""
+
+    def is_enough(key: ConversationKey) -> bool:
+        return spending.is_enough(key) and not in_force.summary_model(key).is_free
+
+    return Room(
+        store,
+        Meter(),
+        ThriftySummarizer(summarizer, is_enough),
+        in_force.limits,
+        in_force.frame,
+        in_force.data,
+        zone=in_force.zone,
+        restores_exactly=lambda: in_force.book.effective().restore == "exact",
+        events=events,
+        keeps_files=lambda key: in_force.settings(key).context.context_files,
+        offloader_for=in_force.offloader,
+        hide=hide,
     )
 
 
