@@ -32,14 +32,14 @@ CHARACTERS = 3
 class ModelSummarizer:
     """Asks the model that is in force for the conversation; `window_of` is in tokens.
 
-    `unstructured` are the names of models that refused a JSON Schema: they are asked in words.
     `on_refused` hears of a refused key or account, of which nobody is told in the chat.
+    `unstructured` are the names of models that refused a JSON Schema: they are asked in words.
     """
 
     model_of: Callable[[ConversationKey], Model]
     window_of: Callable[[ConversationKey], int]
-    unstructured: set[str] = field(default_factory=set)
     on_refused: Callable[[str], None] = lambda sentence: None
+    unstructured: set[str] = field(default_factory=set)
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise, piece by piece where the text is longer than the window: each piece's
