@@ -15,6 +15,7 @@ from bot.app import assemble
 from bot.settings import SettingsBook, load_layers
 from channels.base import Bot, Capabilities
 from channels.message import Outbound
+from channels.retry import TROUBLE
 from channels.telegram import Rhythm, Telegram
 from tests.fakes.openai_server import Answer, Fail, OpenAIServer, Received, Say, Script
 from tests.whole.house import PATIENCE, Hands, House, running
@@ -179,23 +180,29 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
 async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_while(
     tmp_path: Path,
 ) -> None:
-    async def at_once(seconds: float) -> None:
-        await asyncio.sleep(0)
+    slept, goes_on = list[float](), asyncio.Event()
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        if len(slept) > TROUBLE:
+            goes_on.set()
+            await asyncio.Event().wait()
 
     (tmp_path / "config.json").write_text(
         '{"model": "none", "telegram": {"base_url": "http://127.0.0.1:9"}}'
     )
-    desk, phone = Hands("pipe"), Telegram("1:token", lambda: book().telegram, Rhythm(sleep=at_once))
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    book = SettingsBook(layers).effective
+    book = SettingsBook(layers)
+    phone = Telegram("1:token", lambda: book.effective().telegram, Rhythm(sleep=sleep))
+    desk = Hands("pipe")
     app = await assemble(layers, tmp_path / "data", [desk, phone])
-    task = asyncio.create_task(app.run())
+    task = asyncio.create_task(app.run("pipe"))
     try:
         await desk.says("/version")
         text = (await desk.reply_to("")).reply.text
         assert text.startswith("To you as the owner: The channel telegram can't be reached (")
         assert len(alerts(desk)) == 1
+        await asyncio.wait_for(goes_on.wait(), PATIENCE)
     finally:
         desk.leave()
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.wait_for(task, PATIENCE)
