@@ -174,6 +174,10 @@ class Steering(Cutting):
         """Give this conversation a title; "" takes it away."""
         await self._room.store.write(lambda db: titles.rename(db, self._row, title))
 
+    async def title(self) -> str:
+        """The title that was given; "" without one."""
+        return await self._room.store.read(lambda db: titles.title(db, self._row))
+
     async def compact_by_rule(
         self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
     ) -> ViewEvent | None:

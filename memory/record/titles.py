@@ -27,6 +27,13 @@ def rename(database: SqliteDatabase, conversation: int, title: str) -> None:
     rows.update(database, tables.Conversation, conversation, title=title)
 
 
+def title(database: SqliteDatabase, conversation: int) -> str:
+    """The title that a conversation was given; "" without one."""
+    columns = tables.Conversation
+    query = columns.select(columns.title).where(columns.id == conversation).tuples()
+    return next((str(given) for (given,) in query.execute(database)), "")
+
+
 def listed(database: SqliteDatabase, prefix: str, words: str = "") -> list[Listed]:
     """Conversations whose key begins so and in which something was said, the newest first; with
     `words`, those whose title or messages hold them, as they stand, in any case."""

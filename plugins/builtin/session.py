@@ -8,6 +8,7 @@ from plugins.api import Action, Ask, Command, Reply, command, hookimpl
 from plugins.wording import beginning, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
+UNSET = "--unset"
 
 
 @command("new", "Start afresh: the turns so far leave the context")
@@ -32,18 +33,27 @@ async def new(ask: Ask) -> Reply:
 _UNDO = Action("Undo", "/context undo")
 
 
-@command("title", "Give this conversation a title, for lists of conversations", "[WORDS]")
+@command("title", "Show or give this conversation's title, for lists of them", "[WORDS|--unset]")
 async def title(ask: Ask) -> Reply:
-    """`/title WORDS`; without words the title goes, and the first question stands for it."""
+    """`/title`, `/title WORDS`, `/title --unset`; where there is none the first question stands for
+    it."""
     words = beginning(ask.text, LONGEST_TITLE)
-    await ask.conversation.rename(words)
-    if not words:
+    if words:
+        await ask.conversation.rename("" if words == UNSET else words)
+    called = await ask.conversation.title()
+    if not called:
         text = (
-            "This conversation has no title now, so its first question stands for it. "
-            "/title WORDS gives it one."
+            "This conversation has no title, so its first question stands for it. /title WORDS "
+            "gives it one."
         )
-        return Reply(text, {"title": ""})
-    return Reply(f"This conversation is now called “{literal(words)}”.", {"title": words})
+    elif words:
+        text = f"This conversation is now called “{literal(called)}”."
+    else:
+        text = (
+            f"This conversation is called “{literal(called)}”. /title WORDS changes that, "
+            f"/title {UNSET} takes it away."
+        )
+    return Reply(text, {"title": called})
 
 
 @command("stop", "Stop the answer that is under way; what was done so far is kept")

@@ -50,7 +50,7 @@ export class Sessions {
   async #rename(id, title) {
     const name = await asked({ question: "What shall this conversation be called?", label: "Title", value: title, action: "Rename" });
     if (name === null) return;
-    await this.#bot.command(id, `/title ${name}`);
+    await this.#bot.command(id, `/title ${name.trim() || "--unset"}`);
     await this.refresh();
   }
 
