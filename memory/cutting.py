@@ -11,7 +11,7 @@ from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Wanted
 from memory.context.forecast import FARTHEST, Forecast, forecast
-from memory.context.framing import changed, framing
+from memory.context.framing import Framing, changed, framing
 from memory.context.meter import Frame
 from memory.context.plan import Plan
 from memory.context.preview import Preview, climbed, with_question
@@ -91,21 +91,24 @@ class Cutting(Stage):
 
     async def _reframe(self) -> None:
         """Record that something else stands before the conversation than in its last request."""
-        limits = self.limits
-        now = framing(self.frame, limits.model)
-        if now == self._framing:
-            return
-        why, view = changed(self._framing, now), self.view(limits=limits)
-        plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
-        event = self._event(plan, view, "person")
+        limits, frame = self.limits, self.frame
+        if frame is self._framed_by and limits.model == self._framing.get("model"):
+            return  # nearly always: a frame is made anew only where something has changed
+        now = framing(frame, limits.model)
+        if now != self._framing:
+            view = self.view(limits=limits)
+            why = changed(self._framing, now)
+            plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
+            await self._keep_framing(now, self._event(plan, view, "person") if why else None)
+        self._framing, self._framed_by = now, frame
 
+    async def _keep_framing(self, now: Framing, event: ViewEvent | None) -> None:
         def keep(db: Any) -> None:
             transcript.keep_framing(db, self._row, now)
-            if why:
+            if event is not None:
                 transcript.insert_event(db, self._row, event)
 
         await self._room.store.write(keep, is_synced=False)
-        self._framing = now
 
     async def _cut(
         self, plan: Plan, actor: Actor = "strategy", wanted: Wanted | None = None

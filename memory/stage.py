@@ -82,6 +82,7 @@ class Stage:
         self._row = self._last_seq = self._last_turn = self._last_inbox = 0
         self._person = ""
         self._framing: Framing = {}
+        self._framed_by: Frame | None = None
         self._whole: tuple[Turn, ...] = ()
         self._shown: tuple[Turn, ...] = ()
         self._outcome = Outcome()
@@ -108,7 +109,7 @@ class Stage:
         row, events, jobs, self.bill = await self._room.store.write(read)
         self._row, self._last_seq, self._last_turn = row.id, row.last_seq, row.last_turn
         self._last_inbox, self._person = row.last_inbox, row.person
-        self._framing = row.framing
+        self._framing, self._framed_by = row.framing, None
         self._strategy = self.limits.strategy
         self.scribe = Scribe(self._room, self.key, self._row, self._spent)
         self._outcome, self._preface, self._anchor = Outcome(), None, None
