@@ -15,8 +15,10 @@ import hashlib
 import logging
 import os
 import threading
+from collections import OrderedDict
 from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
@@ -163,22 +165,64 @@ def _sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+@dataclass(slots=True)
+class _Held:
+    """What a `context.jsonl` holds, as it was at this size and time of its last change."""
+
+    state: tuple[int, int] = (0, 0)
+    seqs: list[range] = field(default_factory=list)
+
+    def has(self, seq: int) -> bool:
+        return any(seq in part for part in self.seqs)
+
+    def add(self, seq: int) -> None:
+        if self.seqs and self.seqs[-1].stop == seq:
+            self.seqs[-1] = range(self.seqs[-1].start, seq + 1)
+        else:
+            self.seqs.append(range(seq, seq + 1))
+
+
+_held: OrderedDict[Path, _Held] = OrderedDict()  # or each append would read all that is there
+_MOST_HELD = 200
+
+
 def append(file: Path, entries: Iterable[Entry]) -> None:
     """Append the entries that a `context.jsonl` does not hold yet; on disk when this returns. A
     last line that a crash cut off is taken away first. Raises OSError."""
     with _ONE_WRITER:
         file.parent.mkdir(parents=True, exist_ok=True)
         with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as target:
-            known = set()
-            end = 0
-            for line in target:
-                if line.endswith(b"\n"):
-                    end += len(line)
-                    known.add(_read(line).get("seq"))
-            target.seek(end)
-            target.truncate()
-            _put(target, b"".join(_line(entry) for entry in entries if entry.seq not in known))
+            held = _held.pop(file, None)
+            if held is None or held.state != _state(target):
+                held = _read_whole(target)
+            new = [entry for entry in entries if not held.has(entry.seq)]
+            target.seek(0, os.SEEK_END)
+            _put(target, b"".join(map(_line, new)))
+            for entry in new:
+                held.add(entry.seq)
+            held.state = _state(target)
         _sync_folder(file.parent)
+        _held[file] = held
+        if len(_held) > _MOST_HELD:
+            _held.popitem(last=False)
+
+
+def _state(file: BinaryIO) -> tuple[int, int]:
+    status = os.fstat(file.fileno())
+    return status.st_size, status.st_mtime_ns
+
+
+def _read_whole(file: BinaryIO) -> _Held:
+    """What the file holds; a last line without an end is taken away."""
+    held, end = _Held(), 0
+    for line in file:
+        if line.endswith(b"\n"):
+            end += len(line)
+            seq = _read(line).get("seq")
+            if isinstance(seq, int):
+                held.add(seq)
+    file.truncate(end)
+    return held
 
 
 def _line(entry: Entry) -> bytes:
