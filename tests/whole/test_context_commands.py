@@ -197,6 +197,15 @@ async def test_the_preview_is_what_is_sent(tmp_path: Path, turns: int) -> None:
     assert previewed[-1]["beginning"] == "(your next message)"
 
 
+async def test_the_rows_of_the_preview_add_up_to_what_it_says(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        for text in ("Hello", "What is a fjord?", "And a sound?"):
+            await house.says(text)
+            preview = await data(house, "/context preview")
+            assert sum(row["tokens"] for row in preview["messages"]) == preview["tokens"]
+            assert preview["tokens"] == (await data(house, "/context"))["tokens"]
+
+
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
         await talk(house, 3)

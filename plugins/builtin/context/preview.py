@@ -29,6 +29,8 @@ async def show(ask: Ask, rest: str) -> Reply:
     if tools:
         size = preview.then.scale.part(preview.then.frame.tools)
         rows.insert(0, ("", "tools", size, beginning(", ".join(tools))))
+    if besides := preview.then.tokens - sum(row[2] for row in rows):
+        rows.append(("", "besides", besides, "what the provider adds, and rounding"))
     lines = [(turn, literal(who), amount(size), literal(words)) for turn, who, size, words in rows]
     shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
     text = "\n\n".join(
