@@ -205,6 +205,27 @@ async def test_what_a_summary_of_strangers_words_led_to_is_theirs(tmp_path: Path
         assert await is_marked(house, READ, "read_file")
 
 
+async def test_what_a_shortened_turn_of_strangers_words_led_to_is_theirs(tmp_path: Path) -> None:
+    settings = NEVER | {"restore": "recent"}
+    async with living(tmp_path, script, settings) as house:
+        await house.says("Please look")
+    async with living(tmp_path, script, settings) as house:
+        await house.says(WRITE)
+        assert not [*results(house)][:-1], "of the turn only question and reply are left"
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+
+
+async def test_what_a_line_about_strangers_words_led_to_is_theirs(tmp_path: Path) -> None:
+    settings = NEVER | {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
+    async with living(tmp_path, script, settings) as house:
+        for question in ("Please look", "Hello", "Hello", WRITE):
+            await house.says(question)
+        assert "I have looked" in str(house.sent_to_model()[1]), "only the line is left"
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+
+
 async def test_what_a_person_sent_or_a_command_wrote_is_marked(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER) as house:
         await house.says(WRITE)
