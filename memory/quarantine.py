@@ -36,6 +36,7 @@ class Quarantine:
                 for one in whose
                 for day in daily.days(place, one)
                 for note in daily.notes(place, one, day)
+                if note.job
             ]
             return sorted(found, key=lambda one: one.note.job)
 

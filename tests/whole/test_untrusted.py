@@ -118,6 +118,16 @@ async def test_what_continues_it_waits_too_and_what_is_rejected_is_gone(tmp_path
     assert not list((tmp_path / "data").rglob("????-??-??.md"))
 
 
+async def test_what_is_no_section_of_ours_does_not_wait(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await compacted(house, "Please look", "Hello", "Hello")
+        (file,) = (tmp_path / "data" / "quarantine").rglob("????-??-??.md")
+        file.write_text(f"{file.read_text()}## 12:00 · pipe/main · t9 <!-- job 9 -->")  # torn
+        assert len(((await house.says("/memory pending")).data or {})["pending"]) == 1
+        assert "Nothing waits with" in (await house.says("/memory approve 0")).text
+        assert "Nothing waits with" in (await house.says("/memory reject 0")).text
+
+
 async def test_what_has_nothing_to_do_with_it_is_remembered_at_once(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER) as house:
         await compacted(house, *["Tell me about tea"] * 5)
