@@ -113,8 +113,7 @@ class Stage:
         self.scribe = Scribe(self._room, self.key, self._row, self._spent)
         self._outcome, self._preface, self._anchor = Outcome(), None, None
         await self._reload(events)
-        for job in jobs:
-            self.scribe.add(job, self._wanted_by(job))
+        self._take_up(jobs)
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -342,6 +341,10 @@ class Stage:
             self.scribe.add(kept, self._wanted_by(kept))
         self._house.on_change(self)
         return stored
+
+    def _take_up(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self.scribe.add(job, self._wanted_by(job))
 
     def _wanted_by(self, job: Job) -> Wanted:
         return Wanted(job.turns, job.prior, job.focus, self._boundaries.pinned, job.style)
