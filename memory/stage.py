@@ -176,7 +176,7 @@ class Stage:
     @property
     def quarantine(self) -> Quarantine:
         """What waits until an owner has looked through it, here and elsewhere."""
-        return Quarantine(self._room)
+        return Quarantine(self._room, self._house.looked_through)
 
     @property
     def current(self) -> int:
@@ -313,6 +313,11 @@ class Stage:
         self._whole = in_play(whole, boundaries)
         self._shown = shown(self._whole, boundaries)
         self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)
+
+    async def read_preface_again(self) -> None:
+        """A summary was looked through: it may be the one in front."""
+        async with self._changing:
+            self._preface = await self._read_preface(self._boundaries.preface)
 
     async def _read_preface(self, summary_id: int) -> Preface | None:
         summary = await self.scribe.read(summary_id) if summary_id else None

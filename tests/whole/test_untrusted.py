@@ -236,6 +236,14 @@ async def test_what_a_line_about_strangers_words_led_to_is_theirs(tmp_path: Path
         assert await is_marked(house, READ, "read_file")
 
 
+async def test_what_a_summary_led_to_that_an_owner_let_in_is_the_models_own(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await compacted(house, "Please look", "Hello", "Hello")
+        await house.says((await house.says("/memory pending")).actions[0].command)
+        await house.says(WRITE)
+        assert not await is_marked(house, READ, "read_file")
+
+
 async def test_what_a_person_sent_or_a_command_wrote_is_marked(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER) as house:
         await house.says(WRITE)
