@@ -50,7 +50,7 @@ class Alerts:
             f"The channel {channel} can't be reached ({_reason(error)}); it is tried again and "
             "again, and goes on where it was."
         )
-        self._start(self._tell(f"channel {channel}", sentence, without=channel))
+        self._start(self._tell(f"no way to {channel}", sentence, without=channel))
 
     def _start(self, telling: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(telling)

@@ -181,7 +181,7 @@ class Turns:
         return self._floors.setdefault(key.id, asyncio.Lock())
 
     async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
-        waiting = self._waiting[key.id]
+        waiting = self._waiting.get(key.id, [])
         if said not in waiting:
             return  # a turn before this one has taken it in
         async with self.floor(key):

@@ -32,8 +32,8 @@ def patient(
 
     `is_passing` says which errors are worth another attempt, `told` how many seconds the platform
     itself asks to wait after one (None: it says nothing); `trouble` hears of the error when many
-    have failed. No attempt is the last one: what is to be
-    sent stays to be sent, and a bot that is told to stop cancels it.
+    have failed, unless the platform is there and asks to wait. No attempt is the last one: what is
+    to be sent stays to be sent, and a bot that is told to stop cancels it.
     """
 
     def wait(state: RetryCallState) -> float:
@@ -42,7 +42,7 @@ def patient(
 
     def told_of(state: RetryCallState) -> None:
         log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))
-        if state.attempt_number == TROUBLE:
+        if state.attempt_number == TROUBLE and told(_error(state)) is None:
             trouble(_error(state))
 
     return AsyncRetrying(

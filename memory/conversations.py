@@ -121,6 +121,11 @@ class Conversations:
         while len(self._keepsakes) > MOST_KEEPSAKES:
             self._keepsakes.popitem(last=False)
 
+    async def looked_through(self, name: str) -> None:
+        """An owner let in a summary of the conversation of this name."""
+        if (conversation := self._alive.get(name)) is not None:
+            await conversation.read_preface_again()
+
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""
         self.ratios = await self.room.store.read(ledger.ratios)

@@ -4,6 +4,7 @@ outside, of all audiences. No tool of a model reaches here, and no search."""
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
 from memory.record import daily, summaries
@@ -20,10 +21,11 @@ class Waiting:
 
 
 class Quarantine:
-    """Shows and settles what waits. Who may do that is for the commands to say."""
+    """Shows and settles what waits. Who may do that is for the commands to say. `on_release` hears
+    in which conversation something was let in."""
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
+    def __init__(self, room: Room, on_release: Callable[[str], Awaitable[None]]) -> None:
+        self._room, self._on_release = room, on_release
 
     async def waiting(self, audience: str = "") -> list[Waiting]:
         """What waits, of an audience or ("") of all, in the order in which it was summarised."""
@@ -36,6 +38,7 @@ class Quarantine:
                 for one in whose
                 for day in daily.days(place, one)
                 for note in daily.notes(place, one, day)
+                if note.job
             ]
             return sorted(found, key=lambda one: one.note.job)
 
@@ -46,6 +49,7 @@ class Quarantine:
         data, job = self._room.data, one.note.job
         if await asyncio.to_thread(daily.release, data, one.audience, job):
             await self._room.store.write(lambda db: summaries.trust(db, job))
+            await self._on_release(one.note.conversation)
 
     async def reject(self, one: Waiting) -> None:
         """Delete a section."""

@@ -114,8 +114,7 @@ class Stage:
         self.scribe = Scribe(self._room, self.key, self._row, self._spent)
         self._outcome, self._preface, self._anchor = Outcome(), None, None
         await self._reload(events)
-        for job in jobs:
-            self.scribe.add(job, self._wanted_by(job))
+        self._take_up(jobs)
 
     # --- what is there ---------------------------------------------------------------------
 
@@ -178,7 +177,7 @@ class Stage:
     @property
     def quarantine(self) -> Quarantine:
         """What waits until an owner has looked through it, here and elsewhere."""
-        return Quarantine(self._room)
+        return Quarantine(self._room, self._house.looked_through)
 
     @property
     def current(self) -> int:
@@ -215,10 +214,12 @@ class Stage:
 
     @property
     def has_outside(self) -> bool:
-        """Whether text that came from outside is in play, or a summary that was made of it."""
-        entries = (entry for turn in self._shown for entry in turn.entries)
+        """Whether text that came from outside is in play, or what was made of it: the rest of its
+        turn, a summary, a line of the activity log."""
         is_summed = self._preface is not None and self._preface.is_untrusted
-        return is_summed or any(entry.message.is_untrusted for entry in entries)
+        dropped = self._boundaries.dropped
+        is_logged = any(line.is_untrusted and line.turn not in dropped for line in self._lines)
+        return is_summed or is_logged or any(turn.has_outside for turn in self._whole)
 
     async def wait_for_turn(self) -> None:
         """Wait until no turn is open."""
@@ -314,6 +315,11 @@ class Stage:
         self._shown = shown(self._whole, boundaries)
         self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)
 
+    async def read_preface_again(self) -> None:
+        """A summary was looked through: it may be the one in front."""
+        async with self._changing:
+            self._preface = await self._read_preface(self._boundaries.preface)
+
     async def _read_preface(self, summary_id: int) -> Preface | None:
         summary = await self.scribe.read(summary_id) if summary_id else None
         if summary is None:
@@ -341,6 +347,10 @@ class Stage:
             self.scribe.add(kept, self._wanted_by(kept))
         self._house.on_change(self)
         return stored
+
+    def _take_up(self, jobs: Sequence[Job]) -> None:
+        for job in jobs:
+            self.scribe.add(job, self._wanted_by(job))
 
     def _wanted_by(self, job: Job) -> Wanted:
         return Wanted(job.turns, job.prior, job.focus, self._boundaries.pinned, job.style)

@@ -58,6 +58,8 @@ class Steering(Cutting):
             )
             if kind == "clear":
                 await self.scribe.cancel()
+                left = await self._room.store.read(lambda db: summaries.undone_of(db, self._row))
+                self._take_up(left)  # their summaries are written already
             if cleared.turns or view.preface is not None:
                 await self._put_away(cleared, view, kind)
             return cleared

@@ -49,6 +49,11 @@ class Turn:
         """The final reply, or None while the turn runs."""
         return self.entries[-1].message if self.is_complete else None
 
+    @property
+    def has_outside(self) -> bool:
+        """Whether a result in it came from outside."""
+        return any(entry.message.is_untrusted for entry in self.entries)
+
     def plus(self, entry: Entry) -> Turn:
         return Turn(self.number, (*self.entries, entry))
 

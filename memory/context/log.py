@@ -18,10 +18,7 @@ def as_text(line: Line) -> str:
 
 def log_lines(turns: Iterable[Turn], meter: Meter) -> tuple[LogLine, ...]:
     """The lines of these turns, those that are complete, as they are sent."""
-    texts = [
-        (turn.number, as_text(line))
-        for turn in turns
-        if turn.is_complete
-        for line in lines_of(turn)
-    ]
-    return tuple(LogLine(number, text, meter.count(text) + 1) for number, text in texts)
+    texts = [(turn, as_text(line)) for turn in turns if turn.is_complete for line in lines_of(turn)]
+    return tuple(
+        LogLine(turn.number, text, meter.count(text) + 1, turn.has_outside) for turn, text in texts
+    )

@@ -218,6 +218,7 @@ class Scribe:
             written, model = words.without_model(style, turns, prior), ""
         if style != "lines":  # which stand in no context, so that nothing has to be short
             written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
+        has_outside = any(turn.has_outside for turn in turns)
         return await self._store(
             Summary(
                 turns=wanted.turns,
@@ -226,7 +227,7 @@ class Scribe:
                 text=written,
                 tokens=meter.count(written),
                 model=model,
-                is_untrusted=bool(before and before.is_untrusted) or _has_untrusted(turns),
+                is_untrusted=bool(before and before.is_untrusted) or has_outside,
             )
         )
 
@@ -258,7 +259,3 @@ class Scribe:
                 lambda db, call=call: ledger.insert(db, self._row, 0, call)  # type: ignore[misc]
             )
             self._on_spent(call)
-
-
-def _has_untrusted(turns: Sequence[Turn]) -> bool:
-    return any(entry.message.is_untrusted for turn in turns for entry in turn.entries)

@@ -44,11 +44,13 @@ class Preface:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of the activity log, as it is sent, with its raw tokens."""
+    """A line of the activity log, as it is sent, with its raw tokens, and whether its turn holds
+    what comes from outside."""
 
     turn: int
     text: str
     tokens: int
+    is_untrusted: bool = False
 
 
 Rendering = Literal["block", "exchange", "system"]

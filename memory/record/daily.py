@@ -78,11 +78,11 @@ def append(data: Path, section: Section) -> Path:
 
 
 def _is_written(data: Path, section: Section) -> bool:
-    """Looks into the two newest files: a job done again after midnight finds its section in the
-    older one."""
-    recent = days(data, section.key.audience)[-2:]
+    """Looks into the day's own file and the two newest: a job done again after midnight finds its
+    section in the older one."""
+    looked_into = {section.at.date(), *days(data, section.key.audience)[-2:]}
     end = f"<!-- end {section.job} -->"  # one that a power cut tore in two has none
-    return any(end in read(data, section.key.audience, day) for day in recent)
+    return any(end in read(data, section.key.audience, day) for day in looked_into)
 
 
 def _block(section: Section) -> bytes:

@@ -48,6 +48,17 @@ def test_a_job_that_is_done_twice_is_written_once_also_after_midnight(tmp_path: 
     assert sections(tmp_path) == [("t1", "They talked.")]
 
 
+def test_what_was_released_half_is_released_once_however_old_it_is(tmp_path: Path) -> None:
+    waiting = daily.quarantine(tmp_path)
+    daily.append(waiting, section(1))
+    for job, day in ((2, 21), (3, 22)):
+        daily.append(tmp_path, section(job, day=day))
+    daily.append(tmp_path, section(1))  # and the process was killed
+    assert daily.release(tmp_path, "pipe-main", 1)
+    assert sections(tmp_path) == [("t1", "They talked.")]
+    assert not daily.days(waiting, "pipe-main")
+
+
 def test_a_section_that_a_power_cut_tore_in_two_is_written_again(tmp_path: Path) -> None:
     path = daily.append(tmp_path, section(1, "All of it."))
     path.write_text(path.read_text()[:60])

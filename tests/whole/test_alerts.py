@@ -177,6 +177,28 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
             await asyncio.wait_for(task, PATIENCE)
 
 
+async def test_the_owner_hears_too_when_one_that_was_out_of_reach_is_down_for_good(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text('{"model": "none"}')
+    desk, broken = Hands("pipe"), Broken("broken", Capabilities())
+    layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
+    app = await assemble(layers, tmp_path / "data", [desk, broken])
+    task = asyncio.create_task(app.run("pipe"))
+    try:
+        await desk.says("/version")
+        (await broken.bot()).trouble("broken", ConnectionError("no way there"))
+        assert "can't be reached (no way there)" in (await desk.reply_to("")).reply.text
+        desk.sent.clear()
+        broken.leave()
+        assert "does not work (the platform is gone)" in (await desk.reply_to("")).reply.text
+    finally:
+        broken.leave()
+        desk.leave()
+        with pytest.raises(ConnectionError, match="the platform is gone"):
+            await asyncio.wait_for(task, PATIENCE)
+
+
 async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_while(
     tmp_path: Path,
 ) -> None:

@@ -100,6 +100,8 @@ async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
         assert (await house.reply_to("second")).turn == "t2"
         assert replies(house) == {"first": "re: wait", "second": "re: two + three"}
         assert await inbox_left(house) == 0
+        await house.app.turns.lanes.idle()
+        assert not house.app.turns._waiting, "nothing is kept of a line that is empty"
         retried = (await house.says("/retry")).data
         assert retried is not None
         assert (await house.reply_to(retried["asked"])).reply.text == "re: two\n\nthree"

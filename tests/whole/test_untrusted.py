@@ -118,6 +118,16 @@ async def test_what_continues_it_waits_too_and_what_is_rejected_is_gone(tmp_path
     assert not list((tmp_path / "data").rglob("????-??-??.md"))
 
 
+async def test_what_is_no_section_of_ours_does_not_wait(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await compacted(house, "Please look", "Hello", "Hello")
+        (file,) = (tmp_path / "data" / "quarantine").rglob("????-??-??.md")
+        file.write_text(f"{file.read_text()}## 12:00 · pipe/main · t9 <!-- job 9 -->")  # torn
+        assert len(((await house.says("/memory pending")).data or {})["pending"]) == 1
+        assert "Nothing waits with" in (await house.says("/memory approve 0")).text
+        assert "Nothing waits with" in (await house.says("/memory reject 0")).text
+
+
 async def test_what_has_nothing_to_do_with_it_is_remembered_at_once(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER) as house:
         await compacted(house, *["Tell me about tea"] * 5)
@@ -203,6 +213,35 @@ async def test_what_a_summary_of_strangers_words_led_to_is_theirs(tmp_path: Path
         await house.says(WRITE)
         await house.says("/context clear")
         assert await is_marked(house, READ, "read_file")
+
+
+async def test_what_a_shortened_turn_of_strangers_words_led_to_is_theirs(tmp_path: Path) -> None:
+    settings = NEVER | {"restore": "recent"}
+    async with living(tmp_path, script, settings) as house:
+        await house.says("Please look")
+    async with living(tmp_path, script, settings) as house:
+        await house.says(WRITE)
+        assert not [*results(house)][:-1], "of the turn only question and reply are left"
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+
+
+async def test_what_a_line_about_strangers_words_led_to_is_theirs(tmp_path: Path) -> None:
+    settings = NEVER | {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
+    async with living(tmp_path, script, settings) as house:
+        for question in ("Please look", "Hello", "Hello", WRITE):
+            await house.says(question)
+        assert "I have looked" in str(house.sent_to_model()[1]), "only the line is left"
+        await house.says("/context clear")
+        assert await is_marked(house, READ, "read_file")
+
+
+async def test_what_a_summary_led_to_that_an_owner_let_in_is_the_models_own(tmp_path: Path) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await compacted(house, "Please look", "Hello", "Hello")
+        await house.says((await house.says("/memory pending")).actions[0].command)
+        await house.says(WRITE)
+        assert not await is_marked(house, READ, "read_file")
 
 
 async def test_what_a_person_sent_or_a_command_wrote_is_marked(tmp_path: Path) -> None:
