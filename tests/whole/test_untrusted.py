@@ -153,6 +153,24 @@ async def test_what_is_exported_and_imported_keeps_its_mark(tmp_path: Path) -> N
         assert result.startswith("<untrusted")
 
 
+async def test_a_context_that_somebody_sent_has_its_results_marked_whatever_it_says(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, NEVER) as house:
+        await house.says("Please look")
+        await house.says("/context export")
+        (exported,) = (tmp_path / "data").rglob("context.json")
+        clean = exported.read_bytes().replace(b'"is_untrusted": true', b'"is_untrusted": false')
+        assert clean != exported.read_bytes()
+        await house.says("/new")
+        await house.says("Look at this.", files=(Attachment("sent.json", "", clean),))
+        await house.says("/context import files/sent.json")
+        await house.app.conversations.settle()
+        await house.says("And now?")
+        (result,) = results(house)
+        assert result.startswith("<untrusted")
+
+
 async def test_what_is_forgotten_is_forgotten_in_quarantine_too(tmp_path: Path) -> None:
     async with living(tmp_path, script, NEVER) as house:
         await compacted(house, "Please look", "Hello", "Hello")

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
-from agent.tools.workspace import open_file, plain_errors, resolve, save_file
+from agent.tools.provenance import is_from_outside
+from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
 from memory.files import TERSE, WHOLE
 from memory.messages import Message
 from memory.record.exchange import MOST_BYTES, Unreadable, parsed
@@ -62,9 +65,24 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
         place = _place(root, exported, name)
         lines = f"{place.removesuffix('.json')}.terse.json"
         has_lines = resolve(root, lines, must_write=False).is_file()
-        return parsed(_content(root, place), _content(root, lines) if has_lines else b"")
+        turns = parsed(_content(root, place), _content(root, lines) if has_lines else b"")
+        return _doubted(turns) if _is_a_strangers(root, place) else turns
     except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
+
+
+def _is_a_strangers(root: Path, place: str) -> bool:
+    """Whether somebody may have written the file; an export lies where only the house writes."""
+    target = resolve(root, place, must_write=False)
+    return target.is_relative_to(root / WRITABLE) and is_from_outside(root, target)
+
+
+def _doubted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
+    """The turns with every result marked, whatever the file says of it."""
+    return [
+        [replace(m, is_untrusted=m.is_untrusted or m.role == "tool") for m in turn]
+        for turn in turns
+    ]
 
 
 def _place(root: Path, exported: str, name: str) -> str:
