@@ -253,7 +253,9 @@ async def test_a_phone_shows_one_column_and_opens_the_others(
 
 async def test_a_wide_table_breaks_no_word(tmp_path: Path, browser: Browser) -> None:
     async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
+        await site.says("Hello")
         await tab.page.goto(f"{site.url}/#main")
+        await tab.sees(".turn[data-turn=t1]")  # the page is ready to be written in
         await tab.writes("/config context ")
         await tab.sees("td:text-is('default')")
         cell = tab.page.locator("td:text-is('default')").first
