@@ -8,8 +8,8 @@ from plugins.api import Action, Ask, CommandError, Reply
 from plugins.wording import count, literal
 
 NOTHING = (
-    "Nothing waits. What is summarised from turns with results from outside (pages, commands, files "
-    "that were sent) waits here until an owner has looked through it."
+    "Nothing waits. What is summarised from turns with results from outside (pages, commands, "
+    "files that were sent) waits here until an owner has looked through it."
 )
 SHOWN = 10
 """Sections that are shown at once, those that wait the longest."""
