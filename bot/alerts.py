@@ -74,7 +74,9 @@ class Alerts:
         self._told[cause] = now
         try:
             address = await self._owners_address(without)
-            if address is not None and address != heard_at:
+            if address is None:
+                del self._told[cause]  # nobody was there to be told
+            elif address != heard_at:
                 await self._delivery.tell(address, f"To you as the owner: {sentence}")
         except StoreError:
             log.exception("the owner could not be told")

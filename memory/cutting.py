@@ -81,10 +81,10 @@ class Cutting(Stage):
         """Plan by another strategy from now on, over all that the others leave in play."""
         if strategy == self._strategy:
             return
-        before = self.view()
+        events, before = await self.history(), self.view()
         why = f"the strategy was changed from {self._strategy} to {strategy}"
         self._strategy = strategy
-        await self._reload(await self.history())
+        await self._reload(events)
         self._preface = await self._read_preface(self._boundaries.preface)
         plan = Plan(Change(), why, tokens_after=self.view().tokens, kind="rebase")
         await self._store_event(self._event(plan, before, "person"))

@@ -103,6 +103,20 @@ async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
         assert len(alerts(house)) == 3
 
 
+async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path: Path) -> None:
+    async with OpenAIServer(lambda _: REFUSED) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, {"owners": [f"afar/{OWNER}"]}, environ):
+            await house.app.alerts.channel_down("page", OSError("gone"))
+            await house.says("/version", OWNER, OWNER)
+            await house.app.alerts.channel_down("page", OSError("gone"))
+            await house.app.alerts.channel_down("page", OSError("gone"))
+            await house.reply_to("")
+            assert len(alerts(house)) == 1
+
+
 async def test_an_owner_who_was_answered_with_it_is_not_told_again(tmp_path: Path) -> None:
     async with afar(tmp_path, failing([REFUSED])) as house:
         assert "API key" in (await house.says("fail", OWNER, OWNER)).text
