@@ -289,8 +289,8 @@ class Stage:
 
     async def _reload(self, events: Sequence[ViewEvent]) -> None:
         """Build the turns in play anew from the transcript and those of these events that hold."""
-        reached = outcome(events, self._strategy)
-        boundaries = reached.boundaries
+        result = outcome(events, self._strategy)
+        boundaries = result.boundaries
         has_log = self.strategy.preface == "exchange"
 
         def read(db: Any) -> tuple[list[Entry], list[Entry]]:
@@ -304,13 +304,13 @@ class Stage:
         unique = {entry.seq: entry for entry in entries}
         whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
         self._lines = log_lines(transcript.as_turns(logged), self._room.meter)
-        await self._show(whole, reached)
+        await self._show(whole, result)
 
-    async def _show(self, whole: tuple[Turn, ...], reached: Outcome) -> None:
-        boundaries = reached.boundaries
+    async def _show(self, whole: tuple[Turn, ...], result: Outcome) -> None:
+        boundaries = result.boundaries
         if boundaries.preface != self._boundaries.preface:
             self._preface = await self._read_preface(boundaries.preface)
-        self._outcome = reached
+        self._outcome = result
         self._whole = in_play(whole, boundaries)
         self._shown = shown(self._whole, boundaries)
         self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)

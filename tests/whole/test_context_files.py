@@ -174,3 +174,11 @@ async def test_a_disk_that_takes_no_file_is_said_and_the_talk_goes_on(tmp_path: 
         assert (await house.says("Hi")).text == "You said: Hi"
         await settled(house)
         assert "could not be written: Not a directory" in (await house.says("/context export")).text
+
+
+async def test_a_refusal_names_the_file_that_was_asked_for(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        reply = await house.says("/context import ../../etc/passwd")
+    assert reply.text.startswith(
+        "Nothing was imported from ../../etc/passwd: '../../etc/passwd' leads out of the workspace"
+    )

@@ -63,9 +63,10 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
     `NAME.json` may lie its lines, in `NAME.terse.json`."""
     try:
         place = _place(root, exported, name)
+        content = _content(root, place)
         lines = f"{place.removesuffix('.json')}.terse.json"
         has_lines = resolve(root, lines, must_write=False).is_file()
-        turns = parsed(_content(root, place), _content(root, lines) if has_lines else b"")
+        turns = parsed(content, _content(root, lines) if has_lines else b"")
         return _doubted(turns) if _is_a_strangers(root, place) else turns
     except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
