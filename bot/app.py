@@ -272,7 +272,8 @@ class App:
     def _work(self) -> tuple[Lanes, ...]:
         return (self.router.lanes, self.turns.lanes, self.delivery.lanes)
 
-    async def _idle(self) -> None:
+    async def idle(self) -> None:
+        """Wait until nothing is left to do."""
         for lanes in self._work:
             await lanes.idle()
         await self.conversations.settle()
@@ -280,7 +281,7 @@ class App:
     async def _finish(self, stopping: asyncio.Event, warming: asyncio.Task[None]) -> None:
         """Let what is under way end, for as long as it takes, or for as long as there is patience
         after a signal; then close. What is cut short here goes on at the next start."""
-        ending, stopped = map(asyncio.create_task, (self._idle(), stopping.wait()))
+        ending, stopped = map(asyncio.create_task, (self.idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((ending,), timeout=self.in_force.shutdown_timeout)
         for task in (ending, stopped, warming):
