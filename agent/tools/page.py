@@ -13,6 +13,7 @@ _BLOCKS = re.compile(
 )
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _HREF = re.compile(r"""\shref\s*=\s*("[^"]*"|'[^']*'|[^\s>"']+)""", re.IGNORECASE)
+_ENDLESS_NUMBER = re.compile(r"&#[0-9]{20,};?")
 _LONGEST_TAG = 4_000  # characters of a tag in which an address is looked for
 
 
@@ -40,7 +41,12 @@ def _pieces(html: str) -> str:
 
 
 def _flat(text: str) -> str:
-    return unescape(text.replace("\n", " "))
+    return _unescaped(text.replace("\n", " "))
+
+
+def _unescaped(text: str) -> str:
+    """The text with its entities read; Python does not read a number of 5,000 digits."""
+    return unescape(_ENDLESS_NUMBER.sub("&#0;", text))
 
 
 def _shown(tag: re.Match[str], whole: str, links: list[str]) -> str:
@@ -48,7 +54,7 @@ def _shown(tag: re.Match[str], whole: str, links: list[str]) -> str:
     name = tag[2].lower()
     if name == "a" and not tag[1]:
         found = _HREF.search(whole)
-        links.append(unescape(found[1].strip("\"'")) if found else "")
+        links.append(_unescaped(found[1].strip("\"'")) if found else "")
     elif name == "a" and links:
         address = links.pop()
         return f" ({address})" if address and not address.startswith(("#", "javascript:")) else ""

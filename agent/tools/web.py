@@ -5,7 +5,6 @@ checked is what the connection is made to, so that no second answer of a name se
 from __future__ import annotations
 
 import asyncio
-import codecs
 import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
@@ -18,6 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agent.tools.base import ToolError
+from agent.tools.charset import decoded
 from agent.tools.page import text_of
 
 MOST_REDIRECTS = 5
@@ -182,21 +182,10 @@ async def _read(url: URL, response: aiohttp.ClientResponse) -> Page:
         body += piece
         if len(body) > LARGEST:
             break
-    text = bytes(body[:LARGEST]).decode(_charset(response), "replace")
-    is_html = "html" in kind
-    return Page(
-        str(url),
-        await asyncio.to_thread(text_of, text) if is_html else text,
-        is_cut=len(body) > LARGEST,
-    )
-
-
-def _charset(response: aiohttp.ClientResponse) -> str:
-    try:
-        codec = codecs.lookup(response.charset or "utf-8")
-    except LookupError:
-        return "utf-8"
-    return codec.name if codec._is_text_encoding else "utf-8"  # "zip" is a codec as well
+    read = text_of if "html" in kind else str
+    content, label = bytes(body[:LARGEST]), response.charset
+    text = await asyncio.to_thread(lambda: read(decoded(content, label)))
+    return Page(str(url), text, is_cut=len(body) > LARGEST)
 
 
 def _refusal(error: BaseException | None) -> Refused | None:

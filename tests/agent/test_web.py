@@ -7,6 +7,7 @@ import gzip
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from encodings.aliases import aliases
 
 import pytest
 from aiohttp import web
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
+from agent.tools import charset
 from agent.tools import web as pages
 from agent.tools.base import ToolError
 from agent.tools.page import text_of
@@ -259,6 +261,56 @@ async def test_a_page_may_claim_any_encoding(site: Site, charset: str) -> None:
     assert (await fetch(f"http://site.test:{site.port}/")).text
 
 
+@pytest.mark.parametrize(
+    "name", ["punycode", "idna", "unicode_escape", "raw_unicode_escape", "utf-7", "mbcs", "rot13"]
+)
+async def test_no_codec_of_pythons_own_reads_a_page(site: Site, name: str) -> None:
+    headers = {"Content-Type": f"text/plain; charset={name}"}
+    words = "abc \\u0041 +AEE- z-eka"
+    site.answers["/"] = lambda: web.Response(body=words.encode(), headers=headers)
+    assert (await fetch(f"http://site.test:{site.port}/")).text == words
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("latin1", "“naïve” €".encode("cp1252"), "“naïve” €"),
+        ("windows-1251", "Привет".encode("cp1251"), "Привет"),
+        ("Shift_JIS", "お茶".encode("cp932"), "お茶"),
+        ("gb2312", "茶".encode("gb18030"), "茶"),
+        ("euc-kr", "차".encode("cp949"), "차"),
+        ("utf-16le", "tea".encode("utf-16-le"), "tea"),
+    ],
+)
+async def test_the_encodings_of_the_web_are_read(
+    site: Site, name: str, content: bytes, text: str
+) -> None:
+    headers = {"Content-Type": f"text/plain; charset={name}"}
+    site.answers["/"] = lambda: web.Response(body=content, headers=headers)
+    assert (await fetch(f"http://site.test:{site.port}/")).text == text
+
+
+@given(st.one_of(st.text(), st.sampled_from(sorted(aliases))), st.binary(max_size=200_000))
+def test_whatever_a_page_calls_its_encoding_it_is_one_of_the_list(
+    label: str, content: bytes
+) -> None:
+    assert charset.codec_of(label) in set(charset.LABELS)
+    assert isinstance(charset.decoded(content, label), str)
+
+
+@pytest.mark.parametrize("codec", sorted(charset.LABELS))
+def test_two_megabytes_of_no_text_are_decoded_in_pieces_of_no_time(codec: str) -> None:
+    label = charset.LABELS[codec].split()[0]
+    for byte in (b"\x81", b"\xff", b"\x1b$B"):
+        started = time.process_time()
+        charset.decoded(byte * (pages.LARGEST // len(byte)), label)
+        assert time.process_time() - started < 10
+
+
+def test_a_piece_that_ends_in_a_character_is_no_end_of_it() -> None:
+    assert charset.decoded("茶".encode() * 100_000, "utf-8") == "茶" * 100_000
+
+
 async def test_errors_are_told_in_a_sentence(site: Site) -> None:
     site.answers["/"] = lambda: web.Response(status=404)
     with pytest.raises(ToolError, match=r"site\.test answered with the error 404\."):
@@ -267,7 +319,19 @@ async def test_errors_are_told_in_a_sentence(site: Site) -> None:
         await fetch("http://gone.test:1/", names(gone_test=[PUBLIC]))
 
 
-EVIL = ("<div>", "<!--", "<a href='", "<script>", "<", "</a ", "<!a", "<b ", "&#", "<a href=x>")
+EVIL = (
+    "<div>",
+    "<!--",
+    "<a href='",
+    "<script>",
+    "<",
+    "</a ",
+    "<!a",
+    "<b ",
+    "&#",
+    "<a href=x>",
+    "1",
+)
 
 
 @pytest.mark.parametrize("piece", EVIL)
@@ -280,6 +344,13 @@ def test_no_page_takes_longer_than_its_length(piece: str) -> None:
 @given(st.lists(st.sampled_from([*EVIL, ">", "-->", "</script>", "words ", "'", "<p>", "\n"])))
 def test_any_page_has_a_text(pieces: list[str]) -> None:
     assert "<script>" not in text_of("".join(pieces))
+
+
+@pytest.mark.parametrize(
+    "number", ["&#" + "9" * 5_000 + ";", "<a href='&#" + "9" * 5_000 + "'>x</a>"]
+)
+def test_a_character_whose_number_is_endless_is_none(number: str) -> None:
+    assert text_of(f"<p>before {number}</p>").startswith("before")
 
 
 def test_what_is_no_text_for_people_is_left_out() -> None:
