@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_network
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 from pydantic.config import JsonDict
 
 START: JsonDict = {"holds": "from the next start on"}
 
 WebAddress = Annotated[str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=500)]
+
+
+def _network(text: str) -> str:
+    return str(ip_network(text, strict=False))
 
 
 class TelegramSettings(BaseModel):
@@ -81,6 +86,14 @@ class WebSettings(BaseModel):
         le=65_535,
         description="The port to listen at; 0 takes any that is free.",
         json_schema_extra=START,
+    )
+    trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
+        default=(),
+        strict=False,  # lists become tuples; the networks in them stay strict
+        max_length=100,
+        description="Proxies before the bot, whose word is taken for the address that a request "
+        "comes from (X-Forwarded-For); nobody else's is.",
+        json_schema_extra={"wants": "addresses or networks: 127.0.0.1, 10.0.0.0/8", **START},
     )
     upload_limit: int = Field(
         default=20,

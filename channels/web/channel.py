@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from ipaddress import ip_network
 from pathlib import Path
 
 import uvicorn
@@ -22,13 +23,28 @@ from channels.base import Bot, Capabilities
 from channels.message import Outbound
 from channels.web.completions import Completions
 from channels.web.feed import Feeds
-from channels.web.guard import COOKIE, Guard, Lock, is_loopback
+from channels.web.guard import (
+    COOKIE,
+    SHORTEST_TOKEN,
+    Guard,
+    Lock,
+    is_loopback,
+    is_weak,
+    locked_out,
+    peer_of,
+)
 from channels.web.operations import Operation, Problem, as_json, body, document
 from channels.web.sessions import WORDS, Sessions
-from channels.web.shapes import State, Token
+from channels.web.shapes import State, Token, failure
+from channels.web.throttle import Throttle
 
 PAGE = Path(__file__).parent / "page"
 MONTH = 30 * 24 * 3600  # seconds
+MAKE_ONE = """This makes a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
+WEAK_TOKEN = (
+    f"PARLEY_WEB_TOKEN could be guessed: it wants at least {SHORTEST_TOKEN} characters, and not a "
+    f"few of them repeated. {MAKE_ONE}"
+)
 PATIENCE = 2
 """Seconds that answers under way have to be sent when the bot stops."""
 
@@ -40,22 +56,26 @@ class DoorClosed(Exception):
 @dataclass(frozen=True, slots=True)
 class Door:
     """Where the channel listens and what opens it. `upload` is the most bytes of a message's
-    files; `version` is the bot's."""
+    files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
+    taken."""
 
     host: str
     port: int
     token: str
     upload: int
     version: str = ""
+    trusted_proxies: tuple[str, ...] = ()
 
 
 def refusal(door: Door) -> str:
     """Why nothing may listen there; "" if it may."""
+    if door.token and is_weak(door.token.strip()):
+        return WEAK_TOKEN
     if door.token or is_loopback(door.host):
         return ""
     return (
         f"web.host is {door.host}, which others can reach, and no token is set; put "
-        "PARLEY_WEB_TOKEN=… (a long random text) into .env, or let web.host be 127.0.0.1."
+        f"PARLEY_WEB_TOKEN=… into .env, or let web.host be 127.0.0.1. {MAKE_ONE}"
     )
 
 
@@ -69,7 +89,8 @@ class Web:
     def __init__(self, door: Door) -> None:
         if sentence := refusal(door):
             raise DoorClosed(sentence)
-        self._door, self._lock = door, Lock(door.token)
+        self._door, self._lock = door, Lock(door.token.strip())
+        self._throttle = Throttle()
         self._socket = _bound(door)
         self._feeds: Feeds | None = None
 
@@ -82,7 +103,7 @@ class Web:
     async def listen(self, bot: Bot) -> None:
         """Serve until this task is cancelled."""
         self._feeds = Feeds(bot)
-        server = _Server(self._application(bot, self._feeds))
+        server = _Server(self._application(bot, self._feeds), self._door.trusted_proxies)
         serving = asyncio.create_task(server.serve([self._socket]))
         try:
             await asyncio.shield(serving)
@@ -118,7 +139,7 @@ class Web:
                 Route("/", page),
                 Mount("/page", StaticFiles(directory=PAGE)),
             ],
-            middleware=[Middleware(Guard, lock=self._lock)],
+            middleware=[Middleware(Guard, lock=self._lock, throttle=self._throttle)],
             exception_handlers={HTTPException: _as_problem},
         )
 
@@ -133,11 +154,16 @@ class Web:
             return as_json({"status": "ready"})
 
         async def login(request: Request) -> Response:
-            given = (await body(request, Token, WORDS)).token
-            if not self._lock.opens(given):
+            given = (await body(request, Token, WORDS)).token.strip()
+            is_right = self._lock.opens(given)
+            seconds = self._throttle.locked_for(peer_of(request.scope), given, is_right)
+            if seconds:
+                refused = locked_out(seconds)
+                return as_json(failure(refused.sentence, refused.kind), 429, refused.headers)
+            if not is_right:
                 raise Problem(401, "This is not the token.")
             response = as_json({"status": "ok"})
-            is_secure = request.url.scheme == "https"
+            is_secure = request.scope["scheme"] == "https"
             response.set_cookie(
                 COOKIE, self._lock.cookie, MONTH, httponly=True, samesite="strict", secure=is_secure
             )
@@ -161,7 +187,7 @@ class Web:
                 login,
                 takes=Token,
                 gives=State,
-                problems=(400, 401, 403, 413),
+                problems=(400, 401, 403, 413, 429),
                 is_open=True,
             ),
         )
@@ -179,9 +205,11 @@ async def _as_problem(request: Request, error: Exception) -> Response:
 class _Server(uvicorn.Server):
     """A server that leaves signals to the bot."""
 
-    def __init__(self, app: Starlette) -> None:
+    def __init__(self, app: Starlette, trusted_proxies: Sequence[str]) -> None:
         config = uvicorn.Config(
             app,
+            proxy_headers=bool(trusted_proxies),
+            forwarded_allow_ips=[*trusted_proxies, *_mapped(trusted_proxies)],
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -193,6 +221,13 @@ class _Server(uvicorn.Server):
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+
+def _mapped(networks: Sequence[str]) -> Iterator[str]:
+    """Networks of IPv4 as a socket for IPv6 shows them."""
+    for network in map(ip_network, networks):
+        if network.version == 4:
+            yield f"::ffff:{network.network_address}/{96 + network.prefixlen}"
 
 
 def _bound(door: Door) -> socket.socket:

@@ -3,13 +3,15 @@
 Whoever has the token is the owner; so is, where no token is set, whoever sits at this machine. A
 browser there also runs the pages of strangers, so that a request must come from our own page: by
 its `Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding).
-No CORS header is ever sent.
+No CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
+refused. Wrong tokens are counted (`throttle`), by the address that a trusted proxy names.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import math
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -20,7 +22,11 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channels.web.shapes import failure
+from channels.web.throttle import Throttle
 
+SHORTEST_TOKEN = 16
+"""Characters; a shorter token could be guessed."""
+_FEWEST_SIGNS = 6  # different ones; "aaaaaaaaaaaaaaaa" could be guessed as well
 COOKIE = "parley"
 OURS = ("/api/", "/v1/")
 """Where it is asked who comes; the page itself, its scripts and the health checks are open."""
@@ -36,6 +42,22 @@ _POLICY = "; ".join(
         "base-uri 'none'",
         "frame-ancestors 'none'",
     )
+)
+_OF_PROXIES = ("x-forwarded", "x-original-", "x-envoy-", "cf-")
+"""How the headers begin by which proxies say for whom they ask; others say so by these names."""
+_OF_A_PROXY = frozenset(
+    {
+        "forwarded",
+        "via",
+        "x-real-ip",
+        "x-client-ip",
+        "x-cluster-client-ip",
+        "x-proxyuser-ip",
+        "true-client-ip",
+        "fastly-client-ip",
+        "fly-client-ip",
+        "cdn-loop",
+    }
 )
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
@@ -57,16 +79,32 @@ def is_loopback(host: str) -> bool:
         return False
 
 
+def is_weak(token: str) -> bool:
+    """Whether a token could be guessed."""
+    return len(token) < SHORTEST_TOKEN or len(set(token)) < _FEWEST_SIGNS
+
+
+_KINDS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
+
+
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """Why a request is not let in."""
+    """Why a request is not let in; `seconds` is when it may be tried again."""
 
     status: int
     sentence: str
+    seconds: int = 0
 
     @property
     def kind(self) -> str:
-        return "authentication_error" if self.status == 401 else "forbidden"
+        return _KINDS.get(self.status, "forbidden")
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What HTTP wants beside the sentence."""
+        if self.status == 401:
+            return {"WWW-Authenticate": "Bearer"}
+        return {"Retry-After": str(self.seconds)} if self.seconds else {}
 
 
 NO_TOKEN = Refused(
@@ -74,6 +112,19 @@ NO_TOKEN = Refused(
 )
 OTHER_HOST = Refused(403, "This is open only under the name of this machine, such as localhost.")
 OTHER_ORIGIN = Refused(403, "A page from elsewhere asked for this, so it was not done.")
+BROKEN = Refused(400, "The request's header Host or Origin is malformed, so nothing was done.")
+PROXIED = Refused(
+    403,
+    "This came through a proxy, so it may come from anybody, and the bot has no token that would "
+    "tell who may in; put PARLEY_WEB_TOKEN=… (a long random text) into .env, and start it again.",
+)
+
+
+def locked_out(seconds: float) -> Refused:
+    """Whoever guessed too often has to wait."""
+    wait = math.ceil(seconds)
+    sentence = f"Too many wrong tokens came from your address; try again in {wait} s."
+    return Refused(429, sentence, wait)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +139,48 @@ class Lock:
         return hmac.new(self.token.encode(), b"the page of Parley", hashlib.sha256).hexdigest()
 
     def opens(self, token: str) -> bool:
-        return hmac.compare_digest(token.encode(), self.token.encode())
+        return _same(token, self.token)
 
     def refusal(self, headers: Headers) -> Refused | None:
         """Why this request is not let in; None if it is."""
-        bearer = headers.get("authorization", "")
-        if self.token and bearer[:7].lower() == "bearer ":
-            return None if self.opens(bearer[7:].strip()) else NO_TOKEN
+        if self.token and (bearer := _bearer(headers)) is not None:
+            return None if self.opens(bearer) else NO_TOKEN
         return self.stranger(headers) or self._keyless(headers)
 
     def stranger(self, headers: Headers) -> Refused | None:
         """Whether a page from elsewhere is behind this request."""
         host = headers.get("host", "")
-        if not self.token and not is_loopback(urlsplit(f"//{host}").hostname or ""):
+        if not self.token and not is_loopback(_name_in(f"//{host}") or ""):
             return OTHER_HOST
         origin = headers.get("origin")
         is_other = origin is not None and urlsplit(origin).netloc != host
         is_cross = headers.get("sec-fetch-site", "none") not in ("same-origin", "none")
         return OTHER_ORIGIN if is_other or is_cross else None
 
+    def guess(self, headers: Headers) -> str | None:
+        """What this request offers to open the lock with, where that may have been guessed. A
+        cookie that opens it was not: nobody guesses 256 bits."""
+        if (bearer := _bearer(headers)) is not None:
+            return bearer or None
+        cookie = _cookie(headers)
+        return cookie if cookie and not _same(cookie, self.cookie) else None
+
     def _keyless(self, headers: Headers) -> Refused | None:
-        is_in = not self.token or hmac.compare_digest(_cookie(headers), self.cookie)
+        is_in = not self.token or _same(_cookie(headers), self.cookie)
         return None if is_in else NO_TOKEN
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two secrets are the same, in a time that does not tell how far they are."""
+    return hmac.compare_digest(
+        one.encode("utf-8", "surrogatepass"), other.encode("utf-8", "surrogatepass")
+    )
+
+
+def _bearer(headers: Headers) -> str | None:
+    """The token in the header Authorization."""
+    bearer = headers.get("authorization", "")
+    return bearer[7:].strip() if bearer[:7].lower() == "bearer " else None
 
 
 def _cookie(headers: Headers) -> str:
@@ -120,11 +191,42 @@ def _cookie(headers: Headers) -> str:
     return cookies[COOKIE].value if COOKIE in cookies else ""
 
 
+def _name_in(address: str) -> str | None:
+    """The host in an address; None where it is malformed."""
+    try:
+        parts = urlsplit(address)
+        name, _ = parts.hostname, parts.port  # which may raise, each
+    except ValueError:
+        return None
+    return name or ""
+
+
+def is_broken(headers: Headers) -> bool:
+    """Whether a header that says where a request belongs can't be read."""
+    places = (f"//{headers.get('host', '')}", headers.get("origin", ""))
+    return any(_name_in(place) is None for place in places)
+
+
+def is_proxied(scope: Scope, headers: Headers) -> bool:
+    """Whether a proxy passes this request on, as far as it can be told. HTTP/1.0 is what nginx
+    speaks that was told nothing else; browsers and programs of today don't."""
+    names = headers.keys()
+    return scope["http_version"] == "1.0" or any(
+        name in _OF_A_PROXY or name.startswith(_OF_PROXIES) for name in names
+    )
+
+
+def peer_of(scope: Scope) -> str:
+    """The address that a request comes from: the one that a trusted proxy names, or whoever
+    connected."""
+    return scope["client"][0] if scope.get("client") else ""
+
+
 class Guard:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, lock: Lock) -> None:
-        self._app, self._lock = app, lock
+    def __init__(self, app: ASGIApp, lock: Lock, throttle: Throttle) -> None:
+        self._app, self._lock, self._throttle = app, lock, throttle
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -143,11 +245,25 @@ class Guard:
 
     def _refusal(self, scope: Scope) -> Refused | None:
         path, headers = scope["path"], Headers(scope=scope)
+        if is_broken(headers):
+            return BROKEN
         if not path.startswith(OURS):
             return None
-        return self._lock.stranger(headers) if path in OPEN else self._lock.refusal(headers)
+        if not self._lock.token and is_proxied(scope, headers):
+            return PROXIED
+        if path in OPEN:
+            return self._lock.stranger(headers)
+        refused = self._lock.refusal(headers)
+        return self._slowed(scope, headers, refused) if self._lock.token else refused
+
+    def _slowed(self, scope: Scope, headers: Headers, refused: Refused | None) -> Refused | None:
+        """The answer to a request, where it may be one guess of many."""
+        guess = self._lock.guess(headers)
+        if guess is None or refused not in (None, NO_TOKEN):
+            return refused
+        seconds = self._throttle.locked_for(peer_of(scope), guess, is_right=refused is None)
+        return locked_out(seconds) if seconds else refused
 
 
 def _refusing(refused: Refused) -> ASGIApp:
-    headers = {"WWW-Authenticate": "Bearer"} if refused.status == 401 else {}
-    return JSONResponse(failure(refused.sentence, refused.kind), refused.status, headers)
+    return JSONResponse(failure(refused.sentence, refused.kind), refused.status, refused.headers)

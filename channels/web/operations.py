@@ -98,15 +98,16 @@ def _guarded(
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except Exception:
-            log.exception("%s %s failed", request.method, request.url.path)
+            log.exception("%s %s failed", request.method, request.scope["path"])
             sentence = "This failed inside the bot; the log has the details (data/logs)."
             return Problem(500, sentence).response()
 
     return guarded
 
 
-def as_json(data: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(data, default=str), status, media_type="application/json")
+def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    content = orjson.dumps(data, default=str)
+    return Response(content, status, headers, media_type="application/json")
 
 
 def stream(events: AsyncIterator[bytes]) -> Response:
@@ -196,7 +197,7 @@ def _responses(operation: Operation) -> dict[str, Any]:
     content = _content(operation.gives) if operation.gives else {}
     if operation.streams:
         content[EVENT_STREAM] = {"schema": {"type": "string"}}
-    own = () if operation.is_open else (401, 403)
+    own = () if operation.is_open else (400, 401, 403, 429)
     problems = sorted({*operation.problems, *own})
     good: dict[str, Any] = {"200": {"description": operation.summary}}
     if content:

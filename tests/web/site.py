@@ -11,9 +11,10 @@ import io
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 
@@ -109,22 +110,36 @@ async def events_of(response: aiohttp.ClientResponse) -> AsyncIterator[Event]:
             fields = {}
 
 
+async def asked_raw(url: str, request: bytes) -> bytes:
+    """What the server at `url` answers to these bytes, until it closes the connection."""
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            writer.write(request)
+            await writer.drain()
+            return await reader.read()
+    finally:
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
 @asynccontextmanager
 async def serving(
     folder: Path,
     script: Script = (),
     settings: Mapping[str, Any] | None = None,
     token: str = "",
-    upload: int = 1_000_000,
-    port: int = 0,
     others: tuple[Channel, ...] = (),
+    **door: Any,
 ) -> AsyncIterator[Site]:
-    """A bot on `folder`, which may be one that another has left, served on a free port."""
+    """A bot on `folder`, which may be one that another has left, served on a free port; `door` is
+    what is different of where it listens."""
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
     async with OpenAIServer(script) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        web = Web(Door("127.0.0.1", port, token, upload, "test"))
+        web = Web(replace(Door("127.0.0.1", 0, token, 1_000_000, "test"), **door))
         app = await assemble(load_layers(config, environ), folder / "data", [web, *others])
         running = asyncio.create_task(app.run())
         try:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 from pathlib import Path
 
 import pytest
 
 from channels.web import Door, DoorClosed, Web
-from tests.web.site import serving
+from channels.web.throttle import FIRST_LOCK, MOST, TRIES, WINDOW, Throttle, origin_of
+from tests.web.site import Site, asked_raw, serving
 
 TOKEN = "a long random text"
 LIST = "/api/sessions"
@@ -94,3 +96,198 @@ def test_a_port_that_is_taken_is_said_to_be() -> None:
         port = taken.getsockname()[1]
         with pytest.raises(DoorClosed, match=f"port {port}"):
             Web(Door("127.0.0.1", port, "", 1))
+
+
+@pytest.mark.parametrize("token", ["a", "short-one", " ", "  \t ", "a" * 40, f"{'x' * 15}   "])
+@pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
+def test_a_token_that_could_be_guessed_opens_nothing(host: str, token: str) -> None:
+    with pytest.raises(DoorClosed, match=r"at least 16 characters.*secrets\.token_urlsafe"):
+        Web(Door(host, 0, token, 1))
+
+
+# Proxies
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "Forwarded: for=203.0.113.7",
+        "X-Forwarded-For: 203.0.113.7",
+        "X-Forwarded-Host: bot.example",
+        "X-Forwarded-Proto: https",
+        "X-Real-IP: 203.0.113.7",
+        "Via: 1.1 proxy",
+        "CF-Connecting-IP: 203.0.113.7",
+    ],
+)
+async def test_without_a_token_nobody_gets_in_through_a_proxy(tmp_path: Path, header: str) -> None:
+    name, _, value = header.partition(": ")
+    for proxies in ((), ("127.0.0.1",)):
+        async with serving(tmp_path, trusted_proxies=proxies) as site:
+            for path in (LIST, "/v1/models"):
+                status, body = await site.get(path, headers={name: value})
+                assert status == 403
+                assert "PARLEY_WEB_TOKEN=" in body["error"]["message"]
+
+
+async def test_a_proxy_that_says_nothing_is_known_by_its_old_http(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        asked = f"GET {LIST} HTTP/1.0\r\nHost: 127.0.0.1:8080\r\nConnection: close\r\n\r\n"
+        said = await asked_raw(site.url, asked.encode())
+    assert said.split()[1] == b"403"
+    assert b"PARLEY_WEB_TOKEN=" in said
+
+
+async def test_with_a_token_a_proxy_is_no_hindrance(tmp_path: Path) -> None:
+    headers = {"Authorization": f"Bearer {TOKEN}", "X-Forwarded-For": "203.0.113.7", "Host": "bot"}
+    async with serving(tmp_path, token=TOKEN) as site:
+        assert (await site.get(LIST, headers=headers))[0] == 200
+
+
+# Guesses
+
+
+async def guesses(site: Site, how: str, guess: str, sender: str = "") -> int:
+    """The status of one guess."""
+    headers = {"X-Forwarded-For": sender} if sender else {}
+    if how == "login":
+        return (await site.post("/api/login", {"token": guess}, headers=headers))[0]
+    offered = {"Authorization": f"Bearer {guess}"} if how == "bearer" else {}
+    cookie = {"Cookie": f"parley={guess}"} if how == "cookie" else {}
+    return (await site.get(LIST, headers={**headers, **offered, **cookie}))[0]
+
+
+@pytest.mark.parametrize("how", ["login", "bearer", "cookie"])
+async def test_who_guesses_is_locked_out_and_the_log_says_so_without_the_guess(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, how: str
+) -> None:
+    async with serving(tmp_path, token=TOKEN) as site:
+        with caplog.at_level(logging.INFO):
+            tried = [await guesses(site, how, f"guess-number-{n}") for n in range(TRIES + 20)]
+            assert tried == [401] * (TRIES - 1) + [429] * 21
+            assert await guesses(site, "bearer", TOKEN) == 429  # also a right one, from there
+            assert await guesses(site, "login", TOKEN) == 429
+        status, body = await site.get(LIST, headers={"Authorization": "Bearer another guess"})
+        assert (status, body["error"]["type"]) == (429, "rate_limit_error")
+        assert "try again in" in body["error"]["message"]
+        assert (await site.get("/health"))[0] == 200
+    lines = [line for line in caplog.messages if "wrong tokens" in line]
+    assert len(lines) == 1
+    assert "127.0.0.1" in lines[0]
+    assert "guess-number" not in caplog.text
+
+
+async def test_a_live_session_is_not_ended_by_guesses_from_its_address(tmp_path: Path) -> None:
+    async with serving(tmp_path, token=TOKEN) as site:
+        async with site.http.post(f"{site.url}/api/login", json={"token": TOKEN}) as response:
+            cookie = {"Cookie": response.headers["Set-Cookie"].partition(";")[0]}
+        bearer = {"Authorization": f"Bearer {TOKEN}"}
+        site.http.cookie_jar.clear()
+        assert (await site.get(LIST, headers=bearer))[0] == 200
+        while await guesses(site, "login", f"guess {id(object())} {TOKEN[::-1]}") != 429:
+            for n in range(TRIES):
+                await guesses(site, "login", f"guess {n}")
+        assert (await site.get(LIST, headers=cookie))[0] == 200
+        assert (await site.get(LIST, headers=bearer))[0] == 200
+
+
+async def test_a_cookie_that_is_out_of_date_locks_nobody_out(tmp_path: Path) -> None:
+    async with serving(tmp_path, token=TOKEN) as site:
+        stale = "0" * 64
+        assert {await guesses(site, "cookie", stale) for _ in range(3 * TRIES)} == {401}
+        assert await guesses(site, "login", TOKEN) == 200
+
+
+async def test_only_a_trusted_proxy_is_believed_and_only_the_last_address_before_it(
+    tmp_path: Path,
+) -> None:
+    async with serving(
+        tmp_path, token=TOKEN, trusted_proxies=("127.0.0.0/8", "10.0.0.0/8")
+    ) as site:
+        for n in range(TRIES):  # the guesser writes the first address itself
+            await guesses(site, "bearer", f"guess {n}", f"198.51.100.{n}, 203.0.113.7, 10.1.2.3")
+        assert await guesses(site, "bearer", TOKEN, "198.51.100.99, 203.0.113.7") == 429
+        assert await guesses(site, "bearer", TOKEN, "203.0.113.8") == 200
+    async with serving(tmp_path, token=TOKEN) as site:
+        for n in range(TRIES):
+            await guesses(site, "bearer", f"guess {n}", f"198.51.100.{n}")
+        assert await guesses(site, "bearer", TOKEN, "203.0.113.8") == 429
+
+
+@pytest.mark.parametrize(
+    ("host", "origin"),
+    [
+        ("203.0.113.7", "203.0.113.7"),
+        ("::ffff:203.0.113.7", "203.0.113.7"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("2001:db8:1:2::9%eth0", "2001:db8:1:2::/64"),
+        ("", ""),
+        ("_hidden", "_hidden"),
+    ],
+)
+def test_one_person_has_one_address_of_ipv4_and_a_network_of_ipv6(host: str, origin: str) -> None:
+    assert origin_of(host) == origin
+
+
+def test_each_lock_is_longer_and_ends() -> None:
+    now = [0.0]
+    throttle = Throttle(lambda: now[0])
+    waits = []
+    for round_ in range(9):
+        for n in range(TRIES):
+            seconds = throttle.locked_for("203.0.113.7", f"{round_} {n}", is_right=False)
+        waits.append(seconds)
+        now[0] += seconds + 1
+        assert throttle.locked_for("203.0.113.7", "first of the next", is_right=False) == 0
+        now[0] += WINDOW + 1
+    assert waits[:3] == [FIRST_LOCK, 2 * FIRST_LOCK, 4 * FIRST_LOCK]
+    assert waits[-1] == waits[-2] == 3600
+
+
+def test_typing_errors_of_a_whole_day_lock_nobody_out() -> None:
+    now = [0.0]
+    throttle = Throttle(lambda: now[0])
+    for n in range(10 * TRIES):
+        now[0] += WINDOW + 1
+        assert throttle.locked_for("203.0.113.7", f"{n}", is_right=False) == 0
+
+
+def test_any_number_of_guessers_is_remembered_in_bounded_memory() -> None:
+    throttle = Throttle()
+    for n in range(2 * MOST):
+        throttle.locked_for(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}", "guess", is_right=False)
+        throttle.locked_for(f"11.{n >> 16}.{n >> 8 & 255}.{n & 255}", "right", is_right=True)
+    assert len(throttle._guesses) == len(throttle._known) == MOST
+
+
+# Malformed headers
+
+
+@pytest.mark.parametrize("token", ["", TOKEN])
+@pytest.mark.parametrize("path", [LIST, "/api/login", "/", "/nowhere", "/page", "/v1/models"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Host: [",
+        b"Host: a:b",
+        b"Host: [::1",
+        b"Host: localhost\r\nOrigin: http://[",
+        b"Host: localhost\r\nOrigin: http://a:99999999",
+    ],
+)
+async def test_malformed_headers_are_refused(
+    tmp_path: Path, headers: bytes, path: str, token: str
+) -> None:
+    async with serving(tmp_path, token=token) as site:
+        line = f"GET {path} HTTP/1.1\r\n".encode()
+        said = await asked_raw(site.url, line + headers + b"\r\nConnection: close\r\n\r\n")
+    assert said.split()[1] == b"400"
+    assert b"malformed" in said
+
+
+@pytest.mark.parametrize("cookie", [b"parley=\xff\xfe", b"parley=\xc3\xa9; a=b", b'parley="\\377"'])
+async def test_a_cookie_with_raw_bytes_is_a_wrong_one(tmp_path: Path, cookie: bytes) -> None:
+    async with serving(tmp_path, token=TOKEN) as site:
+        line = b"GET /api/sessions HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nCookie: "
+        said = await asked_raw(site.url, line + cookie + b"\r\n\r\n")
+    assert said.split()[1] == b"401"

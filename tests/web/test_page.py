@@ -231,6 +231,25 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         tab.faults.clear()  # the browser notes each 401
 
 
+async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Browser) -> None:
+    async with (
+        serving(tmp_path, echo, token="a long random text") as site,
+        browsing(browser) as tab,
+    ):
+        for number in range(20):
+            await site.post("/api/login", {"token": f"guess {number}"})
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.page.fill("dialog input", "a long random text")
+        await tab.page.press("dialog input", "Enter")
+        await tab.sees("dialog:has-text('Too many wrong tokens came from your address')")
+        tab.faults.clear()  # the browser notes each 401
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.page.set_extra_http_headers({"X-Forwarded-For": "203.0.113.7"})
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.sees("#notice:has-text('This came through a proxy')")
+        tab.faults.clear()
+
+
 async def test_a_phone_shows_one_column_and_opens_the_others(
     tmp_path: Path, browser: Browser
 ) -> None:

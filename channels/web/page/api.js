@@ -38,7 +38,10 @@ async function signIn(question = "This bot is locked. What is its token?") {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify({ token }),
   });
-  return response.ok || signIn("That is not the token. Try again?");
+  if (response.ok) return true;
+  const body = await response.json().catch(() => ({}));
+  return signIn(response.status === 401 ? "That is not the token. Try again?"
+    : body.error?.message ?? `Error ${response.status}. Try again?`);
 }
 
 const root = (session) => `/api/sessions/${encodeURIComponent(session)}`;

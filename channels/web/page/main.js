@@ -112,6 +112,9 @@ theme.addEventListener("click", () => {
 
 addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
 const named = decodeURIComponent(location.hash.slice(1));
-const first = named || (await sessions.refresh())[0]?.id || Sessions.fresh();
-await open(first);
-sessions.refresh();
+try {
+  await open(named || (await sessions.refresh())[0]?.id || Sessions.fresh());
+  sessions.refresh();
+} catch (error) { // why nobody is let in, for one
+  chat.notice(error.message);
+}
