@@ -7,7 +7,7 @@ python main.py pair CODE       let the stranger in who was given this code
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
-python main.py restore FILE    bring it back
+python main.py restore FILE    bring it back (plugins and the like with --with-code)
 """
 
 from __future__ import annotations
@@ -17,25 +17,23 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from agent.models.embedded import NAME as SMALL_MODEL
-from agent.models.embedded import is_installed
 from agent.models.selection import Models
-from bot import doctor
+from bot import maintenance
 from bot.access import Access, Rules
-from bot.app import DATABASE, VERSION, App, assemble, credentials
-from bot.backup import BackupError, Database, backup, restore
+from bot.app import VERSION, App, assemble, credentials
+from bot.backup import BackupError
+from bot.data_folder import DATABASE, FolderError, begin_anew, check_not_emptied, held_alone
 from bot.logs import set_up_logs
+from bot.maintenance import say
 from bot.ports import choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
 from channels.base import Channel, ChannelError
 from channels.pipe import standard
 from memory.record.people import Pending, Role
-from memory.record.store import Store, StoreError, fault, snapshot
+from memory.record.store import Store, StoreError
 from plugins.api import CommandError
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
@@ -56,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except SettingError as error:
         return _complain(error, 2)
-    except (Refusal, StoreError, BackupError, ChannelError) as error:
+    except (Refusal, FolderError, StoreError, BackupError, ChannelError) as error:
         return _complain(error, 1)
 
 
@@ -81,6 +79,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
     parser.add_argument("--telegram", action="store_true", help="serve Telegram, no terminal")
     parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
+    parser.add_argument(
+        "--new", action="store_true", help="begin anew in a folder whose database is lost"
+    )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -88,14 +89,7 @@ def _parser() -> argparse.ArgumentParser:
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
-    examine = commands.add_parser("doctor", help="check the installation")
-    examine.set_defaults(run=_examine)
-    save = commands.add_parser("backup", help="save all that is kept in FILE")
-    save.add_argument("file", type=Path)
-    save.set_defaults(run=_save)
-    bring_back = commands.add_parser("restore", help="bring back what FILE holds")
-    bring_back.add_argument("file", type=Path)
-    bring_back.set_defaults(run=_bring_back)
+    maintenance.add_commands(commands)
     return parser
 
 
@@ -105,7 +99,9 @@ def _talk(options: argparse.Namespace) -> int:
     streams = (sys.stdin, sys.stdout)  # None where they are closed
     is_person = all(stream and stream.isatty() for stream in streams)
     is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
-    with _alone(options.data):
+    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    with held_alone(options.data):
+        (begin_anew if options.new else check_not_emptied)(options.data)
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
             asyncio.run(_live(options, layers, is_terminal))
@@ -157,7 +153,7 @@ def _web(layers: Layers, is_quiet: bool) -> Channel:
     except DoorClosed as error:
         raise Refusal(str(error)) from None
     if not is_quiet:
-        _say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
+        say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
     return channel
 
 
@@ -191,7 +187,7 @@ def _pair(options: argparse.Namespace) -> int:
     if not (options.data / DATABASE).exists():
         raise Refusal(f"There is no bot in {options.data} yet; name its folder with --data DIR.")
     stranger = asyncio.run(_let_in(options))
-    _say(f"{stranger.person} is let in and may write now.")
+    say(f"{stranger.person} is let in and may write now.")
     return 0
 
 
@@ -204,68 +200,6 @@ async def _let_in(options: argparse.Namespace) -> Pending:
         raise Refusal(str(error)) from None
     finally:
         await store.close()
-
-
-def _examine(options: argparse.Namespace) -> int:
-    """Check the installation, and say what to do."""
-    findings = asyncio.run(
-        doctor.examine(
-            options.config,
-            options.data,
-            os.environ,
-            doctor.Probes(
-                database=partial(asyncio.to_thread, fault, options.data / DATABASE),
-                models=lambda layers: Models(credentials(layers)).listed(),
-                has_embedded=is_installed,
-            ),
-        )
-    )
-    _say(doctor.report(findings))
-    return doctor.exit_code(findings)
-
-
-def _save(options: argparse.Namespace) -> int:
-    """Save the data folder; the bot may be running."""
-    database = Database(DATABASE, partial(snapshot, options.data / DATABASE))
-    saved = backup(options.data, options.file, database, VERSION)
-    _say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
-    if saved.left_out:
-        _say(f"Left out, because they are links or the like: {', '.join(saved.left_out)}.")
-    return 0
-
-
-def _bring_back(options: argparse.Namespace) -> int:
-    """Restore a backup; what is in the data folder now is moved aside, never deleted."""
-    if options.data.exists():
-        _alone(options.data).release()
-    restored = restore(options.file, options.data)
-    _say(f"Restored {restored.files} files to {options.data}.")
-    if restored.moved_aside:
-        _say(f"What was there before is in {restored.moved_aside}.")
-    return 0
-
-
-def _alone(data: Path) -> FileLock:
-    """The lock on a data folder, held: two bots on one would answer everything twice."""
-    lock = FileLock(data / "lock", timeout=0)
-    try:
-        data.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is said is for one person
-        lock.acquire()
-    except Timeout:
-        raise Refusal(
-            f"Another Parley runs on the data folder {data}; stop it, or choose another one "
-            "with --data DIR."
-        ) from None
-    except OSError as error:
-        raise Refusal(
-            f"The data folder {data} can't be written ({error.strerror}); correct its rights, or "
-            "choose another one with --data DIR."
-        ) from None
-    return lock
-
-
-def _say(text: str) -> None:
-    sys.stdout.write(f"{text}\n")
 
 
 def _complain(error: Exception, code: int) -> int:

@@ -28,6 +28,7 @@ from bot.access import Access, Rules
 from bot.activity import Hub
 from bot.alerts import Alerts
 from bot.approvals import Approvals
+from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.lanes import Lanes
@@ -70,7 +71,6 @@ from plugins.rules import compacts
 log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
-DATABASE = "parley.db"
 SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
     "max_tokens",  # there it is a limit of trim, here the window
     "fold_turns",

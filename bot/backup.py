@@ -1,30 +1,28 @@
 """`python main.py backup FILE` and `restore FILE`: all that is kept, in one file.
 
 The file is a .tar.gz. Its last member is the manifest, which names every other member with its
-SHA-256: half a file has none, and is never restored.
+SHA-256: half a file has none, and is never restored. What is restored, and how, is in
+`bot/restore.py`.
 """
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 import io
 import json
 import os
 import tarfile
 import tempfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 MANIFEST = ".parley-backup.json"
 FORMAT = 1
 LEFT_OUT = ("logs", "cache", "lock")
 """What stays behind, at the top of the data folder: it has no worth elsewhere."""
-_CHUNK = 1 << 20
 
 
 class BackupError(Exception):
@@ -39,14 +37,6 @@ class Saved:
     files: int
     size: int
     left_out: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Restored:
-    """How many files came back, and where the data of before is now (None: there was none)."""
-
-    files: int
-    moved_aside: Path | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +64,7 @@ def backup(data: Path, target: Path, database: Database, version: str) -> Saved:
             size = unfinished.stat().st_size
             unfinished.replace(target)
     except OSError as error:
-        raise BackupError(f"The backup was not made: {_reason(error)}.") from None
+        raise BackupError(f"The backup was not made: {reason(error)}.") from None
     return Saved(files, size, special)
 
 
@@ -155,84 +145,7 @@ class _Hashing:
         return content
 
 
-def restore(source: Path, data: Path) -> Restored:
-    """Put a backup in the place of the data folder; raises BackupError.
-
-    What is in the folder is not overwritten but moved aside. No bot may be running on it. All is
-    checked before anything is changed.
-    """
-    data = data.absolute()
-    try:
-        data.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=data.parent, prefix=".parley-restore-") as work:
-            unpacked = Path(work, "data")
-            unpacked.mkdir()
-            files = _unpack(source, unpacked)
-            moved_aside = _move_aside(data)
-            unpacked.rename(data)
-    except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError):
-        raise BackupError(f"{source} is damaged or no backup; nothing was changed.") from None
-    except OSError as error:
-        raise BackupError(f"The backup was not restored: {_reason(error)}.") from None
-    return Restored(files, moved_aside)
-
-
-def _move_aside(data: Path) -> Path | None:
-    if not data.exists():
-        return None
-    if data.is_dir() and not any(data.iterdir()):
-        data.rmdir()
-        return None
-    aside = data.with_name(f"{data.name}.before-restore-{datetime.now():%Y%m%d-%H%M%S-%f}")
-    data.rename(aside)
-    return aside
-
-
-def _unpack(source: Path, folder: Path) -> int:
-    """Write all members below `folder`, checked; returns how many."""
-    sums: dict[str, str] = {}
-    manifest = b""
-    with tarfile.open(source, "r:gz") as archive:
-        for member in archive:
-            stream = archive.extractfile(member) if member.isreg() else None
-            if stream is None or not _is_inside(member.name, folder) or member.name in sums:
-                raise BackupError(f"{source} holds {member.name!r}, which no backup does; refused.")
-            if member.name == MANIFEST:
-                manifest = stream.read()
-            else:
-                sums[member.name] = _write(stream, folder / member.name)
-    _check(source, sums, manifest)
-    return len(sums)
-
-
-def _is_inside(name: str, folder: Path) -> bool:
-    path = Path(name)
-    is_plain = path.name != "" and ".." not in path.parts and path.as_posix() == name
-    return is_plain and (folder / path).is_relative_to(folder)  # an absolute one would not be
-
-
-def _write(stream: IO[bytes], path: Path) -> str:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    sha256 = hashlib.sha256()
-    with path.open("xb") as file:
-        while content := stream.read(_CHUNK):
-            sha256.update(content)
-            file.write(content)
-    return sha256.hexdigest()
-
-
-def _check(source: Path, sums: Mapping[str, str], manifest: bytes) -> None:
-    try:
-        told: Any = json.loads(manifest)
-        is_known, expected = told["format"] == FORMAT, told["sha256"]
-    except (ValueError, KeyError, TypeError):
-        raise BackupError(f"{source} is not a whole backup; nothing was changed.") from None
-    if not is_known:
-        raise BackupError(f"{source} was made by a newer Parley; install that one first.")
-    if expected != sums:
-        raise BackupError(f"{source} was changed since it was made; nothing was changed here.")
-
-
-def _reason(error: OSError) -> str:
+def reason(error: OSError) -> str:
+    """Why the system refused something, and of which file."""
     what = error.strerror or str(error)
     return f"{error.filename}: {what}" if error.filename else what

@@ -270,6 +270,20 @@ def _opening_error(path: Path, error: Exception) -> StoreError:
     return StoreError(f"The database {path} can't be used: {_reason(text)}.")
 
 
+def is_unborn(path: Path) -> bool:
+    """Whether a database is not there, or there and without any table; one that can't be read is
+    for whoever opens it to explain."""
+    if not path.exists() or path.stat().st_size == 0:
+        return True
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            (version,) = database.execute("PRAGMA user_version").fetchone()
+            (tables,) = database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+    except sqlite3.Error:
+        return False
+    return not version and not tables
+
+
 def snapshot(path: Path, target: Path) -> None:
     """Copy a database consistently, also while a bot writes to it. Raises StoreError."""
     try:

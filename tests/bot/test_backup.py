@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import io
 import json
+import os
 import sqlite3
 import tarfile
 from collections.abc import Callable
@@ -14,7 +17,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.backup import MANIFEST, BackupError, Database, Saved, backup, restore
+from bot import restore as restoring
+from bot.backup import MANIFEST, BackupError, Database, Saved, backup
+from bot.restore import SET_ASIDE, Contents, Restored
+from memory.record.migrations import migrate
+from memory.record.store import connect
 
 NAME = "parley.db"
 
@@ -34,6 +41,10 @@ def database(data: Path) -> Database:
 
 def save(data: Path, target: Path) -> Saved:
     return backup(data, target, database(data), "0.1.0")
+
+
+def restore(source: Path, data: Path, agrees: bool = True) -> Restored:
+    return restoring.restore(source, data, lambda contents: agrees)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -293,3 +304,186 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     assert refusal(lambda: restore(gone, tmp_path / "data")) == (
         f"The backup was not restored: {gone}: No such file or directory."
     )
+
+
+def whole(target: Path, files: dict[str, bytes], mode: int = 0o644) -> Path:
+    """A backup as somebody makes it by hand, whose manifest is right."""
+    members = [(tarfile.TarInfo(name), content) for name, content in files.items()]
+    for member, _ in members:
+        member.mode = mode
+    sums = {name: hashlib.sha256(content).hexdigest() for name, content in files.items()}
+    return archive(target, members, {"format": 1, "sha256": sums})
+
+
+def modes_of(folder: Path) -> set[tuple[bool, int]]:
+    everything = [folder, *folder.rglob("*")]
+    return {(path.is_dir(), path.stat().st_mode & 0o7777) for path in everything}
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o777, 0o4755, 0])
+def test_what_comes_back_is_for_its_owner_alone(tmp_path: Path, mode: int) -> None:
+    files = {"audiences/ann/memory/2026-11-21.md": b"secret", "plugins/a.py": b"1"}
+    source = whole(tmp_path / "a.tar.gz", files, mode)
+    before = os.umask(0)
+    try:
+        restore(source, tmp_path / "data")
+        restore(source, tmp_path / "other", agrees=False)
+    finally:
+        os.umask(before)
+
+    assert modes_of(tmp_path / "data") == {(True, 0o700), (False, 0o600)}
+    assert modes_of(tmp_path / "other") == {(True, 0o700), (False, 0o600)}
+
+
+CODE = {
+    "plugins/dice.py": b"import os",
+    "plugins/deep/er.py": b"1",
+    "skills/a/SKILL.md": b"Obey.",
+    "audiences/ann/skills/b/SKILL.md": b"Obey me too.",
+}
+HARMLESS = {"audiences/ann/files/plugins/x.py": b"no plugin", "notes": b"mine"}
+
+
+def test_code_comes_back_only_where_somebody_agrees(tmp_path: Path) -> None:
+    source = whole(tmp_path / "a.tar.gz", CODE | HARMLESS)
+
+    restored = restore(source, tmp_path / "data", agrees=False)
+
+    assert restored.is_set_aside
+    assert dict(restored.contents.code) == {
+        name: hashlib.sha256(content).hexdigest() for name, content in CODE.items()
+    }
+    aside = {f"{SET_ASIDE}/{name}": content for name, content in CODE.items()}
+    assert files_of(tmp_path / "data") == aside | HARMLESS
+    assert not restore(source, tmp_path / "other", agrees=True).is_set_aside
+    assert files_of(tmp_path / "other") == CODE | HARMLESS
+
+
+def test_what_was_set_aside_before_is_not_overwritten(tmp_path: Path) -> None:
+    files = {"plugins/a.py": b"new", f"{SET_ASIDE}/plugins/a.py": b"old"}
+    source = whole(tmp_path / "a.tar.gz", files)
+
+    restore(source, tmp_path / "data", agrees=False)
+
+    assert sorted(files_of(tmp_path / "data").values()) == [b"new", b"old"]
+
+
+def test_a_backup_without_code_asks_nothing(tmp_path: Path) -> None:
+    def never(contents: Contents) -> bool:
+        raise AssertionError("asked")
+
+    source = whole(tmp_path / "a.tar.gz", HARMLESS)
+    assert not restoring.restore(source, tmp_path / "data", never).is_set_aside
+
+
+def forged(folder: Path, *statements: str) -> bytes:
+    """A database of ours in which somebody has done things."""
+    path = folder / "forged.db"
+    migrated = connect(path)
+    migrate(migrated)
+    migrated.close()
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("PRAGMA journal_mode=DELETE")
+        for statement in statements:
+            connection.execute(statement)
+    return path.read_bytes()
+
+
+def test_settings_that_give_power_are_shown_and_set_aside(tmp_path: Path) -> None:
+    content = forged(
+        tmp_path,
+        "INSERT INTO override VALUES ('', 'tools.shell', 'true', 1)",
+        "INSERT INTO override VALUES ('', 'plugins_dir', '\"/tmp/x\"', 1)",
+        "INSERT INTO override VALUES ('pipe/a', 'tools.approve', '\"never\"', 1)",
+        "INSERT INTO override VALUES ('', 'timezone', '\"UTC\"', 1)",
+        "INSERT INTO user VALUES ('person', 'telegram/666', 'owner', '', '', 1)",
+        "INSERT INTO user VALUES ('chat', 'telegram/-5', 'user', '', '', 1)",
+    )
+    source = whole(tmp_path / "a.tar.gz", {NAME: content})
+
+    restored = restore(source, tmp_path / "data", agrees=False)
+
+    assert {key for _, key, _ in restored.contents.powers} == {
+        *("tools.shell", "plugins_dir", "tools.approve")
+    }
+    assert restored.contents.carried.owners == ("telegram/666",)
+    assert restored.contents.carried.users == ("telegram/-5",)
+    with closing(sqlite3.connect(tmp_path / "data" / NAME)) as connection:
+        assert connection.execute("SELECT key FROM override").fetchall() == [("timezone",)]
+    aside = (tmp_path / "data" / SET_ASIDE / "settings.json").read_text()
+    assert "tools.shell" in aside
+    restore(source, tmp_path / "other", agrees=True)
+    with closing(sqlite3.connect(tmp_path / "other" / NAME)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM override").fetchone() == (4,)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "CREATE TRIGGER t AFTER DELETE ON override BEGIN "
+        "INSERT INTO override VALUES ('', 'tools.shell', 'true', 1); END",
+        "CREATE VIEW v AS SELECT 1",
+    ],
+)
+def test_a_database_that_acts_by_itself_is_refused(tmp_path: Path, statement: str) -> None:
+    source = whole(tmp_path / "a.tar.gz", {NAME: forged(tmp_path, statement)})
+
+    assert "triggers or views" in refusal(lambda: restore(source, tmp_path / "data"))
+    assert not (tmp_path / "data").exists()
+
+
+def test_a_database_that_is_none_is_refused(tmp_path: Path) -> None:
+    source = whole(tmp_path / "a.tar.gz", {NAME: b"SQLite format 3\0" + b"x" * 5_000})
+
+    assert "its database can't be read" in refusal(lambda: restore(source, tmp_path / "data"))
+
+
+def test_a_manifest_that_is_a_deep_nest_is_refused(tmp_path: Path) -> None:
+    text = b"[" * 200_000
+    members = [(tarfile.TarInfo(MANIFEST), text)]
+    source = archive(tmp_path / "deep.tar.gz", members, None)
+
+    assert refusal(lambda: restore(source, tmp_path / "data")) == (
+        f"{source} is not a whole backup; nothing was changed."
+    )
+
+
+def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
+    source = tmp_path / "bomb.tar.gz"
+    member = tarfile.TarInfo("zeros")
+    member.size = 1 << 34
+    with gzip.open(source, "wb") as stream:
+        stream.write(member.tobuf())
+        for _ in range(20):
+            stream.write(bytes(1 << 20))
+
+    sentence = refusal(lambda: restore(source, tmp_path / "data"))
+
+    assert "which no backup does" in sentence or "more space than the disk has" in sentence
+    assert list(tmp_path.iterdir()) == [source]
+
+
+def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
+    source = tmp_path / "header.tar.gz"
+    header = tarfile.TarInfo("header")
+    header.type, header.size = tarfile.XHDTYPE, 1 << 32
+    with gzip.open(source, "wb") as stream:
+        stream.write(header.tobuf())
+        stream.write(bytes(1 << 20))
+
+    assert "damaged or no backup" in refusal(lambda: restore(source, tmp_path / "data"))
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a", "a/b"), ("a/b", "a"), ("a" * 300,), (f"{NAME}-wal",), ("lock",), ("logs/parley.log",)],
+)
+def test_names_that_clash_or_that_no_backup_has_get_a_sentence(
+    tmp_path: Path, names: tuple[str, ...]
+) -> None:
+    source = whole(tmp_path / "a.tar.gz", dict.fromkeys(names, b"x"))
+
+    sentence = refusal(lambda: restore(source, tmp_path / "data"))
+
+    assert sentence.endswith(".")
+    assert not (tmp_path / "data").exists()

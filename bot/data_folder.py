@@ -1,0 +1,114 @@
+"""The data folder: for one bot at a time, and no bot starts anew where another one has lived."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import datetime
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from memory.record.store import is_unborn
+
+if sys.platform != "win32":
+    import fcntl
+
+DATABASE = "parley.db"
+ENDINGS = ("", "-wal", "-shm", "-journal")
+"""What the names of a database's files end with."""
+_SIGNS = ("audiences", "quarantine", "terminal_history")
+
+
+class FolderError(Exception):
+    """The data folder can't be used; the text says why, and what to do."""
+
+
+@contextmanager
+def held_alone(data: Path) -> Iterator[None]:
+    """Hold a data folder, made where it is missing; two bots on one would answer everything twice.
+
+    The lock is on the folder itself, so that it holds whatever is deleted in it; the file `lock`
+    is for systems and file systems that can't lock a folder, and for an older Parley. Raises
+    FolderError.
+    """
+    with ExitStack() as stack:
+        try:
+            data.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is said is for one person
+            stack.enter_context(FileLock(data / "lock", timeout=0))
+            stack.enter_context(_locked(data))
+        except (Timeout, BlockingIOError):
+            raise FolderError(
+                f"Another Parley runs on the data folder {data}; stop it, or choose another one "
+                "with --data DIR."
+            ) from None
+        except OSError as error:
+            raise FolderError(
+                f"The data folder {data} can't be written ({error.strerror}); correct its rights, "
+                "or choose another one with --data DIR."
+            ) from None
+        yield
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold a folder as such, where the system knows how. Raises BlockingIOError."""
+    if sys.platform == "win32":
+        yield
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EACCES):
+                raise BlockingIOError from None
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def check_not_emptied(data: Path) -> None:
+    """Refuse a folder in which a bot has lived, and whose database is gone or holds nothing: what
+    starts there silently would have lost all that was said. Raises FolderError."""
+    database = data / DATABASE
+    if not (signs := _signs_of_life(data)) or not is_unborn(database):
+        return
+    state = "is empty" if database.exists() else "is gone"
+    raise FolderError(
+        f"The database {database} {state}, although a bot has lived here ({', '.join(signs)}). "
+        "Bring back a backup with `python main.py restore FILE`, or begin anew beside what is "
+        "left with `python main.py --new`."
+    )
+
+
+def begin_anew(data: Path) -> None:
+    """Let the next start begin with a new database: what is left of the old one is moved aside,
+    never deleted. Raises FolderError where the old one still holds something, and OSError."""
+    database = data / DATABASE
+    if not is_unborn(database):
+        raise FolderError(
+            f"The database {database} holds a bot, so nothing begins anew; leave --new away, or "
+            "choose another folder with --data DIR."
+        )
+    now = f"{datetime.now():%Y%m%d-%H%M%S-%f}"
+    for ending in ENDINGS:
+        with suppress(FileNotFoundError):
+            old = database.with_name(f"{DATABASE}{ending}")
+            old.rename(old.with_name(f"{old.name}.before-{now}"))
+
+
+def _signs_of_life(data: Path) -> list[str]:
+    """What in the folder a bot has left there, besides its database."""
+    wal = data / f"{DATABASE}-wal"
+    found = [name for name in _SIGNS if _holds_something(data / name)]
+    return [*found, wal.name] if _holds_something(wal) else found
+
+
+def _holds_something(path: Path) -> bool:
+    if path.is_dir():
+        return any(path.iterdir())
+    return path.is_file() and path.stat().st_size > 0

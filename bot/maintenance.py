@@ -1,0 +1,138 @@
+"""What the command line does to an installation: check it, save it, restore it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from functools import partial
+from pathlib import Path
+
+from agent.models.embedded import is_installed
+from agent.models.selection import Models
+from bot import doctor
+from bot.app import VERSION, credentials
+from bot.backup import Database, backup
+from bot.data_folder import DATABASE, held_alone
+from bot.restore import SET_ASIDE, Contents, restore
+from memory.record.store import fault, snapshot
+
+_MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add these commands to the command line's."""
+    examine = commands.add_parser("doctor", help="check the installation")
+    examine.set_defaults(run=_examine)
+    save = commands.add_parser("backup", help="save all that is kept in FILE")
+    save.add_argument("file", type=Path)
+    save.set_defaults(run=_save)
+    bring_back = commands.add_parser("restore", help="bring back what FILE holds")
+    bring_back.add_argument("file", type=Path)
+    bring_back.add_argument(
+        "--with-code",
+        action="store_true",
+        help="plugins, skills and powerful settings too, without asking",
+    )
+    bring_back.set_defaults(run=_bring_back)
+
+
+def say(text: str) -> None:
+    """A line for the person."""
+    sys.stdout.write(f"{text}\n")
+
+
+def _examine(options: argparse.Namespace) -> int:
+    """Check the installation, and say what to do."""
+    findings = asyncio.run(
+        doctor.examine(
+            options.config,
+            options.data,
+            os.environ,
+            doctor.Probes(
+                database=partial(asyncio.to_thread, fault, options.data / DATABASE),
+                models=lambda layers: Models(credentials(layers)).listed(),
+                has_embedded=is_installed,
+            ),
+        )
+    )
+    say(doctor.report(findings))
+    return doctor.exit_code(findings)
+
+
+def _save(options: argparse.Namespace) -> int:
+    """Save the data folder; the bot may be running."""
+    database = Database(DATABASE, partial(snapshot, options.data / DATABASE))
+    saved = backup(options.data, options.file, database, VERSION)
+    say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
+    if saved.left_out:
+        say(f"Left out, because they are links or the like: {', '.join(saved.left_out)}.")
+    return 0
+
+
+def _bring_back(options: argparse.Namespace) -> int:
+    """Restore a backup; what is in the data folder now is moved aside, never deleted."""
+    consent = (lambda contents: True) if options.with_code else _asked
+    with held_alone(options.data):
+        restored = restore(options.file, options.data, consent)
+    say(f"Restored {restored.files} files to {options.data}.")
+    if restored.moved_aside:
+        say(f"What was there before is in {restored.moved_aside}.")
+    say(_brought(restored.contents))
+    if restored.is_set_aside:
+        say(
+            f"What could run or give power was set aside in {options.data / SET_ASIDE}. If the "
+            f"backup is your own: python main.py restore {options.file} --with-code"
+        )
+    return 0
+
+
+def _asked(contents: Contents) -> bool:
+    """Whether the person at the terminal wants what could run; without one nobody does."""
+    if not (sys.stdin and sys.stdin.isatty()):
+        return False
+    say(_dangers(contents))
+    return input("Is the backup your own, and shall all this come back too? [y/N] ").lower() == "y"
+
+
+def _dangers(contents: Contents) -> str:
+    files = [f"  {_plain(name)}  sha256 {digest}" for name, digest in contents.code.items()]
+    settings = [_setting(*one) for one in contents.powers]
+    return "\n".join(
+        [
+            "A manifest shows that a backup is whole, not who made it. This one holds what would "
+            "run inside the bot, or give others power over it:",
+            *_few(files),
+            *_few(settings),
+        ]
+    )
+
+
+def _brought(contents: Contents) -> str:
+    """Who is let in by what was restored, and what was set in its chats."""
+    carried, lines = contents.carried, []
+    if contents.code:
+        lines += ["Code and instructions in the backup:", *_few([*map(_plain, contents.code)])]
+    for meaning, people in (("Owners", carried.owners), ("Users and chats", carried.users)):
+        if people:
+            lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
+    if carried.settings:
+        lines += ["Settings made in its chats:", *_few([_setting(*s) for s in carried.settings])]
+    return "\n".join(lines) or "Nobody is let in by it, and it holds no code and no settings."
+
+
+def _setting(scope: str, key: str, value: str) -> str:
+    where = f" in {_plain(scope)}" if scope else ""
+    return f"  {_plain(key)} = {_plain(value)}{where}"
+
+
+def _few(lines: list[str]) -> list[str]:
+    rest = len(lines) - _MOST_SHOWN
+    return [*lines[:_MOST_SHOWN], f"  and {rest} more"] if rest > 0 else lines
+
+
+def _plain(text: str) -> str:
+    """A text that a stranger may have chosen, as one line that does nothing to the terminal."""
+    shown = text if text.isprintable() else repr(text)[1:-1]
+    return shown if len(shown) <= 2 * _MOST_SHOWN else f"{shown[: 2 * _MOST_SHOWN]}…"

@@ -1,0 +1,63 @@
+"""What a database brings along that gives power: for whoever restores one that is not their own."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Collection
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory.record.store import StoreError
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """Settings that were set in the chat, as (scope, key, value as JSON text; the scope is "" where
+    it holds for all), and who is let in, by name: as an owner, or as a user or a chat."""
+
+    settings: tuple[tuple[str, str, str], ...] = ()
+    owners: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+
+
+def carried_by(path: Path) -> Carried:
+    """What this database brings along. Raises StoreError where it can't be read, or where it holds
+    statements that would run by themselves, which no database of ours does."""
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            tables = _names(database, "table")
+            if _names(database, "trigger") or _names(database, "view"):
+                raise StoreError("its database holds triggers or views, which Parley's has not")
+            settings = _rows(database, "SELECT scope, key, value FROM override", tables)
+            people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
+    except sqlite3.Error as error:
+        raise StoreError(f"its database can't be read ({error})") from None
+    return Carried(
+        tuple((str(scope), str(key), str(value)) for scope, key, value in settings),
+        tuple(str(one) for one, role in people if role == "owner"),
+        tuple(str(one) for one, role in people if role != "owner"),
+    )
+
+
+def take_settings_out(path: Path, keys: Collection[str]) -> None:
+    """Delete these settings in every scope. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path)) as database, database:
+            database.executemany("DELETE FROM override WHERE key = ?", [(key,) for key in keys])
+    except sqlite3.Error as error:
+        raise StoreError(f"its database can't be changed ({error})") from None
+
+
+def _names(database: sqlite3.Connection, kind: str) -> frozenset[str]:
+    query = "SELECT name FROM sqlite_master WHERE type = ?"
+    return frozenset(name for (name,) in database.execute(query, (kind,)))
+
+
+def _rows(
+    database: sqlite3.Connection, query: str, tables: Collection[str]
+) -> list[tuple[object, ...]]:
+    """What a query finds; nothing where its table is not there yet."""
+    words = query.split()
+    is_there = words[words.index("FROM") + 1] in tables
+    return database.execute(query).fetchall() if is_there else []
