@@ -5,6 +5,7 @@ python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py pair CODE       let the stranger in who was given this code
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
+python main.py key add NAME    make a key to OpenAI's protocol; key list, key revoke NAME
 python main.py doctor          check the installation, and say what to do
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back (plugins and the like with --with-code)
@@ -21,7 +22,7 @@ from pathlib import Path
 
 from agent.models.embedded import NAME as SMALL_MODEL
 from agent.models.selection import Models
-from bot import maintenance
+from bot import key_commands, maintenance
 from bot.access import Access, Rules
 from bot.app import VERSION, App, assemble, credentials
 from bot.backup import BackupError
@@ -54,7 +55,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except SettingError as error:
         return _complain(error, 2)
-    except (Refusal, FolderError, StoreError, BackupError, ChannelError) as error:
+    except (Refusal, CommandError, FolderError, StoreError, BackupError, ChannelError) as error:
         return _complain(error, 1)
 
 
@@ -89,6 +90,7 @@ def _parser() -> argparse.ArgumentParser:
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
+    key_commands.add_commands(commands)
     maintenance.add_commands(commands)
     return parser
 

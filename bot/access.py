@@ -126,6 +126,11 @@ class Access:
         """All who were let in, besides the owners that the settings name."""
         return list(self._known.values())
 
+    def knows(self, person: str, role: Role) -> bool:
+        """Whether it is known here that this person was let in as such."""
+        one = self._known.get(("person", person))
+        return one is not None and one.role == role
+
     async def pending(self) -> list[Pending]:
         """Strangers whose code is valid, oldest first."""
         return await self._store.read(lambda db: people.pending(db, self._valid_since))

@@ -22,7 +22,7 @@ from agent.pictures import UNSEEN, Pictures
 from agent.prompt import Prompt, base
 from agent.skills import Library, listed
 from agent.summarizer import ModelSummarizer
-from agent.tools.base import ToolContext
+from agent.tools.base import Approve, ToolContext, unasked
 from agent.tools.toolbox import Toolbox
 from bot.access import Access, Rules
 from bot.activity import Hub
@@ -31,6 +31,7 @@ from bot.approvals import Approvals
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
+from bot.keys import CHANNEL, ApiKeys
 from bot.lanes import Lanes
 from bot.logs import hiding, set_level
 from bot.ports import (
@@ -144,12 +145,19 @@ class InForce:
                 self.settings(key).zone,
                 skills=self.skills.of(workspace),
                 settings=self.settings(key).tools,
-                approve=partial(self.approvals.ask, key, address),
+                approve=self._approve(key, address),
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
             hides_terse=self.settings(key).context.strategy == "slim",
         )
+
+    def _approve(self, key: ConversationKey, address: Address) -> Approve:
+        """Who is asked there; whoever speaks through a key has no place to be asked in."""
+        is_by_key = address.channel == CHANNEL and address.user
+        if is_by_key and self.settings(key).tools.approve == "ask":
+            return unasked
+        return partial(self.approvals.ask, key, address)
 
     def workspace(self, key: ConversationKey) -> Path:
         """The folder of a conversation's audience, made on first use."""
@@ -356,7 +364,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         zone=in_force.zone,
         version=VERSION,
     )
-    router = Router(ports, conversations, delivery, turns, hub, access)
+    keys = ApiKeys(store, access)
+    router = Router(ports, conversations, delivery, turns, hub, access, keys)
     router.on_trouble = alerts.channel_unreachable
     for problem in problems:
         log.warning("%s", problem)

@@ -157,6 +157,7 @@ class LetIn:
         return self._access.known
 
     async def pending(self) -> Sequence[Pending]:
+        await self._access.take_up()  # main.py lets people in and revokes keys, too
         return await self._access.pending()
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
@@ -168,6 +169,7 @@ class LetIn:
         await self._access.open_chat(address, by)
 
     async def revoke(self, who: str) -> Known:
+        await self._access.take_up()
         known = self._access.known
         found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
         if not found:

@@ -16,9 +16,10 @@ from bot.access import CLOSED, LOCAL, Access
 from bot.activity import Hub
 from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery, Received, sendable
+from bot.keys import ApiKeys
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
-from channels.base import Accepted, Activity, CommandEntry, Said, Session
+from channels.base import Accepted, Activity, CommandEntry, KeyHolder, Said, Session
 from channels.message import Address, Inbound, Outbound, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -113,7 +114,9 @@ class Router:
         turns: Turns,
         hub: Hub,
         access: Access,
+        keys: ApiKeys,
     ) -> None:
+        self._keys = keys
         self._ports, self._conversations = ports, conversations
         self._delivery, self._turns, self._hub, self._access = delivery, turns, hub, access
         self.lanes = Lanes("command")
@@ -175,6 +178,10 @@ class Router:
         if parsed is None:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
         return await self._carry_out(address, parsed)
+
+    async def key_holder(self, key: str) -> KeyHolder | None:
+        """Whose key to OpenAI's protocol this is."""
+        return await self._keys.holder(key)
 
     def offered(self) -> Sequence[CommandEntry]:
         """All commands by name."""

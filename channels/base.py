@@ -140,6 +140,19 @@ class Said:
     is_error: bool = False
 
 
+KEY_PREFIX = "parley-"
+"""What each key to OpenAI's protocol begins with: what looks like one and is none opens nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeyHolder:
+    """Who speaks through OpenAI's protocol: `user` is the name of their key, "" for the owner's own
+    token. `may_command`: text of theirs that begins with a slash is a command."""
+
+    user: str = ""
+    may_command: bool = False
+
+
 class Bot(Protocol):
     """All that a channel may ask of the bot."""
 
@@ -182,6 +195,10 @@ class Bot(Protocol):
     def trouble(self, channel: str, error: BaseException) -> None:
         """A channel could not reach its platform for a while, for this reason, and goes on trying:
         an owner who is elsewhere hears of it."""
+        ...
+
+    async def key_holder(self, key: str) -> KeyHolder | None:
+        """Whose key to OpenAI's protocol this is; None for what is none, or is none any more."""
         ...
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:

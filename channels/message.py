@@ -12,7 +12,8 @@ from typing import Any
 class Address:
     """Where a message comes from and a reply goes to. `user` is "" for who sits at the machine.
 
-    In a private chat `chat` and `user` are the same; that is how the bot knows it for one.
+    In a private chat `chat` and `user` are the same; that is how the bot knows it for one. Who has
+    several of them has the name of each after their own, and a slash: "ann/trip".
     """
 
     channel: str
@@ -23,7 +24,8 @@ class Address:
     @property
     def is_private(self) -> bool:
         """Whether nobody but `user` reads this chat."""
-        return self.chat == self.user != ""
+        is_own = self.chat == self.user or self.chat.startswith(f"{self.user}/")
+        return self.user != "" and is_own
 
 
 LARGEST_ATTACHMENT = 20_000_000

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from channels.base import Bot, Capabilities
+from channels.base import KEY_PREFIX, Bot, Capabilities
 from channels.message import Outbound
 from channels.web.completions import Completions
 from channels.web.feed import Feeds
@@ -27,6 +27,7 @@ from channels.web.guard import (
     COOKIE,
     SHORTEST_TOKEN,
     Guard,
+    Keys,
     Lock,
     is_loopback,
     is_weak,
@@ -139,7 +140,14 @@ class Web:
                 Route("/", page),
                 Mount("/page", StaticFiles(directory=PAGE)),
             ],
-            middleware=[Middleware(Guard, lock=self._lock, throttle=self._throttle)],
+            middleware=[
+                Middleware(
+                    Guard,
+                    lock=self._lock,
+                    throttle=self._throttle,
+                    keys=Keys(KEY_PREFIX, bot.key_holder),
+                )
+            ],
             exception_handlers={HTTPException: _as_problem},
         )
 

@@ -2,7 +2,8 @@
 
 The last user message is taken. What stands before it fills an empty conversation and is left aside
 otherwise, since the bot remembers; the client's system text becomes the instructions there.
-`user`, or the header X-Parley-Session, names the conversation; without either it is a new one.
+`parley_conversation`, or the header X-Parley-Session, names the conversation; without either it is
+a new one. A key has conversations of its own.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
 
-from channels.base import Bot
+from channels.base import Bot, KeyHolder
 from channels.message import Address, Attachment, Inbound
 from channels.web.feed import Event, Feeds
+from channels.web.guard import HOLDER
 from channels.web.operations import (
     Operation,
     Parameter,
@@ -45,7 +47,7 @@ TOOLS = "Parley uses its own tools and can't call the client's; leave `tools` an
 CHOICES = "Parley gives one answer; leave `n` out, or let it be 1."
 NO_QUESTION = "There is no message with the role user, so there is nothing to answer."
 _SESSION = Parameter(
-    HEADER, "header", "The conversation, where `user` names none.", {"pattern": NAME}
+    HEADER, "header", "The conversation, where `parley_conversation` names none.", {"pattern": NAME}
 )
 
 
@@ -94,7 +96,8 @@ class ChatRequest(Lenient):
     model: str = MODEL
     stream: bool | None = None
     stream_options: StreamOptions | None = None
-    user: str | None = Field(default=None, pattern=NAME)
+    user: Any = None
+    parley_conversation: str | None = Field(default=None, pattern=NAME)
     n: int | None = None
     tools: tuple[Any, ...] | None = None
     functions: tuple[Any, ...] | None = None
@@ -166,7 +169,8 @@ class Completions:
         question = _question(wanted)
         address = _address(request, wanted)
         feed = self.feeds.of(address)
-        inbound = Inbound(uuid4().hex, address, question.text, attachments=question.pictures)
+        text = question.text if holder_of(request).may_command else as_text(question.text)
+        inbound = Inbound(uuid4().hex, address, text, attachments=question.pictures)
         async with feed.turn_taking:
             await self._instruct(address, wanted.instructions)
             await self.bot.begin_with(address, exchanges(wanted.messages))
@@ -207,12 +211,26 @@ def _question(wanted: ChatRequest) -> ChatMessage:
 
 
 def _address(request: Request, wanted: ChatRequest) -> Address:
-    name = wanted.user or request.headers.get(HEADER, "")
+    name = wanted.parley_conversation or request.headers.get(HEADER, "")
+    user = holder_of(request).user
+    chat = f"{user}/" if user else ""
     if not name:
-        return Address(CHANNEL, ONE_OFF, uuid4().hex)
+        return Address(CHANNEL, f"{chat}{ONE_OFF}", uuid4().hex, user)
     if not re.fullmatch(NAME, name):
         raise Problem(400, f"{HEADER} wants up to 100 letters, digits and the signs . @ : + ~ -")
-    return Address(CHANNEL, name)
+    return Address(CHANNEL, f"{chat}{name}", user=user)
+
+
+def holder_of(request: Request) -> KeyHolder:
+    """Who speaks, as the guard has found out."""
+    holder: KeyHolder = getattr(request.state, HOLDER)
+    return holder
+
+
+def as_text(text: str) -> str:
+    """Text that is no command, also where it begins with a slash: two stand for one."""
+    stripped = text.lstrip()
+    return f"/{stripped}" if stripped.startswith("/") else text
 
 
 def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:

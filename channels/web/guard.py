@@ -5,13 +5,16 @@ browser there also runs the pages of strangers, so that a request must come from
 its `Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding).
 No CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
 refused. Wrong tokens are counted (`throttle`), by the address that a trusted proxy names.
+A key (`main.py key add`) opens OpenAI's protocol alone.
 """
 
 from __future__ import annotations
 
 import hashlib
 import hmac
+import logging
 import math
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
 from ipaddress import ip_address
@@ -21,8 +24,11 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from channels.base import KeyHolder
 from channels.web.shapes import failure
 from channels.web.throttle import Throttle
+
+log = logging.getLogger(__name__)
 
 SHORTEST_TOKEN = 16
 """Characters; a shorter token could be guessed."""
@@ -31,6 +37,10 @@ COOKIE = "parley"
 OURS = ("/api/", "/v1/")
 """Where it is asked who comes; the page itself, its scripts and the health checks are open."""
 OPEN = frozenset({"/api/login"})
+PROTOCOL = "/v1/"
+"""OpenAI's protocol, which keys open too."""
+HOLDER = "key_holder"
+"""Where a request's state has who speaks."""
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -84,7 +94,12 @@ def is_weak(token: str) -> bool:
     return len(token) < SHORTEST_TOKEN or len(set(token)) < _FEWEST_SIGNS
 
 
-_KINDS = {400: "invalid_request_error", 401: "authentication_error", 429: "rate_limit_error"}
+_KINDS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    429: "rate_limit_error",
+    500: "server_error",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +125,13 @@ class Refused:
 NO_TOKEN = Refused(
     401, "This needs the token: send it as “Authorization: Bearer …”, or sign in on the page."
 )
+NO_KEY = Refused(
+    401, "This key opens nothing, or does not any more; python main.py key add NAME makes one."
+)
+NOT_HERE = Refused(
+    403, "A key opens /v1 alone; the page and /api want the owner's token (PARLEY_WEB_TOKEN)."
+)
+FAILED = Refused(500, "This failed inside the bot; the log has the details (data/logs).")
 OTHER_HOST = Refused(403, "This is open only under the name of this machine, such as localhost.")
 OTHER_ORIGIN = Refused(403, "A page from elsewhere asked for this, so it was not done.")
 BROKEN = Refused(400, "The request's header Host or Origin is malformed, so nothing was done.")
@@ -222,11 +244,19 @@ def peer_of(scope: Scope) -> str:
     return scope["client"][0] if scope.get("client") else ""
 
 
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The keys to OpenAI's protocol: what each begins with, and how its holder is found."""
+
+    prefix: str
+    holder: Callable[[str], Awaitable[KeyHolder | None]]
+
+
 class Guard:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, lock: Lock, throttle: Throttle) -> None:
-        self._app, self._lock, self._throttle = app, lock, throttle
+    def __init__(self, app: ASGIApp, lock: Lock, throttle: Throttle, keys: Keys) -> None:
+        self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -239,27 +269,45 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        refused = self._refusal(scope)
+        refused = await self._refusal(scope)
         app = self._app if refused is None else _refusing(refused)
         await app(scope, receive, with_headers)
 
-    def _refusal(self, scope: Scope) -> Refused | None:
+    async def _refusal(self, scope: Scope) -> Refused | None:
         path, headers = scope["path"], Headers(scope=scope)
         if is_broken(headers):
             return BROKEN
         if not path.startswith(OURS):
             return None
+        given = _bearer(headers) or ""
+        if given.startswith(self._keys.prefix) and not self._lock.opens(given):
+            refused = await self._by_key(scope, given)
+            return self._slowed(scope, headers, refused)
         if not self._lock.token and is_proxied(scope, headers):
             return PROXIED
         if path in OPEN:
             return self._lock.stranger(headers)
+        scope.setdefault("state", {})[HOLDER] = KeyHolder()
         refused = self._lock.refusal(headers)
         return self._slowed(scope, headers, refused) if self._lock.token else refused
+
+    async def _by_key(self, scope: Scope, key: str) -> Refused | None:
+        """What looks like a key is one or opens nothing, also where no token is set: a key that was
+        revoked must not become the owner's."""
+        try:
+            holder = await self._keys.holder(key)
+        except Exception:
+            log.exception("a key could not be looked up")
+            return FAILED
+        if holder is None:
+            return NO_KEY
+        scope.setdefault("state", {})[HOLDER] = holder
+        return None if scope["path"].startswith(PROTOCOL) else NOT_HERE
 
     def _slowed(self, scope: Scope, headers: Headers, refused: Refused | None) -> Refused | None:
         """The answer to a request, where it may be one guess of many."""
         guess = self._lock.guess(headers)
-        if guess is None or refused not in (None, NO_TOKEN):
+        if guess is None or refused not in (None, NO_TOKEN, NO_KEY):
             return refused
         seconds = self._throttle.locked_for(peer_of(scope), guess, is_right=refused is None)
         return locked_out(seconds) if seconds else refused

@@ -169,7 +169,11 @@ class Sessions:
 
     async def list_sessions(self, request: Request) -> Response:
         found = await self.bot.sessions(CHANNEL, request.query_params.get("q", "").strip())
-        items = [{"id": s.chat, "title": s.title, "at": s.at.isoformat()} for s in found]
+        items = [
+            {"id": s.chat, "title": s.title, "at": s.at.isoformat()}
+            for s in found
+            if re.fullmatch(NAME, s.chat)  # those of keys are their holders' alone
+        ]
         return as_json({"sessions": items})
 
     async def read_messages(self, request: Request) -> Response:

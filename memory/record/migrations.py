@@ -158,6 +158,15 @@ def _framing(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'")
 
 
+def _api_keys(database: SqliteDatabase) -> None:
+    """Keys to OpenAI's protocol; of the key itself there is only the digest."""
+    database.execute_sql(
+        """CREATE TABLE api_key (
+            person TEXT PRIMARY KEY, digest TEXT NOT NULL UNIQUE, may_command INTEGER NOT NULL,
+            at REAL NOT NULL, used REAL NOT NULL DEFAULT 0)"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -171,6 +180,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _quarantine,
     _call_starts,
     _framing,
+    _api_keys,
 ]
 
 

@@ -56,9 +56,11 @@ def let_in(database: SqliteDatabase, one: Known) -> None:
 
 
 def revoke(database: SqliteDatabase, kind: Kind, identity: str) -> None:
-    """Let them in no more."""
-    columns = tables.User
+    """Let them in no more, nor whoever has their key."""
+    columns, key = tables.User, tables.ApiKey
     columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
+    if kind == "person":
+        key.delete().where(key.person == identity).execute(database)
 
 
 def pending(database: SqliteDatabase, since: float) -> list[Pending]:

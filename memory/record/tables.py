@@ -175,6 +175,17 @@ class Pairing(Model):
         table_name = "pairing"
 
 
+class ApiKey(Model):
+    person = TextField(primary_key=True)
+    digest = TextField()
+    may_command = BooleanField()
+    at = FloatField()
+    used = FloatField()
+
+    class Meta:
+        table_name = "api_key"
+
+
 class Inbox(Model):
     id = AutoField()
     channel = TextField()

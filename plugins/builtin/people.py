@@ -54,7 +54,8 @@ async def users(ask: Ask) -> Reply:
     """Owners by the settings, those who were let in, and strangers with a code."""
     ask.require_owner("see who is let in")
     owners = ask.bot.settings.describe("owners", "").value
-    known, pending = ask.bot.access.known, await ask.bot.access.pending()
+    pending = await ask.bot.access.pending()
+    known = ask.bot.access.known
     rows = [
         *((owner, "owner", "by the setting `owners`") for owner in owners),
         *((_named(one.id, one.name), _role(one), _since(ask, one)) for one in known),

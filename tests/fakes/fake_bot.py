@@ -22,6 +22,7 @@ from channels.base import (
     Delta,
     Done,
     Glance,
+    KeyHolder,
     Notice,
     Said,
     Session,
@@ -133,6 +134,9 @@ class FakeBot:
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         return []
+
+    async def key_holder(self, key: str) -> KeyHolder | None:
+        return None
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         return False

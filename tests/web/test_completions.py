@@ -30,6 +30,11 @@ def user(text: object) -> dict[str, object]:
     return {"role": "user", "content": text}
 
 
+def named(conversation: str) -> dict[str, Any]:
+    """What names a conversation in a request."""
+    return {"extra_body": {"parley_conversation": conversation}}
+
+
 def sent(site: Site) -> list[dict[str, Any]]:
     """What reached the model last."""
     return list(site.server.requests[-1].body["messages"])
@@ -62,10 +67,10 @@ async def test_an_answer_streams_and_its_usage_comes_last(tmp_path: Path) -> Non
     assert chunks[-1].usage.prompt_tokens > 0
 
 
-async def test_user_names_a_conversation_that_the_bot_remembers(tmp_path: Path) -> None:
+async def test_a_client_may_name_a_conversation_that_the_bot_remembers(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site, client(site) as openai:
         for text in ("I am Ann.", "Who am I?"):
-            await openai.chat.completions.create(model="x", messages=[user(text)], user="ann")
+            await openai.chat.completions.create(model="x", messages=[user(text)], **named("ann"))
         assert [m["content"] for m in sent(site)[1:]] == ["I am Ann.", "re: I am Ann.", "Who am I?"]
         _, listed = await site.get("/api/sessions")
         assert [session["id"] for session in listed["sessions"]] == ["ann"]
@@ -85,7 +90,7 @@ async def test_earlier_messages_fill_an_empty_conversation_and_no_other(tmp_path
     async with serving(tmp_path, echo) as site, client(site) as openai:
         for text in ("Two?", "Three?"):
             await openai.chat.completions.create(
-                model="x", messages=[*earlier, user(text)], user="ann"
+                model="x", messages=[*earlier, user(text)], **named("ann")
             )
         said = [m["content"] for m in sent(site)[1:]]
     assert said == ["One?", "1.", "Two?", "re: Two?", "Three?"]
@@ -105,7 +110,7 @@ async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) 
     messages = [{"role": "system", "content": system}, user("Hi")]
     async with serving(tmp_path, echo) as site, client(site) as openai:
         for _ in range(2):
-            await openai.chat.completions.create(model="x", messages=messages, user="ann")
+            await openai.chat.completions.create(model="x", messages=messages, **named("ann"))
         assert sent(site)[0]["content"].startswith(system)
         about = await site.commands("/config system_prompt", "ann")
         other = await site.commands("/config system_prompt", "bob")
@@ -120,7 +125,7 @@ async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) 
         ({"n": 2}, "one answer"),
         ({"messages": [{"role": "assistant", "content": "Hi"}]}, "no message with the role user"),
         ({"messages": []}, "messages"),
-        ({"user": "a b"}, "user"),
+        (named("a b"), "parley_conversation"),
         (
             {"messages": [user([{"type": "image_url", "image_url": {"url": "http://x/y"}}])]},
             "data:",

@@ -1,0 +1,76 @@
+"""`main.py key`: make, list and revoke keys to OpenAI's protocol, also while the bot runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar, get_args
+
+from bot.access import Access, Rules
+from bot.data_folder import DATABASE
+from bot.keys import ApiKeys, listed
+from bot.maintenance import say
+from bot.settings import SettingsBook, load_layers
+from memory.record.people import Role
+from memory.record.store import Store
+
+T = TypeVar("T")
+
+
+def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `key` and its actions to the command line's."""
+    parser = commands.add_parser("key", help="make, list and revoke keys to OpenAI's protocol")
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    add = actions.add_parser("add", help="make a key; it is shown this once")
+    add.add_argument("name")
+    add.add_argument(
+        "--role", choices=get_args(Role), default="user", help="what its holder may do (user)"
+    )
+    add.add_argument(
+        "--commands", action="store_true", help="text that begins with a slash is a command"
+    )
+    add.set_defaults(run=_add)
+    show = actions.add_parser("list", help="all keys, and when each was used last")
+    show.set_defaults(run=_list)
+    revoke = actions.add_parser("revoke", help="let a key open nothing any more")
+    revoke.add_argument("name")
+    revoke.set_defaults(run=_revoke)
+
+
+def _add(options: argparse.Namespace) -> int:
+    """Make a key; the bot may be running, or have never run."""
+    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    key = _with_keys(options, lambda keys: keys.add(options.name, options.role, options.commands))
+    say(key)
+    say(f"This is the key {options.name}; it is shown this once, and only its hash is kept.")
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    """Show all keys, without the keys themselves."""
+    has_bot = (options.data / DATABASE).exists()
+    found = _with_keys(options, lambda keys: keys.all()) if has_bot else []
+    say(listed(found, SettingsBook(load_layers(options.config, os.environ)).effective().zone))
+    return 0
+
+
+def _revoke(options: argparse.Namespace) -> int:
+    """Let a key open nothing any more."""
+    _with_keys(options, lambda keys: keys.revoke(options.name))
+    say(f"The key {options.name} opens nothing any more.")
+    return 0
+
+
+def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:
+    """Work on the keys in the data folder. Raises CommandError and StoreError."""
+
+    async def carry_out() -> T:
+        store = await Store.open(options.data / DATABASE)
+        try:
+            return await work(ApiKeys(store, Access(store, Rules)))
+        finally:
+            await store.close()
+
+    return asyncio.run(carry_out())

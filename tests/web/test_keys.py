@@ -1,0 +1,183 @@
+"""Keys to OpenAI's protocol: each is a person, who sees what is theirs and nobody else's."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from openai import AuthenticationError
+
+from bot.data_folder import DATABASE
+from main import main
+from tests.web.site import Site, serving
+from tests.web.test_completions import client, echo, named, sent, user
+
+TOKEN = "a long random text"
+
+
+async def run(folder: Path, *arguments: str) -> int:
+    """What `python main.py key …` does, as another process would beside the bot."""
+    config = folder / "config.json"
+    if not config.exists():
+        config.write_text("{}")
+    place = ("--config", str(config), "--data", str(folder / "data"))
+    return await asyncio.to_thread(main, [*place, "key", *arguments])
+
+
+Capture = pytest.CaptureFixture[str]
+
+
+async def new_key(folder: Path, capsys: Capture, name: str, *arguments: str) -> str:
+    capsys.readouterr()
+    assert await run(folder, "add", name, *arguments) == 0
+    return capsys.readouterr().out.splitlines()[0]
+
+
+async def says(site: Site, key: str, text: str, conversation: str = "") -> str:
+    more = named(conversation) if conversation else {}
+    async with client(site, key) as openai:
+        answer = await openai.chat.completions.create(model="x", messages=[user(text)], **more)
+    return str(answer.choices[0].message.content)
+
+
+def bearer(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}
+
+
+# Making, listing, revoking
+
+
+async def test_a_key_is_made_while_the_bot_runs_shown_once_and_only_its_hash_is_kept(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        key = await new_key(tmp_path, capsys, "ann")
+        assert await says(site, key, "Hi") == "re: Hi"
+        assert await run(tmp_path, "list") == 0
+        shown = capsys.readouterr().out
+        assert shown.startswith("ann: user, made ")
+        assert "last used 20" in shown
+        assert key not in shown
+    kept = b"".join(file.read_bytes() for file in (tmp_path / "data").glob(f"{DATABASE}*"))
+    assert b"web/ann" in kept
+    assert key.encode() not in kept
+
+
+@pytest.mark.parametrize("token", [TOKEN, ""])
+async def test_a_revoked_key_stops_working_at_once_also_where_no_token_is_set(
+    tmp_path: Path, capsys: Capture, token: str
+) -> None:
+    async with serving(tmp_path, echo, token=token) as site:
+        key = await new_key(tmp_path, capsys, "ann")
+        await says(site, key, "Hi")
+        assert await run(tmp_path, "revoke", "ann") == 0
+        with pytest.raises(AuthenticationError, match="opens nothing"):
+            await says(site, key, "Hi")
+        assert await run(tmp_path, "list") == 0
+        assert "There are no keys" in capsys.readouterr().out
+
+
+async def test_users_shows_who_has_a_key_and_revoke_ends_it(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        site.http.headers.update(bearer(TOKEN))
+        key = await new_key(tmp_path, capsys, "ann")
+        assert "web/ann" in (await site.commands("/users"))["text"]
+        assert "no more" in (await site.commands("/revoke web/ann"))["text"]
+        with pytest.raises(AuthenticationError):
+            await says(site, key, "Hi")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("add", "a/b"), "can't name a key"),
+        (("add", ""), "can't name a key"),
+        (("add", "ann"), "There is a key ann already"),
+        (("revoke", "bob"), "There is no key bob"),
+    ],
+)
+async def test_what_can_not_be_done_is_said_in_a_sentence(
+    tmp_path: Path, capsys: Capture, arguments: tuple[str, ...], sentence: str
+) -> None:
+    await new_key(tmp_path, capsys, "ann")
+    assert await run(tmp_path, *arguments) == 1
+    assert sentence in capsys.readouterr().err
+
+
+# What a key opens
+
+
+@pytest.mark.parametrize("role", ["user", "owner"])
+async def test_a_key_opens_neither_the_page_nor_its_rest(
+    tmp_path: Path, capsys: Capture, role: str
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        key = await new_key(tmp_path, capsys, "ann", "--role", role)
+        for path in ("/api/sessions", "/api/sessions/main/messages", "/api/sessions/main/context"):
+            status, body = await site.get(path, headers=bearer(key))
+            assert (status, "A key opens /v1 alone" in body["error"]["message"]) == (403, True)
+        said = await site.post("/api/sessions/main/messages", {"text": "x"}, headers=bearer(key))
+        assert said[0] == 403
+        assert (await site.post("/api/login", {"token": key}))[0] == 401
+
+
+@pytest.mark.parametrize("token", ["parley-", "parley-x", "Parley-x"])
+async def test_what_looks_like_a_key_opens_nothing_where_a_token_is_wanted(
+    tmp_path: Path, token: str
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        assert (await site.get("/v1/models", headers=bearer(token)))[0] == 401
+
+
+async def test_an_owners_token_may_begin_as_keys_do(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo, token="parley-of-my-own, long") as site:
+        assert (await site.get("/v1/models", headers=bearer("parley-of-my-own, long")))[0] == 200
+
+
+async def test_no_key_sees_what_another_or_the_owner_said_under_the_same_name(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        ann, bob = [await new_key(tmp_path, capsys, name) for name in ("ann", "bob")]
+        for key, secret in ((ann, "1111"), (bob, "2222"), (TOKEN, "3333")):
+            await says(site, key, f"My PIN is {secret}.", "trip")
+        for key, secret in ((ann, "1111"), (bob, "2222"), (TOKEN, "3333")):
+            await says(site, key, "What is my PIN?", "trip")
+            shown = str(sent(site))
+            assert [pin for pin in ("1111", "2222", "3333") if pin in shown] == [secret]
+        _, listed = await site.get("/api/sessions", headers=bearer(TOKEN))
+        assert [session["id"] for session in listed["sessions"]] == ["trip"]
+
+
+# Commands
+
+
+async def test_what_begins_with_a_slash_is_text_for_the_model_also_with_the_owners_token(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        site.http.headers.update(bearer(TOKEN))
+        keys = [TOKEN, await new_key(tmp_path, capsys, "ann")]
+        keys.append(await new_key(tmp_path, capsys, "boss", "--role", "owner"))
+        for key in keys:
+            for name in ("", "trip"):
+                text = "/config tools.shell true"
+                assert await says(site, key, text, name) == f"re: {text}"
+        assert (await site.commands("/config tools.shell"))["data"]["value"] is False
+
+
+async def test_a_key_that_may_command_does_what_its_holder_may(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        site.http.headers.update(bearer(TOKEN))
+        ann = await new_key(tmp_path, capsys, "ann", "--commands")
+        boss = await new_key(tmp_path, capsys, "boss", "--role", "owner", "--commands")
+        assert "web/ann" in await says(site, ann, "/whoami", "trip")
+        assert "Only an owner" in await says(site, ann, "/config tools.shell true", "trip")
+        assert (await site.commands("/config tools.shell"))["data"]["value"] is False
+        await says(site, boss, "/config tools.shell true", "trip")
+        assert (await site.commands("/config tools.shell"))["data"]["value"] is True
