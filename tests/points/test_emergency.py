@@ -1,0 +1,326 @@
+"""Points 4 to 7: what the emergency sends, whom it tells, how much it clips, and what it learns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Received, Say, openai_overflow
+from tests.points.scene import (
+    answering,
+    content,
+    has_results,
+    last_asked,
+    looks,
+    put_file,
+    state,
+    steps,
+    talk,
+    whole,
+)
+from tests.whole.house import House, living
+
+GOAL = "Plan the garden of aunt Walburga."
+LONG_TURNS = [f"{number} " + "word " * 700 for number in range(4)]
+NOTES = "\n".join(f"note {number}" for number in range(40))
+
+
+def refusing(times: int, window: int = 10_000) -> Callable[[Received], Answer]:
+    """A script that refuses the turn that asks for "the last" so many times, and else says Fine."""
+    left = times
+
+    def reply(request: Received) -> Answer:
+        nonlocal left
+        if left and last_asked(request).startswith("the last"):
+            left -= 1
+            return openai_overflow(window + 500, window)
+        return Say("Fine.")
+
+    return answering(reply)
+
+
+def context(**settings: Any) -> dict[str, Any]:
+    return {"context": {"max_tokens": 10_000, "output_reserved": 500, **settings}}
+
+
+async def heard_in(house: House, line: str) -> str:
+    """All that the person gets for a line, the reply and what comes beside it."""
+    before = len(house.sent)
+    await talk(house, line)
+    return "\n".join(outbound.reply.text for outbound in house.sent[before:])
+
+
+# --- point 4: the retry carries the recap, the recap the snapshot ---
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 4: the goal is gone in mid-task"
+)
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_the_retry_after_an_emergency_holds_the_goal_of_what_left(
+    tmp_path: Path, strategy: str
+) -> None:
+    settings = context(strategy=strategy)
+    async with living(tmp_path, refusing(1), settings) as house:
+        await talk(house, GOAL, *LONG_TURNS)
+        await talk(house, "the last word " + "word " * 400)
+        refused, retry = steps(house)[-2:]
+    assert GOAL in texts_of_people(refused)
+    assert GOAL not in texts_of_people(retry), "the turn itself has left"
+    assert GOAL in whole(retry)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 4: the goal is gone in mid-task"
+)
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+async def test_an_emergency_between_two_tool_calls_leaves_the_goal_in_the_retry(
+    tmp_path: Path, strategy: str
+) -> None:
+    refusals = 1
+
+    def reply(request: Received) -> Answer:
+        nonlocal refusals
+        if not last_asked(request).startswith("the last"):
+            return Say("Fine.")
+        if not has_results(request):
+            return looks(request, "notes.txt")
+        refusals -= 1
+        return Say("Read.") if refusals < 0 else openai_overflow(10_500, 10_000)
+
+    put_file(tmp_path, "notes.txt", NOTES)
+    settings = context(strategy=strategy)
+    async with living(tmp_path, answering(reply), settings) as house:
+        await talk(house, GOAL, *LONG_TURNS)
+        await talk(house, "the last word")
+        refused, retry = steps(house)[-2:]
+    assert retry[-1]["role"] == refused[-1]["role"] == "tool"
+    assert GOAL not in texts_of_people(retry), "the turn itself has left"
+    assert GOAL in whole(retry)
+
+
+def texts_of_people(messages: list[dict[str, Any]]) -> list[str]:
+    return [content(message) for message in messages if message["role"] == "user"]
+
+
+def note_of(messages: list[dict[str, Any]]) -> str:
+    """What stands in system messages behind the prompt, without the names of tools."""
+    notes = [content(message) for message in messages[1:] if message["role"] == "system"]
+    return "\n".join(notes).replace("memory_search", "")
+
+
+async def after_an_emergency(tmp_path: Path, *lines: str) -> list[dict[str, Any]]:
+    """The first request of the turn after one in which the model refused a request."""
+    put_file(tmp_path, "notes.txt", NOTES)
+
+    def reply(request: Received) -> Answer:
+        if last_asked(request).startswith("look") and not has_results(request):
+            return looks(request, "notes.txt")
+        return overflow(request)
+
+    overflow = refusing(1)
+    async with living(tmp_path, answering(reply), context(strategy="truncate")) as house:
+        await talk(house, GOAL, *lines, *LONG_TURNS)
+        await talk(house, "the last word", "and now?")
+        return steps(house)[-1]
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 4: no note without tool calls"
+)
+async def test_without_tool_calls_there_is_a_note_of_the_tools_too(tmp_path: Path) -> None:
+    assert "read_file" in note_of(await after_an_emergency(tmp_path))
+
+
+async def test_with_tool_calls_the_note_names_the_tools_and_the_last_calls(tmp_path: Path) -> None:
+    note = note_of(await after_an_emergency(tmp_path, "look"))
+    assert "read_file" in note
+    assert "notes.txt" in note
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 4: the snapshot lacks the mode"
+)
+async def test_the_note_says_how_tools_are_injected(tmp_path: Path) -> None:
+    assert "native" in note_of(await after_an_emergency(tmp_path, "look"))
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 4: the snapshot lacks the memory"
+)
+async def test_the_note_says_what_memory_there_is(tmp_path: Path) -> None:
+    assert "memory" in note_of(await after_an_emergency(tmp_path, "look")).lower()
+
+
+# --- point 5: the person is told ---
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 12, point 5: nobody is told")
+@pytest.mark.parametrize(("strategy", "times"), [("trim", 1), ("summarize", 2), ("structured", 3)])
+async def test_the_person_hears_what_left_by_an_overflow_why_and_how_to_get_it_back(
+    tmp_path: Path, strategy: str, times: int
+) -> None:
+    async with living(tmp_path, refusing(times), context(strategy=strategy)) as house:
+        await talk(house, *LONG_TURNS)
+        before = (await state(house))["turns"]
+        heard = await heard_in(house, "the last word")
+        left = set(before) - set((await state(house))["turns"])
+    assert left, "something has left"
+    assert "t1" in heard, "what"
+    assert "window" in heard or "too long" in heard, "why"
+    assert "/context undo" in heard, "how to get it back"
+
+
+@pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 12, point 5: nobody is told")
+async def test_an_emergency_before_anything_is_sent_tells_the_person_too(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(0), context(strategy="full")) as house:
+        for number in range(1, 20):
+            before = (await state(house))["turns"]
+            heard = await heard_in(house, f"{number} " + "word " * 700)
+            if set(before) - set((await state(house))["turns"]):
+                break
+    assert number < 19, "something has left"
+    assert "/context undo" in heard
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 5: a long text is clipped unsaid"
+)
+async def test_the_person_hears_that_their_own_text_was_clipped(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(0), context()) as house:
+        heard = await heard_in(house, "word " * 12_000)
+        received = content(steps(house)[-1][-1])
+    assert "left out here" in received, "it was clipped"
+    assert heard.strip() != "Fine."
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 5: advice that is useless then"
+)
+async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(9), context()) as house:
+        await talk(house, *LONG_TURNS)
+        heard = await heard_in(house, "the last word")
+        turns = (await state(house))["turns"]
+    assert len(turns) <= 1, "nothing but this turn is in play"
+    assert "Fine." not in heard
+    assert "/context clear" not in heard
+
+
+# --- point 6: clip to what fits ---
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 6: 10,000 of 79,000 characters"
+)
+async def test_a_message_just_over_the_window_loses_only_what_does_not_fit(tmp_path: Path) -> None:
+    settings = {"context": {"max_tokens": 20_000, "strategy": "full"}}
+    async with living(tmp_path, refusing(0), settings) as house:
+        room = 20_000 - 4_096 - (await state(house))["tokens"]
+        await talk(house, "word " * (room + 150))
+        received = content(steps(house)[-1][-1])
+    assert "left out here" in received
+    assert len(received) > 0.9 * 5 * room
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 6: 10,000 of 79,000 characters"
+)
+async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_little(
+    tmp_path: Path,
+) -> None:
+    settings = {"context": {"max_tokens": 20_000, "strategy": "full"}}
+    async with living(tmp_path, refusing(1, window=16_000), settings) as house:
+        await talk(house, "the last word " + "word " * 13_000)
+        received = content(steps(house)[-1][-1])
+    assert len(received) > 40_000
+
+
+# --- point 7: a learned window ---
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: 1,500 tokens until a restart"
+)
+async def test_one_wrong_window_in_an_error_does_not_stop_the_conversation(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(1, window=1_500), {}) as house:
+        await talk(house, "hello", "the last word")
+        assert await talk(house, "and now?") == "Fine."
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: it stops all of them"
+)
+async def test_one_wrong_window_in_an_error_does_not_stop_other_conversations(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, refusing(1, window=1_500), {}) as house:
+        await talk(house, "the last word")
+        assert (await house.says("hello", chat="other")).text == "Fine."
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: the setting is ignored"
+)
+async def test_the_setting_that_is_advised_is_obeyed(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(1, window=1_500), {}) as house:
+        await talk(house, "the last word", "/config context.max_tokens 100000")
+        assert (await state(house))["window"] == 100_000
+        assert await talk(house, "and now?") == "Fine."
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: the tools weigh 9,207 then"
+)
+async def test_refusals_are_believed_only_within_reason_by_the_meter_too(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(3), context()) as house:
+        await talk(house, "hello")
+        before = (await state(house))["parts"]["tools"]
+        await talk(house, "the last word")
+        after = (await state(house))["parts"]["tools"]
+    assert after < 2 * before
+
+
+async def learned(house: House) -> None:
+    """A window of 16,000 that the provider named for a request of 20,000."""
+    await talk(house, "the last word " + "word " * 18_000)
+    assert (await state(house))["window"] == 16_000, "it is believed"
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: it is shown as any other"
+)
+async def test_a_learned_window_is_shown_as_learned(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
+        await learned(house)
+        assert "learned" in (await house.says("/context")).text
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: the setting is ignored"
+)
+async def test_a_learned_window_is_forgotten_when_the_setting_changes(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
+        await learned(house)
+        await talk(house, "/config context.max_tokens 60000")
+        assert (await state(house))["window"] == 60_000
+
+
+async def test_a_learned_window_is_forgotten_when_the_model_changes(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
+        await learned(house)
+        await talk(house, "/model gpt-4o")
+        assert (await state(house))["window"] == 128_000
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 7: only a restart resets it"
+)
+async def test_a_learned_window_can_be_reset(tmp_path: Path) -> None:
+    async with living(tmp_path, refusing(1, window=16_000), {}) as house:
+        await learned(house)
+        await talk(house, "/config context.max_tokens 0")
+        assert (await state(house))["window"] == 128_000

@@ -1,0 +1,170 @@
+"""Point 3: what leaves is in the daily memory before anything may delete it, under every strategy
+and after every emergency."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Received, Say, openai_overflow
+from tests.points.scene import (
+    answering,
+    daily,
+    events,
+    last_asked,
+    state,
+    summaries,
+    talk,
+    whole,
+)
+from tests.whole.house import House, living
+
+SMALL: dict[str, Any] = {"max_tokens": 10_000, "output_reserved": 500, "keep_recent": 4}
+PADDING = "and so on " * 120
+
+
+def fact(number: int) -> str:
+    return f"locker{number:02d}"
+
+
+def told(number: int) -> str:
+    return f"The key is in {fact(number)}. {PADDING}"
+
+
+def noted(request: Received) -> Answer:
+    return Say(f"Noted: {last_asked(request)[:23].split()[-1].strip('.')} replied.")
+
+
+def missing(text: str, numbers: list[int]) -> list[int]:
+    """The turns of whose facts nothing stands in a text."""
+    return [number for number in numbers if fact(number) not in text]
+
+
+async def departed(house: House) -> list[int]:
+    """The numbers of the turns that have left for good, by the events."""
+    left = {turn for event in await events(house) for turn in event["turns"]}
+    return sorted(int(turn[1:]) for turn in left)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 3: the first and the last eight"
+)
+async def test_under_truncate_each_turn_that_left_is_in_the_daily_memory(tmp_path: Path) -> None:
+    settings = {"context": SMALL | {"strategy": "truncate"}}
+    async with living(tmp_path, answering(noted), settings) as house:
+        await talk(house, *(told(number) for number in range(1, 18)))
+        left = await departed(house)
+    assert len(left) > 10
+    assert missing(daily(tmp_path), left) == []
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 3: 160 characters of each"
+)
+async def test_under_truncate_500_characters_of_question_and_reply_are_kept(
+    tmp_path: Path,
+) -> None:
+    def at_length(request: Received) -> Answer:
+        return Say("x " * 200 + f"answer of {last_asked(request)[:20].split()[0]}")
+
+    settings = {"context": SMALL | {"strategy": "truncate", "keep_recent": 2}}
+    async with living(tmp_path, answering(at_length), settings) as house:
+        await talk(house, *(f"q{number} " + "y " * 200 + f"end{number}" for number in range(1, 6)))
+        await talk(house, "/context free")
+        left = await departed(house)
+    text = daily(tmp_path)
+    assert left == [1, 2, 3]
+    assert [number for number in left if f"end{number}" not in text] == []
+    assert [number for number in left if f"answer of q{number}" not in text] == []
+
+
+async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:
+    """A night, long after 17 turns were said: what was asked of a model in all that time, and what
+    the daily files hold when the transcript is gone."""
+    async with living(tmp_path, answering(noted), settings) as house:
+        await talk(house, *(told(number) for number in range(1, 18)))
+        asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
+        database.execute("UPDATE conversation SET active_at = 1")
+    async with living(tmp_path, answering(noted), settings) as house:
+        await house.app.schedule.due()
+        await house.app.schedule.idle()
+        assert (await state(house))["stored_messages"] == 0, "it is retired"
+        asked += "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    return asked + daily(tmp_path)
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 3: retention deletes the rest"
+)
+async def test_retention_deletes_nothing_that_is_not_in_the_daily_memory(tmp_path: Path) -> None:
+    kept = await retired(tmp_path, {"context": SMALL | {"strategy": "truncate"}})
+    assert missing(kept, list(range(1, 18))) == []
+
+
+async def test_retention_of_a_conversation_that_a_model_summarised_keeps_it_all(
+    tmp_path: Path,
+) -> None:
+    kept = await retired(tmp_path, {"context": SMALL, "restore": "exact"})
+    assert missing(kept, list(range(1, 18))) == []
+
+
+def refused_once(request: Received) -> Answer:
+    """The request of the turn that asks for "the last" is refused as long as it holds much."""
+    if last_asked(request).startswith("the last") and len(request.raw) > 14_000:
+        return openai_overflow(10_500, 10_000)
+    return noted(request)
+
+
+STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured"]
+
+
+async def after_an_emergency(tmp_path: Path, strategy: str) -> tuple[list[int], str]:
+    """Eight turns and an overflow: the turns that left, and all that is on its way to memory: what
+    a model was asked to summarise, and the daily files."""
+    settings = {"context": SMALL | {"strategy": strategy, "full_turns": 10}}
+    async with living(tmp_path, answering(refused_once), settings) as house:
+        await talk(house, *(told(number) for number in range(1, 9)), "the last word")
+        left = await departed(house)
+        asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    return left, asked + daily(tmp_path)
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_what_left_by_an_emergency_is_on_its_way_to_memory(
+    tmp_path: Path, strategy: str
+) -> None:
+    left, kept = await after_an_emergency(tmp_path, strategy)
+    assert left
+    assert missing(kept, left) == []
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 3: only what leaves is written"
+)
+@pytest.mark.parametrize("strategy", STRATEGIES)
+async def test_an_emergency_sends_all_messages_on_their_way_to_memory(
+    tmp_path: Path, strategy: str
+) -> None:
+    left, kept = await after_an_emergency(tmp_path, strategy)
+    assert left
+    assert missing(kept, list(range(1, 9))) == []
+
+
+@pytest.mark.xfail(
+    strict=True, raises=AssertionError, reason="issue 12, point 3: 10 of 18 facts in no file"
+)
+async def test_after_an_emergency_under_summarize_no_departed_fact_is_in_no_file(
+    tmp_path: Path,
+) -> None:
+    settings = {"context": {"strategy": "summarize", "max_tokens": 20_000, "auto_compact": False}}
+    async with living(tmp_path, answering(refused_once), settings) as house:
+        await talk(house, *(told(number) for number in range(1, 23)), "the last word")
+        left = await departed(house)
+        asked = "\n".join(whole(r.body["messages"]) for r in summaries(house))
+    assert len(left) >= 18
+    assert missing(asked + daily(tmp_path), left) == []
