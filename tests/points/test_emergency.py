@@ -276,8 +276,8 @@ async def test_the_setting_that_is_advised_is_obeyed(tmp_path: Path) -> None:
     strict=True, raises=AssertionError, reason="issue 12, point 7: the tools weigh 9,207 then"
 )
 async def test_refusals_are_believed_only_within_reason_by_the_meter_too(tmp_path: Path) -> None:
-    async with living(tmp_path, refusing(3), context()) as house:
-        await talk(house, "hello")
+    async with living(tmp_path, refusing(3), context(strategy="structured")) as house:
+        await talk(house, *LONG_TURNS)
         before = (await state(house))["parts"]["tools"]
         await talk(house, "the last word")
         after = (await state(house))["parts"]["tools"]
