@@ -132,7 +132,9 @@ class OpenAIServer:
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
     `window` is in tokens (bytes // 4); longer requests are answered with `overflow`. 0: no limit.
-    `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left
+    `cuts_at` is in tokens too: what is longer is cut in silence, as Ollama does, and only the
+    reported prompt tells (0: nothing is). `ollama` are the windows of models, by their names, that
+    Ollama's own API tells of. `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left
     before their answer was whole: tests wait on them instead of sleeping.
     """
 
@@ -144,6 +146,8 @@ class OpenAIServer:
         overflow: Callable[[int, int], Fail] = openai_overflow,
         models: Sequence[str] = ("fake-model",),
         key: str = "",
+        cuts_at: int = 0,
+        ollama: Mapping[str, int] | None = None,
     ) -> None:
         self.requests: deque[Received] = deque(maxlen=1000)
         self.reached = asyncio.Semaphore(0)
@@ -155,6 +159,8 @@ class OpenAIServer:
         self._overflow = overflow
         self._models = models
         self._key = key
+        self._cuts_at = cuts_at
+        self._ollama = ollama or {}
         self._unexpected: list[str] = []
         self._prompts: deque[bytes] = deque(maxlen=32)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
@@ -185,6 +191,8 @@ class OpenAIServer:
         app = web.Application(client_max_size=64 << 20)
         app.router.add_post("/v1/chat/completions", self._complete)
         app.router.add_get("/v1/models", self._list)
+        app.router.add_post("/api/show", self._show)
+        app.router.add_get("/api/ps", self._loaded)
         return app
 
     def _next_answer(self, received: Received) -> Answer:
@@ -201,6 +209,20 @@ class OpenAIServer:
             return _failure(_WRONG_KEY)
         data = [{"id": name, "object": "model", "created": 0} for name in self._models]
         return web.json_response({"object": "list", "data": data})
+
+    async def _show(self, request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        name = asked.get("model") or asked.get("name")
+        if name not in self._ollama:
+            return web.json_response({"error": f"model '{name}' not found"}, status=404)
+        return web.json_response(_ollama_model(self._ollama[name]))
+
+    async def _loaded(self, request: web.Request) -> web.StreamResponse:
+        loaded = [
+            {"name": name, "model": name, "context_length": window}
+            for name, window in self._ollama.items()
+        ]
+        return web.json_response({"models": loaded})
 
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
@@ -223,7 +245,8 @@ class OpenAIServer:
             return _failure(self._overflow(len(prompt) // 4, self._window))
         cached = cached_tokens(prompt, self._prompts)
         self._prompts.append(prompt)
-        return await _act(request, received, self._decide(received), (len(prompt) // 4, cached))
+        counted = min(len(prompt) // 4, self._cuts_at or len(prompt))
+        return await _act(request, received, self._decide(received), (counted, cached))
 
 
 _WRONG_KEY = Fail(
@@ -262,6 +285,15 @@ def _usage(answer: Say, counted: tuple[int, int]) -> Json:
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
         "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+def _ollama_model(window: int) -> Json:
+    """What Ollama's /api/show says of a model: what it could take, and what it is run with."""
+    return {
+        "parameters": f"num_ctx                        {window}",
+        "model_info": {"general.architecture": "llama", "llama.context_length": 131_072},
+        "capabilities": ["completion", "tools"],
     }
 
 

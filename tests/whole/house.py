@@ -125,11 +125,12 @@ class House(Hands):
 async def living(
     folder: Path,
     script: Script = (),
-    settings: Mapping[str, Any] | None = None,
+    settings: Mapping[str, Any] | str | None = None,
     environ: Mapping[str, str] | None = None,
     **server: Any,
 ) -> AsyncIterator[House]:
-    """A bot on `folder`, which may be one that another bot has left, with a scripted endpoint."""
+    """A bot on `folder`, which may be one that another bot has left, with a scripted endpoint.
+    `settings` that are a text are the configuration, as YAML."""
     async with OpenAIServer(script, **server) as endpoint:
         surroundings = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         house = House()
@@ -140,11 +141,16 @@ async def living(
 
 @asynccontextmanager
 async def running(
-    folder: Path, house: House, settings: Mapping[str, Any] | None, environ: Mapping[str, str]
+    folder: Path,
+    house: House,
+    settings: Mapping[str, Any] | str | None,
+    environ: Mapping[str, str],
 ) -> AsyncIterator[None]:
     """Assemble, run, and stop the bot in an orderly way."""
-    config = folder / "config.json"
-    config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
+    config = folder / ("config.yaml" if isinstance(settings, str) else "config.json")
+    if not isinstance(settings, str):
+        settings = json.dumps({"model": "gpt-4o-mini", **(settings or {})})
+    config.write_text(settings)
     house.app = await assemble(load_layers(config, environ), folder / "data", [house])
     task = asyncio.create_task(house.app.run())
     try:

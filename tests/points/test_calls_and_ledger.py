@@ -1,0 +1,328 @@
+"""Tool calls that are the same, calls that cost though nothing came of them, refusals that say
+"too long" in other words (points 16, 17, 18 and 20)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import (
+    Answer,
+    Break,
+    Call,
+    Fail,
+    Hang,
+    Received,
+    Say,
+    openai_overflow,
+)
+from tests.points.wire import answered, data, missing, results, with_plugin
+from tests.whole.house import House, living
+
+TOOLS = """
+import asyncio
+from pathlib import Path
+
+from plugins.api import Tool, hookimpl, tool
+
+RUNS = Path(__file__).with_name("runs.txt")
+later = asyncio.Event()
+
+
+@tool
+def mark(one: int, two: int) -> str:
+    '''Mark something.'''
+    with RUNS.open("a") as file:
+        file.write("run\\n")
+    return "marked"
+
+
+@tool
+async def slow() -> str:
+    '''Wait for the other one.'''
+    await later.wait()
+    return "the slow result"
+
+
+@tool
+async def fast() -> str:
+    '''Let the other one go on.'''
+    asyncio.get_running_loop().call_later(0.3, later.set)
+    return "the fast result"
+
+
+@tool
+def words(number: int) -> str:
+    '''Say a number of words.'''
+    return " word" * number
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [mark, slow, fast, words]
+"""
+
+
+def in_order(*answers: Answer) -> Callable[[Received], Answer]:
+    """One answer after the other for the turns, whatever was left over; summaries are one line."""
+    left = list(answers)
+
+    def answer(request: Received) -> Answer:
+        if "tools" not in request.body:
+            return Say("They talked.")
+        return left.pop(0) if left else Say("Nothing more.")
+
+    return answer
+
+
+# --- 16: the same call, and the order of results ---------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        pytest.param('{"one": 1, "two": 2}', id="the same bytes"),
+        pytest.param(
+            '{"one":1,"two":2}', id="other spacing", marks=missing(16, "spacing makes it another")
+        ),
+        pytest.param(
+            '{"two": 2, "one": 1}', id="other order", marks=missing(16, "order makes it another")
+        ),
+    ],
+)
+async def test_a_call_is_the_same_after_an_overflow_however_its_arguments_are_written(
+    tmp_path: Path, again: str
+) -> None:
+    """Point 16."""
+    runs = with_plugin(tmp_path, TOOLS) / "runs.txt"
+    script = in_order(
+        *(Say("Yes. " * 300),) * 3,
+        Say(calls=(Call("mark", '{"one": 1, "two": 2}', "a"),)),
+        openai_overflow(130_000, 128_000),
+        Say(calls=(Call("mark", again, "b"),)),
+        Say("Done."),
+    )
+    async with living(tmp_path, script) as house:
+        for number in range(3):
+            await house.says(f"question {number}")
+        assert (await house.says("Mark it.")).text == "Done."
+        sent = results(answered(house)[-1])
+    assert sent == ["marked", "marked"]
+    assert runs.read_text() == "run\n", "the tool ran twice because of an overflow"
+
+
+@missing(16, "results stand in the order in which they came")
+async def test_parallel_results_stand_in_the_order_of_their_calls(tmp_path: Path) -> None:
+    """Point 16."""
+    with_plugin(tmp_path, TOOLS)
+    both = (Call("slow", "{}", "a"), Call("fast", "{}", "b"))
+    async with living(tmp_path, in_order(Say(calls=both), Say("Done."))) as house:
+        await house.says("Do both.")
+        sent = results(answered(house)[-1])
+    assert sorted(sent) == ["the fast result", "the slow result"]
+    assert sent == ["the slow result", "the fast result"]
+
+
+# --- 17: what was paid and came to nothing ---------------------------------------------------
+
+
+async def ledger(house: House) -> dict[str, Any]:
+    """What this chat has cost, by `/usage`."""
+    bill: dict[str, Any] = (await data(house, "/usage"))["chat"]["this chat, ever"]
+    return bill
+
+
+async def stopped(house: House, question: str) -> None:
+    """Ask, and stop the turn while its answer streams."""
+    waiting = asyncio.create_task(house.says(question))
+    await house.server.reached.acquire()
+    await house.server_said_something()
+    await house.says("/stop")
+    await waiting
+
+
+@missing(17, "a stopped call is in no ledger")
+async def test_a_call_that_was_stopped_is_in_the_ledger(tmp_path: Path) -> None:
+    """Point 17: four turns, one of them stopped, are four calls."""
+    script = in_order(Say("One."), Say("Two."), Say("Three."), Hang("It is a long "))
+    async with living(tmp_path, script) as house:
+        for number in range(3):
+            await house.says(f"question {number}")
+            await house.server.reached.acquire()
+        await stopped(house, "And the last?")
+        bill = await ledger(house)
+    assert len(answered(house)) == 4
+    assert bill["calls"] == 4
+
+
+@missing(17, "a stopped call costs nothing")
+async def test_a_call_that_was_stopped_costs_what_is_known_of_it(tmp_path: Path) -> None:
+    """Point 17: its prompt was read, and what had streamed was written, by the meter."""
+    async with living(tmp_path, in_order(Hang("It is a long " * 20))) as house:
+        await stopped(house, "And the last?")
+        bill = await ledger(house)
+    assert bill["prompt"] > 500, "system prompt and tools alone are more"
+    assert bill["completion"] > 50
+    assert bill["cost"] > 0
+
+
+@missing(17, "a call that breaks off is in no ledger")
+async def test_an_answer_that_breaks_off_is_in_the_ledger_besides_the_one_after_it(
+    tmp_path: Path,
+) -> None:
+    """Point 17."""
+    async with living(tmp_path, in_order(Break("It is a long "), Say("It is."))) as house:
+        assert (await house.says("Is it?")).text == "It is."
+        bill = await ledger(house)
+    assert len(answered(house)) == 2
+    assert bill["calls"] == 2
+
+
+@missing(17, "a turn that fails while it streams is in no ledger")
+async def test_a_turn_that_fails_in_the_middle_of_its_answer_is_in_the_ledger(
+    tmp_path: Path,
+) -> None:
+    """Point 17: both tries were answered in part, and both are paid."""
+    async with living(tmp_path, in_order(Break("It is "), Break("It is "))) as house:
+        await house.says("Is it?")
+        bill = await ledger(house)
+    assert len(answered(house)) == 2
+    assert bill["calls"] == 2
+    assert bill["cost"] > 0
+
+
+# --- 18: too long, in other words -------------------------------------------------------------
+
+GEMINI = "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576)."
+XAI = (
+    "This model's maximum prompt length is 131072 but the request contains 207532 tokens and "
+    "cannot be sent."
+)
+
+
+@pytest.mark.parametrize(
+    ("status", "error"),
+    [
+        pytest.param(
+            400,
+            {"code": 400, "message": GEMINI, "status": "INVALID_ARGUMENT"},
+            id="Gemini",
+            marks=missing(18, "Gemini's words are taken for another refusal"),
+        ),
+        pytest.param(
+            400,
+            {"code": "Client specified an invalid argument", "error": XAI},
+            id="xAI",
+            marks=missing(18, "xAI's words are taken for another refusal"),
+        ),
+        pytest.param(
+            413,
+            {"type": "request_too_large", "message": "Request exceeds the maximum size"},
+            id="Anthropic",
+            marks=missing(18, "request_too_large is taken for another refusal"),
+        ),
+        pytest.param(
+            400,
+            {
+                "message": "Input tokens exceed the configured limit of 272000 tokens. Your "
+                "messages resulted in 300000 tokens.",
+                "type": "invalid_request_error",
+                "code": "invalid_value",
+            },
+            id="input tokens exceed",
+            marks=missing(18, "'input tokens exceed' is taken for another refusal"),
+        ),
+        pytest.param(
+            400,
+            {"message": "Please reduce the length of the messages.", "code": "x"},
+            id="Digitorn's",
+        ),
+    ],
+)
+async def test_an_overflow_in_other_words_makes_room_and_asks_again(
+    tmp_path: Path, status: int, error: dict[str, Any]
+) -> None:
+    """Point 18."""
+    script = in_order(*(Say("Yes. " * 200),) * 6, Fail(status, error), Say("I am here."))
+    async with living(tmp_path, script) as house:
+        for number in range(6):
+            await house.says(f"question {number}")
+        assert (await house.says("Are you there?")).text == "I am here."
+        first, second = answered(house)[-2:]
+    assert len(json.dumps(second)) < len(json.dumps(first)), (
+        "nothing left before it was tried again"
+    )
+
+
+@pytest.mark.parametrize("status", [401, 429])
+async def test_a_limit_of_rate_or_account_is_no_overflow(tmp_path: Path, status: int) -> None:
+    """Point 18: the same words about a quota don't cost a word of the conversation."""
+    refused = Fail(status, {"message": GEMINI}, {"retry-after": "0"})
+    script = in_order(Say("Yes."), *(refused,) * 3, Say("I am here."))
+    async with living(tmp_path, script) as house:
+        await house.says("question 1")
+        await house.says("Are you there?")
+        assert "left the context" not in (await house.says("/context history")).text
+        turns = (await data(house, "/context json"))["turns"]
+    assert len(turns) == 2
+
+
+# --- 20: the limit of one result ---------------------------------------------------------------
+
+
+def one_result(number: int) -> Callable[[Received], Answer]:
+    return in_order(Say(calls=(Call("words", f'{{"number": {number}}}', "a"),)), Say("Seen."))
+
+
+@pytest.mark.parametrize(
+    ("number", "is_cut"),
+    [
+        pytest.param(
+            2_000, False, id="at the limit", marks=missing(20, "at the limit the result is cut")
+        ),
+        pytest.param(2_001, True, id="one above it"),
+    ],
+)
+async def test_a_result_of_exactly_the_limit_is_not_cut(
+    tmp_path: Path, number: int, is_cut: bool
+) -> None:
+    """Point 20: AgentScope cuts what exceeds the limit; " word" is one token each time."""
+    with_plugin(tmp_path, TOOLS)
+    settings = {"context": {"tool_result_limit": 2_000}}
+    async with living(tmp_path, one_result(number), settings) as house:
+        await house.says("Say it.")
+        (sent,) = results(answered(house)[-1])
+    assert ("<<<TRUNCATED>>>" in sent) is is_cut
+    assert (sent == " word" * number) is not is_cut
+
+
+@pytest.mark.parametrize(
+    "is_snipped",
+    [
+        pytest.param(True, id="its middle goes"),
+        pytest.param(False, id="its end goes", marks=missing(20, "the marker goes with the end")),
+    ],
+)
+async def test_a_clip_in_an_emergency_leaves_the_marker_that_names_the_whole_file(
+    tmp_path: Path, is_snipped: bool
+) -> None:
+    """Point 20: whatever `snip_oversized` says, the model can still find the whole output."""
+    with_plugin(tmp_path, TOOLS)
+    settings = {"context": {"tool_result_limit": 4_000, "snip_oversized": is_snipped}}
+    script = in_order(
+        Say(calls=(Call("words", '{"number": 9000}', "a"),)),
+        openai_overflow(7_000, 5_000),
+        Say("Seen."),
+    )
+    async with living(tmp_path, script, settings) as house:
+        await house.says("Say it.")
+        (before,), (after,) = (results(body) for body in answered(house)[-2:])
+    assert "tool_result-" in before
+    assert len(after) < len(before), "the overflow did not clip the result"
+    assert "<<<TRUNCATED>>>" in after
+    assert "tool_result-" in after

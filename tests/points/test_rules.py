@@ -1,0 +1,204 @@
+"""Hook rules: what uses up their turns, whose event it is, and what is said of them (point 21)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
+from tests.points.wire import answered, compactions, data, missing, texts, with_plugin
+from tests.whole.house import House, living
+
+WORDS = """
+from plugins.api import Tool, hookimpl, tool
+
+
+@tool
+def words(number: int) -> str:
+    '''Say a number of words.'''
+    return " word" * number
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [words]
+"""
+
+COMPACT = {"type": "compact_context", "keep_recent": 4}
+EARLY = {"max_tokens": 20_000, "compression_trigger": 0.2, "keep_recent": 2}
+
+
+def rule(action: dict[str, Any], id: str = "mine", **more: Any) -> dict[str, Any]:
+    return {"id": id, "on": "turn_start", "condition": "always", "action": action} | more
+
+
+def with_rules(*hooks: dict[str, Any], **context: Any) -> dict[str, Any]:
+    return {"hooks": list(hooks), "context": {"strategy": "truncate", **context}}
+
+
+def talkative(request: Received) -> Answer:
+    return Say("Yes. " * 30 if "tools" in request.body else "They talked.")
+
+
+async def talk(house: House, count: int, words: int = 3) -> None:
+    for number in range(1, count + 1):
+        await house.says(f"question {number}: " + "word " * words)
+
+
+# --- what uses a rule up ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        pytest.param({"max_fires": 1}, marks=missing(21, "it fired at t1, when nothing could go")),
+        pytest.param({"cooldown": 3_600.0}, marks=missing(21, "it rests since t1, for nothing")),
+    ],
+    ids=["max_fires", "cooldown"],
+)
+async def test_a_rule_is_not_used_up_by_times_when_it_did_nothing(
+    tmp_path: Path, limit: dict[str, Any]
+) -> None:
+    """Point 21: the first turns have nothing that could leave; the one time comes later."""
+    async with living(tmp_path, talkative, with_rules(rule(COMPACT, **limit))) as house:
+        await talk(house, 8)
+        assert len(await compactions(house)) == 1
+
+
+@missing(21, "a rule that only logs silences the built-in one by its name")
+async def test_a_rule_that_logs_does_not_silence_the_built_in_one_whatever_its_name(
+    tmp_path: Path,
+) -> None:
+    """Point 21: one with the id `_auto_compact`, which compacts nothing."""
+    log = rule({"type": "log", "message": "A turn begins."}, id="_auto_compact")
+    async with living(tmp_path, talkative, with_rules(log, **EARLY)) as house:
+        await talk(house, 8, words=500)
+        made = await compactions(house)
+    assert made, "nothing was compacted at the trigger"
+    assert made[0]["actor"] == "strategy"
+
+
+# --- whose event it is --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+@missing(21, "the event names the strategy in force, which made nothing")
+async def test_an_event_names_the_strategy_that_made_it(tmp_path: Path, strategy: str) -> None:
+    """Point 21: a rule that truncates while `trim` is in force."""
+    hooks = [rule({**COMPACT, "strategy": strategy}, condition={"turn_count": {"every": 6}})]
+    async with living(tmp_path, talkative, {"hooks": hooks}) as house:
+        await talk(house, 6)
+        (event,) = await compactions(house)
+        sent = texts(answered(house)[-1])
+    assert not any(text.startswith("question 1:") for text in sent), "nothing left"
+    assert event["strategy"] == strategy
+
+
+# --- what can be seen of the built-in rule --------------------------------------------------------
+
+
+@pytest.mark.parametrize("line", ["/config hooks", "/context"])
+@missing(21, "the built-in trigger is not shown")
+async def test_the_built_in_trigger_is_shown(tmp_path: Path, line: str) -> None:
+    """Point 21."""
+    async with living(tmp_path, talkative, with_rules()) as house:
+        await talk(house, 1)
+        shown = (await house.says(line)).text
+    assert "_auto_compact" in shown
+    assert "75" in shown, "at which pressure it acts"
+
+
+@pytest.mark.parametrize("line", ["/config hooks", "/context"])
+async def test_the_built_in_trigger_is_not_shown_where_it_does_not_act(
+    tmp_path: Path, line: str
+) -> None:
+    """Point 21: `trim` has limits of its own."""
+    async with living(tmp_path, talkative) as house:
+        await talk(house, 1)
+        assert "_auto_compact" not in (await house.says(line)).text
+
+
+@missing(21, "the pressure is shown, at which nothing happens")
+async def test_context_shows_the_rule_that_compacts_instead_of_the_built_in_one(
+    tmp_path: Path,
+) -> None:
+    """Point 21: an own rule that compacts replaces it, so no cut comes at 75 %."""
+    own = rule(COMPACT, id="every_nine", condition={"turn_count": {"every": 9}})
+    async with living(tmp_path, talkative, with_rules(own)) as house:
+        await talk(house, 1)
+        shown = (await house.says("/context")).text
+    assert "every_nine" in shown
+    assert "at 75%" not in shown
+
+
+# --- advice ---------------------------------------------------------------------------------------
+
+
+async def advised(house: House) -> tuple[str, list[str]]:
+    """The words of `/context advise`, without its figures, and the lines to type."""
+    found = (await data(house, "/context advise"))["advice"]
+    said = " ".join(f"{one['found']} {one['do']}" for one in found)
+    return said, [command for one in found for command in one["commands"]]
+
+
+@missing(21, "the advice is a trigger that does not act beside an own rule")
+async def test_advice_on_cuts_that_come_too_often_knows_the_rule_that_makes_them(
+    tmp_path: Path,
+) -> None:
+    """Point 21: `compression_trigger` moves nothing while an own rule compacts."""
+    own = rule({**COMPACT, "keep_recent": 2}, "every_two", condition={"turn_count": {"every": 2}})
+    async with living(tmp_path, talkative, with_rules(own)) as house:
+        await talk(house, 11)
+        assert len(await compactions(house)) > 2
+        said, commands = await advised(house)
+    assert not [line for line in commands if "compression_trigger" in line]
+    assert "every_two" in said
+
+
+@missing(21, "the rule that is advised turns the pressure off, and nobody says so")
+async def test_an_advised_rule_does_not_switch_the_pressure_off_unsaid(tmp_path: Path) -> None:
+    """Point 21: any own rule that compacts takes the place of the built-in one."""
+    calls = tuple(Call("words", '{"number": 60}', f"c{n}") for n in range(60))
+
+    def tools_first(request: Received) -> Answer:
+        if "tools" not in request.body:
+            return Say("They talked.")
+        is_asked = request.body["messages"][-1]["role"] == "user"
+        return Say(calls=calls) if is_asked else Say("Seen.")
+
+    with_plugin(tmp_path, WORDS)
+    async with living(tmp_path, tools_first, with_rules()) as house:
+        await house.says("Look at everything.")
+        said, commands = await advised(house)
+    (line,) = (line for line in commands if line.startswith("/config hooks "))
+    hooks = json.loads(line.removeprefix("/config hooks ").removesuffix(" --here"))
+    keeps_it = "context_pressure" in json.dumps(hooks)
+    assert keeps_it or "_auto_compact" in said or "pressure" in said
+
+
+@missing(21, "an overflow is advised on without the tool that made it")
+async def test_advice_on_an_overflow_names_the_tool_whose_result_was_huge(tmp_path: Path) -> None:
+    """Point 21: also when the emergency has clipped the result since."""
+    asked = 0
+
+    def script(request: Received) -> Answer:
+        nonlocal asked
+        if "tools" not in request.body:
+            return Say("They talked.")
+        asked += 1
+        if asked == 1:
+            return Say(calls=(Call("words", '{"number": 9000}', "c1"),))
+        return openai_overflow(20_000, 16_000) if asked in (2, 3) else Say("Seen.")
+
+    with_plugin(tmp_path, WORDS)
+    settings = {"context": {"max_tokens": 16_000, "tool_result_limit": 10_000}}
+    async with living(tmp_path, script, settings) as house:
+        assert (await house.says("Look at it.")).text == "Seen."
+        figures = (await data(house, "/context advise"))["figures"]
+        said, commands = await advised(house)
+    assert figures["overflows"]
+    assert "words" in said
+    assert any("context.tool_result_limit" in line for line in commands)
