@@ -134,8 +134,9 @@ class OpenAIServer:
     `window` is in tokens (bytes // 4); longer requests are answered with `overflow`. 0: no limit.
     `cuts_at` is in tokens too: what is longer is cut in silence, as Ollama does, and only the
     reported prompt tells (0: nothing is). `ollama` are the windows of models, by their names, that
-    Ollama's own API tells of. `key` is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left
-    before their answer was whole: tests wait on them instead of sleeping.
+    Ollama's own API tells of. `key` is demanded when it is set. `reached` counts arrivals and
+    `hung_up` the clients that left before their answer was whole: tests wait on them instead of
+    sleeping.
     """
 
     def __init__(

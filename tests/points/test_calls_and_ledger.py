@@ -80,7 +80,7 @@ def in_order(*answers: Answer) -> Callable[[Received], Answer]:
     return answer
 
 
-# --- 16: the same call, and the order of results ---------------------------------------------
+# --- 16: the same call, and the order of results ----------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ async def test_parallel_results_stand_in_the_order_of_their_calls(tmp_path: Path
     assert sent == ["the slow result", "the fast result"]
 
 
-# --- 17: what was paid and came to nothing ---------------------------------------------------
+# --- 17: what was paid and came to nothing ----------------------------------------------------
 
 
 async def ledger(house: House) -> dict[str, Any]:
@@ -272,7 +272,7 @@ async def test_a_limit_of_rate_or_account_is_no_overflow(tmp_path: Path, status:
     assert len(turns) == 2
 
 
-# --- 20: the limit of one result ---------------------------------------------------------------
+# --- 20: the limit of one result --------------------------------------------------------------
 
 
 def one_result(number: int) -> Callable[[Received], Answer]:

@@ -79,7 +79,7 @@ async def talk(house: House, count: int, words: int = 3) -> None:
         await settle(house)
 
 
-# --- 23: an offloader of one's own -----------------------------------------------------------------
+# --- 23: an offloader of one's own ------------------------------------------------------------
 
 
 @missing(23, "no hook replaces the offloader")
@@ -146,7 +146,7 @@ async def test_the_prompt_speaks_of_the_files_where_they_are_written(tmp_path: P
     assert list(audience(tmp_path).glob("sessions/*/context.jsonl"))
 
 
-# --- 23: bytes by their hash --------------------------------------------------------------------------
+# --- 23: bytes by their hash ------------------------------------------------------------------
 
 OGG = b"OggS\x00\x02" + b"\x00" * 22 + b"a voice"
 BYTES = bytes(range(256)) * 4
@@ -192,7 +192,7 @@ async def test_the_placeholder_of_a_picture_that_is_not_sent_names_its_file(tmp_
     assert name in str(first)
 
 
-# --- 24: compress_context() by hand --------------------------------------------------------------------
+# --- 24: compress_context() by hand -----------------------------------------------------------
 
 STRUCTURED = {"context": {"strategy": "structured", "max_tokens": 32_000}}
 FIELDS = {
@@ -326,7 +326,7 @@ async def test_compress_context_is_there_over_rest(tmp_path: Path) -> None:
     assert [event["kind"] for event in shown["data"]["events"]] == ["compact"]
 
 
-# --- 25: skills that are left out -----------------------------------------------------------------------
+# --- 25: skills that are left out -------------------------------------------------------------
 
 
 def with_skill(folder: Path, place: str, name: str, file: str = "SKILL.md") -> None:

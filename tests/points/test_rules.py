@@ -81,7 +81,7 @@ async def test_a_rule_that_logs_does_not_silence_the_built_in_one_whatever_its_n
     assert made[0]["actor"] == "strategy"
 
 
-# --- whose event it is --------------------------------------------------------------------------
+# --- whose event it is ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("strategy", ["truncate", "summarize"])
@@ -97,7 +97,7 @@ async def test_an_event_names_the_strategy_that_made_it(tmp_path: Path, strategy
     assert event["strategy"] == strategy
 
 
-# --- what can be seen of the built-in rule --------------------------------------------------------
+# --- what can be seen of the built-in rule ----------------------------------------------------
 
 
 @pytest.mark.parametrize("line", ["/config hooks", "/context"])
@@ -134,7 +134,7 @@ async def test_context_shows_the_rule_that_compacts_instead_of_the_built_in_one(
     assert "at 75%" not in shown
 
 
-# --- advice ---------------------------------------------------------------------------------------
+# --- advice -----------------------------------------------------------------------------------
 
 
 async def advised(house: House) -> tuple[str, list[str]]:

@@ -50,7 +50,7 @@ async def talk(house: House, count: int, words: int = 3) -> None:
         await house.says(f"question {number}: " + "word " * words)
 
 
-# --- the values that the document allows ---------------------------------------------------------
+# --- the values that the document allows ------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ async def test_a_brain_for_summaries_has_the_whole_recursive_shape(
     assert asked.body["temperature"] == 0.0
 
 
-# --- the strategy there ----------------------------------------------------------------------------
+# --- the strategy there -----------------------------------------------------------------------
 
 
 @missing(22, "without a strategy its fields are taken and mean nothing under trim")
@@ -230,7 +230,7 @@ async def test_a_wrong_strategy_there_is_told_the_two_that_count(
     assert not [other for other in ("trim", "full", "structured") if other in said]
 
 
-# --- secrets -----------------------------------------------------------------------------------------
+# --- secrets ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["{{secret.X_KEY}}", "{{ secret.X_KEY }}", "{{  secret.X_KEY}}"])
@@ -269,7 +269,7 @@ async def test_a_secret_without_a_name_is_refused(tmp_path: Path, name: str, fie
     assert "plain text" not in said
 
 
-# --- ratios that fit each other ----------------------------------------------------------------------
+# --- ratios that fit each other ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

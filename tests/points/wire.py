@@ -68,7 +68,7 @@ async def data(house: House, line: str) -> dict[str, Any]:
     """What a command returns for programs."""
     found = (await house.says(line)).data
     assert found is not None, f"{line} returned no data"
-    return found
+    return dict(found)
 
 
 async def events(house: House, *kinds: str) -> list[dict[str, Any]]:
