@@ -25,7 +25,8 @@ def echo(request: Received) -> Answer:
     last = request.body["messages"][-1]
     if last["role"] == "user" and str(last["content"]).startswith("reckon"):
         return Say("Let me see.", calls=(Call("calculate", '{"expression": "6*7"}', "c"),))
-    return Say("reply")
+    said = str(last["content"]).rpartition("\n")[2]
+    return Say(f"re: {said}")
 
 
 async def talk(house: House, count: int, start: int = 1, word: str = "question") -> None:
@@ -74,7 +75,7 @@ async def test_recent_restores_cowagents_formula_as_question_and_reply(tmp_path:
         await talk(house, 1, start=9)
         sent = texts(answered(house)[-1])
     assert [text.rpartition("\n\n")[2] for text in sent] == [
-        *(text for n in range(4, 9) for text in (f"reckon {n}", "reply")),
+        *(text for n in range(4, 9) for text in (f"reckon {n}", "re: 42")),
         "question 9",
     ]
 
@@ -125,15 +126,13 @@ async def test_what_a_restart_set_aside_is_said_at_telegram(tmp_path: Path) -> N
         async with at_telegram(tmp_path, echo, RECENT, telegram) as house:
             for number in range(1, 12):
                 house.ann.says(f"question {number}")
-                await house.is_idle()
+                await telegram.shown(f"re: question {number}")
             await house.app.conversations.settle()
-        before = len(telegram.texts)
         async with at_telegram(tmp_path, echo, RECENT, telegram) as house:
             house.ann.says("And now?")
-            await house.telegram.until(lambda: len(telegram.texts) > before)
+            await telegram.shown("re: And now?")
             await house.is_idle()
-        told = "\n".join(telegram.texts[before:])
-    assert "reply" in told
+        told = "\n".join(telegram.texts[11:])
     assert SET_ASIDE.match(told)
 
 

@@ -229,7 +229,9 @@ async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
         del about["mode"]
     async with living(tmp_path, failing(REFUSED)) as house:
         await talk(house, "Hello", "Well?", "And now?")
-        assert "refused the API key" in (await house.says("/context search refused the API key")).text
+        assert (
+            "refused the API key" in (await house.says("/context search refused the API key")).text
+        )
         found = await looks(house, tool, **about)
     assert "OPENAI_API_KEY" not in found
 
