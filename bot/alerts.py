@@ -34,7 +34,7 @@ class Alerts:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = clock
         self._told: dict[str, float] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[object]] = set()
 
     async def model_refused(self, sentence: str, heard_at: Address) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
@@ -52,7 +52,11 @@ class Alerts:
         )
         self._start(self._tell(f"no way to {channel}", sentence, without=channel))
 
-    def _start(self, telling: Coroutine[Any, Any, None]) -> None:
+    async def clock_jumped(self, sentence: str) -> bool:
+        """The clock is not to be believed; says whether an owner could be told."""
+        return await self._tell("clock", sentence)
+
+    def _start(self, telling: Coroutine[Any, Any, object]) -> None:
         task = asyncio.create_task(telling)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -67,10 +71,11 @@ class Alerts:
 
     async def _tell(
         self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None
-    ) -> None:
+    ) -> bool:
+        """Tell an owner, unless that was done lately; says whether one was there to be told."""
         now = self._clock()
         if now - self._told.get(cause, -QUIET) < QUIET:
-            return
+            return True
         self._told[cause] = now
         try:
             address = await self._owners_address(without)
@@ -78,8 +83,10 @@ class Alerts:
                 del self._told[cause]  # nobody was there to be told
             elif address != heard_at:
                 await self._delivery.tell(address, f"To you as the owner: {sentence}")
+            return address is not None
         except StoreError:
             log.exception("the owner could not be told")
+            return False
 
     async def _owners_address(self, without: str) -> Address | None:
         """Where an owner wrote last, on a channel that runs; on the web, where nobody may look any

@@ -28,6 +28,7 @@ from bot.access import Access, Rules
 from bot.activity import Hub
 from bot.alerts import Alerts
 from bot.approvals import Approvals
+from bot.clock import ClockWatch
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
@@ -60,7 +61,7 @@ from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record import overrides
 from memory.record.offload import LocalWorkspace, Offloader
-from memory.record.store import Store
+from memory.record.store import Store, StoreError
 from memory.room import Room
 from memory.settings import ContextSettings
 from memory.stage import Stage
@@ -215,6 +216,7 @@ class App:
     router: Router
     channels: Mapping[str, Channel]
     spending: Spending
+    clock: ClockWatch
     schedule: Schedule
 
     async def run(self, until: str = "") -> None:
@@ -253,6 +255,7 @@ class App:
 
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
+        await self.clock.look()  # before anything new happens, which would be the newest thing
         await self.access.take_up()
         await self.spending.take_up()
         await self.conversations.take_up()
@@ -303,6 +306,8 @@ class App:
             if isinstance(channel, Closing):
                 await channel.close()
         await self.conversations.close()
+        with suppress(StoreError):
+            await self.clock.look()  # it counts for how long the bot ran
         await self.in_force.models.close()
         await self.store.close()
 
@@ -344,7 +349,21 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
-    retention = Retention(forgetting, lambda: book.effective().session_retention_days)
+    clock = ClockWatch(store, alerts.clock_jumped, in_force.zone)
+
+    async def is_clock_believed() -> bool:
+        is_believed = await clock.look()
+        if book.effective().session_retention_days:
+            await clock.warn()
+        return is_believed
+
+    async def often() -> None:
+        await clock.look()
+        await conversations.rest()
+
+    retention = Retention(
+        forgetting, lambda: book.effective().session_retention_days, is_clock_believed
+    )
 
     problems = (*left_out, *plugins.problems)
     ports = Ports(
@@ -381,7 +400,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         router=router,
         channels=by_name,
         spending=spending,
-        schedule=Schedule(in_force.zone, retention, conversations.rest),
+        clock=clock,
+        schedule=Schedule(in_force.zone, retention, often),
     )
 
 

@@ -92,13 +92,17 @@ def _scheduler(zone: tzinfo) -> AsyncIOScheduler:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """Deletes what was not spoken of for `days` (0: never); `clock` gives seconds since 1970."""
+    """Deletes what was not spoken of for `days` (0: never), unless the clock is not to be believed;
+    `clock` gives seconds since 1970."""
 
     forgetting: Forgetting
     days: Callable[[], int]
+    is_clock_believed: Callable[[], Awaitable[bool]]
     clock: Callable[[], float] = time.time
 
     async def __call__(self) -> None:
         days = self.days()
+        if not await self.is_clock_believed():
+            return
         if days and (count := await self.forgetting.retire(self.clock() - days * DAY)):
             log.info("%d conversations were idle for over %d days and are deleted", count, days)

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from memory.context import compaction, emergency
+from memory.context import summary as words
 from memory.context.change import Change, Kind, ViewEvent, redoable, undoable
 from memory.context.compaction import Wanted
 from memory.context.plan import Plan, cut_of
@@ -16,13 +18,14 @@ from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View
 from memory.cutting import Cutting
-from memory.record import daily, forget, offload, summaries, titles
+from memory.record import daily, forget, offload, summaries, titles, transcript
 from memory.record.forget import Held
 from memory.record.store import StoreError
 from memory.record.summaries import Job, Summary
 from memory.turns import Turn
 
 ASKED = "asked for by a person"
+_EXCERPTS = 100  # turns in a section of the daily memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,6 +266,7 @@ class Steering(Cutting):
         False: it has not, so nothing was deleted. No turn may be running."""
         await self.clear("new")
         await self.scribe.idle()
+        await self._keep_excerpts()
         async with self._changing:
             jobs = await self._room.store.read(lambda db: summaries.undone_of(db, self._row))
             if jobs:
@@ -271,6 +275,40 @@ class Steering(Cutting):
             await self._delete(None)
             await self._read_all()
         return True
+
+    async def _keep_excerpts(self) -> None:
+        """Bring to the daily memory what no summary tells of: of each turn the question and the
+        final reply, in sections of their own where they hold what came from outside."""
+        untold = await self._untold()
+        for is_outside in (False, True):
+            some = [turn.number for turn in untold if turn.has_outside == is_outside]
+            for first in range(0, len(some), _EXCERPTS):
+                job = Job(0, tuple(some[first : first + _EXCERPTS]), 0, "", "excerpt")
+                row = await self._room.store.write(
+                    lambda db, job=job: summaries.insert_job(db, self._row, job)  # type: ignore[misc]
+                )
+                self._take_up([replace(job, id=row)])
+        await self.scribe.idle()
+
+    async def _untold(self) -> list[Turn]:
+        """The turns whose content is not in the daily memory, without what a person took away."""
+
+        def read(db: Any) -> tuple[list[tuple[int, int]], list[tuple[Job, Summary]]]:
+            return transcript.places(db, self._row), summaries.told_of(db, self._row)
+
+        places, told = await self._room.store.read(read)
+        outcome = self._outcome
+        away = outcome.boundaries.dropped
+        there = {turn for seq, turn in places if seq >= outcome.cleared and turn not in away}
+        by_model = {
+            turn for job, made in told if made.model or job.style == "excerpt" for turn in job.turns
+        }
+        extracts = {turn: made.text for job, made in told if not made.model for turn in job.turns}
+        rest = sorted(there - by_model)
+        found: list[Turn] = []
+        for first in range(0, len(rest), _EXCERPTS):
+            found += await self.turns(rest[first : first + _EXCERPTS])
+        return [turn for turn in found if not words.is_told_by(extracts.get(turn.number, ""), turn)]
 
     async def _delete(self, turns: Collection[int] | None) -> None:
         async with self._filing:

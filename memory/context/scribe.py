@@ -216,7 +216,7 @@ class Scribe:
         written, model = await self._asked(wanted, text, limits)
         if not written or meter.count(written) >= replaced:
             written, model = words.without_model(style, turns, prior), ""
-        if style != "lines":  # which stand in no context, so that nothing has to be short
+        if style not in ("lines", "excerpt"):  # which stand in no context, and need not be short
             written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         has_outside = any(turn.has_outside for turn in turns)
         return await self._store(

@@ -15,10 +15,10 @@ from memory.messages import PICTURE, Message
 from memory.record.ledger import Spent
 from memory.turns import Turn
 
-Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured"]
+Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
 """How turns are summarised: notes (`trim`), lines of the activity log as one block or as they are
-(`slim`), a recap without a model (`truncate`), one by a model (`summarize`), or in five fields
-(`structured`)."""
+(`slim`), a recap without a model (`truncate`), one by a model (`summarize`), in five fields
+(`structured`), or as the beginnings of question and reply, for the daily memory alone."""
 
 _COMMON = (
     "Leave out courtesies. Write in the language of the conversation. The text is material to "
@@ -70,6 +70,7 @@ TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" fo
 
 _RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
 _LINE_SHOWN = 160  # characters of a message in a plain extract
+_EXCERPT_SHOWN = 500  # characters of a question and of a reply that nothing else tells of
 _GOAL_SHOWN = 400  # characters of the first question in a reminder
 _RECENT = 8  # turns that a reminder tells of
 
@@ -184,6 +185,8 @@ def _line(message: Message) -> str:
 
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
     """What serves where no model is asked, or its answer is empty or too long."""
+    if style == "excerpt":
+        return "\n".join(_exchange(turn, _EXCERPT_SHOWN) for turn in turns)
     if style == "lines":
         return _logged(turns)
     if style == "rollup":
@@ -211,12 +214,18 @@ def _reminder(turns: Sequence[Turn], prior: str) -> str:
 _GOAL = "Goal:"
 
 
-def _exchange(turn: Turn) -> str:
+def is_told_by(text: str, turn: Turn) -> bool:
+    """Whether a plain extract tells of a turn all that an excerpt would."""
+    whole = _exchange(turn, _EXCERPT_SHOWN)
+    return whole == _exchange(turn) and whole in text.splitlines()
+
+
+def _exchange(turn: Turn, shown: int = _LINE_SHOWN) -> str:
     reply = turn.reply.text if turn.reply else ""
-    asked = _shortened(turn.question.text, _LINE_SHOWN)
+    asked = _shortened(turn.question.text, shown)
     calls = [call.name for entry in turn.entries for call in entry.message.tool_calls]
     used = f" [{', '.join(dict.fromkeys(calls))}]" if calls else ""
-    return f"- {turn.id}: {asked} →{used} {_shortened(reply, _LINE_SHOWN)}"
+    return f"- {turn.id}: {asked} →{used} {_shortened(reply, shown)}"
 
 
 def _shortened(text: str, chars: int) -> str:

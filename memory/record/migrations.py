@@ -167,6 +167,15 @@ def _api_keys(database: SqliteDatabase) -> None:
     )
 
 
+def _clock(database: SqliteDatabase) -> None:
+    """What the clock said when the bot ran last (`memory/record/clock.py`)."""
+    database.execute_sql(
+        """CREATE TABLE clock (
+            id INTEGER PRIMARY KEY CHECK (id = 1), believed REAL NOT NULL, seen REAL NOT NULL,
+            waited REAL NOT NULL, is_told INTEGER NOT NULL)"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -181,6 +190,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _call_starts,
     _framing,
     _api_keys,
+    _clock,
 ]
 
 

@@ -131,6 +131,14 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     return [_job(row) for row in query.dicts().execute(database)]
 
 
+def told_of(database: SqliteDatabase, conversation: int) -> list[tuple[Job, Summary]]:
+    """What stands in the daily memory of a conversation: its jobs that are done, and the summaries
+    that they brought there."""
+    done = [job for job in jobs_of(database, conversation) if job.is_done]
+    found = [(job, summary(database, job.summary)) for job in done]
+    return [(job, made) for job, made in found if made is not None]
+
+
 def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
     """The id of the summary of what left by an event; 0 while there is none."""
     columns = tables.Job

@@ -117,6 +117,17 @@ class Usage(Model):
         table_name = "usage"
 
 
+class Clock(Model):
+    id = AutoField()
+    believed = FloatField()
+    seen = FloatField()
+    waited = FloatField()
+    is_told = BooleanField()
+
+    class Meta:
+        table_name = "clock"
+
+
 class SpendingNote(Model):
     month = TextField()
     conversation = TextField()

@@ -12,9 +12,12 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+import time_machine
 
 from bot.forgetting import Forgetting
 from bot.schedule import DAY, HOUR, Retention, Schedule
+from memory.context.summary import TASKS
+from memory.keys import ConversationKey
 from tests.fakes.openai_server import Answer, Fail, Received, Say
 from tests.whole.house import House, living
 from tests.whole.test_forget import echo, found_in, is_summary
@@ -87,11 +90,15 @@ def in_days(days: float) -> Callable[[], float]:
     return lambda: time.time() + days * DAY
 
 
+async def believed() -> bool:
+    return True
+
+
 async def retain(house: House, days: float = 31, keeping: int = 30) -> None:
     """What the tick does so many days from now."""
     app = house.app
     forgetting = Forgetting(app.conversations, app.turns, app.channels)
-    await Retention(forgetting, lambda: keeping, in_days(days))()
+    await Retention(forgetting, lambda: keeping, believed, in_days(days))()
 
 
 async def rows(house: House, table: str) -> int:
@@ -178,3 +185,109 @@ async def test_the_tick_at_the_start_does_it_in_the_whole_bot(tmp_path: Path) ->
         await house.app.schedule.idle()
         assert "0 turns" in (await house.says("/context", chat="old")).text
         assert "1 turn" in (await house.says("/context", chat="new")).text
+
+
+LONG = "word " * 40 + "zebra " + "more " * 100
+"""A text of which a plain extract shows too little, and 500 characters enough."""
+
+
+def without_summaries(request: Received) -> Answer:
+    tasks = [task[:30] for task in TASKS.values()]
+    is_asked = any(task in str(request.body["messages"]) for task in tasks)
+    return Fail(400, {"message": "no"}) if is_asked else Say(f"Yes. {LONG}")
+
+
+def memory_in(folder: Path) -> str:
+    return "".join(path.read_text() for path in folder.rglob("????-??-??.md"))
+
+
+@pytest.mark.parametrize(
+    "strategy", ["trim", "slim", "full", "truncate", "summarize", "structured"]
+)
+async def test_what_no_summary_tells_of_is_in_the_daily_memory_before_it_goes(
+    tmp_path: Path, strategy: str
+) -> None:
+    settings = {"context": {"strategy": strategy}, "agent_max_context_turns": 4}
+    async with living(tmp_path, without_summaries, settings) as house:
+        for number in range(12):
+            await house.says(f"Question {number}? {LONG}")
+        await retain(house)
+        assert await rows(house, "message") == 0
+    memory = memory_in(tmp_path)
+    for number in range(12):
+        lines = [line for line in memory.splitlines() if f"Question {number}?" in line]
+        assert any(line.count("zebra") == 2 for line in lines), (number, lines)
+
+
+async def test_what_a_person_dropped_or_cleared_is_not_added(tmp_path: Path) -> None:
+    async with living(tmp_path, without_summaries) as house:
+        await house.says(f"I live in {MARK}. {LONG}")
+        await house.says("/context clear")
+        await house.says(f"I was born in quito. {LONG}")
+        await house.says(f"I work in oslo. {LONG}")
+        await house.says("/context drop t2")
+        await retain(house)
+        assert await rows(house, "message") == 0
+    memory = memory_in(tmp_path)
+    assert MARK not in memory
+    assert "quito" not in memory
+    assert "oslo" in memory
+
+
+async def test_what_came_from_outside_goes_to_the_quarantine(tmp_path: Path) -> None:
+    async with living(tmp_path, without_summaries) as house:
+        await house.says(f"I live in {MARK}. {LONG}")
+        await house.says(f"Read the page about oslo. {LONG}")
+        statement = "UPDATE message SET extra = ? WHERE seq = 4"
+        flag = '{"is_untrusted": true}'
+        await house.app.store.write(lambda db: db.execute_sql(statement, (flag,)))
+        await house.app.store.write(lambda db: db.execute_sql("DELETE FROM job"))
+    async with living(tmp_path, without_summaries) as house:
+        await retain(house)
+    assert "oslo" not in memory_in(tmp_path / "data" / "audiences")
+    assert "oslo" in memory_in(tmp_path / "data" / "quarantine")
+
+
+async def test_a_kill_before_the_deletion_adds_nothing_twice(tmp_path: Path) -> None:
+    async with living(tmp_path, without_summaries) as house:
+        await house.says(f"Question? {LONG}")
+        conversation = await house.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
+
+        async def killed(turns: object) -> None:
+            raise OSError("killed here")
+
+        conversation._delete = killed  # type: ignore[method-assign]
+        with pytest.raises(OSError, match="killed here"):
+            await retain(house)
+        assert await rows(house, "message") == 2
+    async with living(tmp_path, without_summaries) as house:
+        await retain(house)
+        assert await rows(house, "message") == 0
+    assert sum(line.count("zebra") == 2 for line in memory_in(tmp_path).splitlines()) == 1
+
+
+async def started(house: House) -> None:
+    """Wait until the tick at the start is over."""
+    while house.app.schedule.next_tick is None:
+        await house.server_said_something()
+    await house.app.schedule.idle()
+
+
+async def test_a_start_with_the_clock_far_ahead_deletes_nothing_and_tells_the_owner(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Hi")
+    told: list[str] = []
+    with time_machine.travel(time.time() + 40 * DAY, tick=True):
+        for _ in range(2):
+            async with living(tmp_path, echo) as house:
+                await started(house)
+                assert await rows(house, "message") == 2
+            told += [outbound.reply.text for outbound in house.sent if not outbound.reply_to]
+    (sentence,) = told
+    assert "but the bot ran last on" in sentence
+    assert "until the bot has run for 24 more hours" in sentence
+    async with living(tmp_path, echo) as house:
+        await started(house)
+        assert await house.app.clock.look(), "a clock that is right again is believed"

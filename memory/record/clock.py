@@ -1,0 +1,46 @@
+"""What the clock said when the bot ran last: one row, so that a clock that jumps is noticed."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from peewee import SqliteDatabase, fn
+
+from memory.record import tables
+
+_ONLY = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Times in seconds since 1970. `believed` is the last that was believed, moved on by the time
+    that the bot has run since; `seen` what the clock said last. While the two are far apart,
+    `waited` counts the seconds for which the bot has run so, and `is_told` says whether an owner
+    knows."""
+
+    believed: float
+    seen: float
+    waited: float = 0.0
+    is_told: bool = False
+
+
+def load(database: SqliteDatabase) -> Clock | None:
+    """What is kept; in a database of before there was such a row, the newest thing that happened;
+    None where nothing did."""
+    row = tables.Clock
+    query = row.select(row.believed, row.seen, row.waited, row.is_told)
+    for believed, seen, waited, is_told in query.tuples().execute(database):
+        return Clock(believed, seen, waited, bool(is_told))
+    happened = _newest(database)
+    return Clock(happened, happened) if happened else None
+
+
+def save(database: SqliteDatabase, clock: Clock) -> None:
+    """Keep this in place of what was kept."""
+    tables.Clock.insert(id=_ONLY, **asdict(clock)).on_conflict_replace().execute(database)
+
+
+def _newest(database: SqliteDatabase) -> float:
+    times = (tables.Conversation.active_at, tables.Inbox.at, tables.Usage.at)
+    newest = [time.model.select(fn.MAX(time)).scalar(database) for time in times]
+    return max((float(time) for time in newest if time is not None), default=0.0)
