@@ -98,7 +98,7 @@ async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> N
     assert f"The {NEEDLE}" not in found
 
 
-# --- 26: both searches ---------------------------------------------------------------------------
+# --- 26: both searches ------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("tool", ["context_search", "memory_search"])
@@ -164,7 +164,7 @@ async def test_what_was_taken_back_is_in_no_summary(tmp_path: Path) -> None:
     assert NEEDLE not in daily(tmp_path)
 
 
-# --- 26: a search and its own results -------------------------------------------------------------
+# --- 26: a search and its own results ---------------------------------------------------------
 
 
 @missing(26, "each search finds the results of those before it")
@@ -178,7 +178,7 @@ async def test_a_search_does_not_find_the_results_of_earlier_searches(tmp_path: 
     assert len(found[-1]) < 3 * len(found[0])
 
 
-# --- 27: the bot's own words --------------------------------------------------------------------
+# --- 27: the bot's own words ------------------------------------------------------------------
 
 REFUSED = Fail(401, {"message": "Incorrect API key provided.", "code": "invalid_api_key"})
 FAILURES: dict[str, tuple[Answer, ...]] = {
