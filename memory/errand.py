@@ -46,7 +46,7 @@ class Errand(OpenTurn):
         view, limits = self._view(frame), self.conversation.limits
         if view.tokens > limits.ceiling:
             raise emergency.no_room(view, limits)
-        return view
+        return self._seen(view)
 
     async def make_room(self, view: View, frame: Frame, window: int) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""
@@ -62,7 +62,7 @@ class Errand(OpenTurn):
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages, and put what they cost on the conversation's bill."""
         for message in messages:
-            arrived, tokens = await self.conversation.weighed(message)
+            arrived, tokens = await self.conversation.weighed(self._stained(message))
             seq = self.entries[-1].seq + 1
             self.entries.append(Entry(seq, self.number, arrived, tokens, datetime.now(UTC)))
         if spent is not None:

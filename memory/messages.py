@@ -85,7 +85,8 @@ class Message:
     whole stays in the transcript, and in the file `offloaded` ("": in none). `terse` is the line
     that the model wrote about its own reply, or a sub-agent about its work, for the activity log;
     it is no part of the text. `is_untrusted` is said of a tool result that comes from outside: from
-    the network, or from a command.
+    the network, or from a command; `is_tainted` of what was said while the model had such text
+    before it, or what was made of it, and may repeat it in words of its own.
     """
 
     role: Role
@@ -102,6 +103,12 @@ class Message:
     terse: str = ""
     images: tuple[Image, ...] = ()
     is_untrusted: bool = False
+    is_tainted: bool = False
+
+    @property
+    def has_outside(self) -> bool:
+        """Whether it may hold what somebody outside has written."""
+        return self.is_untrusted or self.is_tainted
 
     @property
     def shown_text(self) -> str:

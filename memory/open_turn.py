@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory.context.meter import Frame
@@ -56,6 +57,7 @@ class OpenTurn:
         self.between_steps: Callable[[], Awaitable[None]] = _silence
         self.bill = Bill()
         self._overflows = 0
+        self._has_seen_outside = False
 
     @property
     def id(self) -> str:
@@ -81,9 +83,10 @@ class OpenTurn:
 
     @property
     def has_outside(self) -> bool:
-        """Whether the model has text before it that came from outside."""
-        is_here = any(entry.message.is_untrusted for entry in self.entries)
-        return is_here or self.conversation.has_outside
+        """Whether the model has text before it that came from outside, or has had it in this turn;
+        or what was made of such text."""
+        is_here = self._has_seen_outside or any(e.message.has_outside for e in self.entries)
+        return is_here or self.conversation.view().has_outside
 
     def known_result(self, call: ToolCall) -> Message | None:
         """The result of an identical call, once an overflow may have hidden it from the model: no
@@ -135,7 +138,19 @@ class OpenTurn:
 
     async def fit(self, frame: Frame) -> View:
         """What the model sees at this step, within the limits in force now. Raises NoRoom."""
-        return await self.conversation.fit(frame)
+        return self._seen(await self.conversation.fit(frame))
+
+    def _seen(self, view: View) -> View:
+        """This is asked next: what is written from now on is tainted by what stands in it, also
+        when that leaves before the answer is there."""
+        self._has_seen_outside |= view.has_outside
+        return view
+
+    def _stained(self, message: Message) -> Message:
+        """A message as it is recorded: whatever is not the person's own word may repeat what the
+        model has seen."""
+        is_tainted = self._has_seen_outside and message.role != "user"
+        return replace(message, is_tainted=True) if is_tainted else message
 
     async def make_room(self, view: View, frame: Frame, window: int) -> bool:
         """The provider said that the request made from `view` was too long, and named its window
@@ -165,7 +180,8 @@ class OpenTurn:
     async def _add(
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
-        self.entries += await self.conversation.add(self.number, messages, spent, inbox)
+        said = [self._stained(message) for message in messages]
+        self.entries += await self.conversation.add(self.number, said, spent, inbox)
         if spent is not None:
             self.bill = self.bill.plus(spent)
 

@@ -212,15 +212,6 @@ class Stage:
         )
         return replace(view, scale=self._scale(view, limits))
 
-    @property
-    def has_outside(self) -> bool:
-        """Whether text that came from outside is in play, or what was made of it: the rest of its
-        turn, a summary, a line of the activity log."""
-        is_summed = self._preface is not None and self._preface.is_untrusted
-        dropped = self._boundaries.dropped
-        is_logged = any(line.is_untrusted and line.turn not in dropped for line in self._lines)
-        return is_summed or is_logged or any(turn.has_outside for turn in self._whole)
-
     async def wait_for_turn(self) -> None:
         """Wait until no turn is open."""
         await self._idle.wait()

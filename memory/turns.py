@@ -51,8 +51,8 @@ class Turn:
 
     @property
     def has_outside(self) -> bool:
-        """Whether a result in it came from outside."""
-        return any(entry.message.is_untrusted for entry in self.entries)
+        """Whether a result in it came from outside, or it was written with such text in view."""
+        return any(entry.message.has_outside for entry in self.entries)
 
     def plus(self, entry: Entry) -> Turn:
         return Turn(self.number, (*self.entries, entry))

@@ -43,9 +43,12 @@ class Snapshot:
 
 
 def taken(tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int) -> Snapshot:
-    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play."""
+    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play. Calls
+    that were made with text from outside in view are no example: the summary beside which they
+    are told again may be let into the memory, and nobody has looked through them."""
     names = tuple(tool["function"]["name"] for tool in tools)
-    calls = [call for turn in turns for e in turn.entries for call in e.message.tool_calls]
+    said = (e.message for turn in turns for e in turn.entries if not e.message.has_outside)
+    calls = [call for message in said for call in message.tool_calls]
     examples = tuple((call.name, call.arguments[:_ARGUMENTS]) for call in calls[-EXAMPLES:])
     return Snapshot(names, "native" if names else "none", summary, examples)
 

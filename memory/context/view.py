@@ -44,8 +44,8 @@ class Preface:
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line of the activity log, as it is sent, with its raw tokens, and whether its turn holds
-    what comes from outside."""
+    """A line of the activity log, as it is sent, with its raw tokens, and whether its turn has to
+    do with what comes from outside (`Turn.has_outside`)."""
 
     turn: int
     text: str
@@ -109,6 +109,15 @@ class View:
     def logged(self) -> tuple[int, ...]:
         """The turns that stand in the activity log, in order."""
         return tuple(sorted({line.turn for line in self.log}))
+
+    @property
+    def has_outside(self) -> bool:
+        """Whether it holds text that came from outside, or what was made of it: the rest of its
+        turn, a summary, a line of the activity log. What is written with it before the model is
+        tainted, so this ends only when all of that has left."""
+        is_summed = self.preface is not None and self.preface.is_untrusted
+        is_logged = any(line.is_untrusted for line in self.log)
+        return is_summed or is_logged or any(turn.has_outside for turn in self.whole)
 
     @property
     def tokens(self) -> int:

@@ -59,6 +59,7 @@ class _Message(_Strict):
     reasoning: str = ""
     is_error: bool = False
     is_untrusted: bool = False
+    is_tainted: bool = False
     mark: Mark = ""
     terse: str = ""
     images: tuple[_Image, ...] = ()
@@ -74,6 +75,7 @@ class _Message(_Strict):
             reasoning=self.reasoning,
             is_error=self.is_error,
             is_untrusted=self.is_untrusted,
+            is_tainted=self.is_tainted,
             mark=self.mark,
             terse=self.terse,
             images=tuple(Image(image.sha256, image.media_type) for image in self.images),
@@ -156,6 +158,7 @@ def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
         "reasoning": message.reasoning,
         "is_error": message.is_error,
         "is_untrusted": message.is_untrusted,
+        "is_tainted": message.is_tainted,
         "mark": message.mark,
         "terse": message.terse,
         "images": [

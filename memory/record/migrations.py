@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable
 
 from peewee import DatabaseError, SqliteDatabase
@@ -176,6 +178,33 @@ def _clock(database: SqliteDatabase) -> None:
     )
 
 
+def _taint(database: SqliteDatabase) -> None:
+    """What was said after a result from outside may repeat it, until a person put all away."""
+    ends: defaultdict[int, list[int]] = defaultdict(list)
+    for conversation, cut in database.execute_sql(
+        """SELECT conversation, json_extract(change, '$.cut') AS cut FROM view_event
+            WHERE kind IN ('clear', 'new') AND cut AND id NOT IN (
+                SELECT json_extract(change, '$.target') FROM view_event WHERE kind = 'undo')
+            ORDER BY cut"""
+    ):
+        ends[conversation].append(cut)
+    since: dict[tuple[int, int], int] = {}
+    tainted: list[tuple[int]] = []
+    for row, conversation, seq, role, is_untrusted in database.execute_sql(
+        """SELECT id, conversation, seq, role, json_extract(extra, '$.is_untrusted') FROM message
+            WHERE conversation IN (SELECT conversation FROM message
+                WHERE json_extract(extra, '$.is_untrusted'))
+            ORDER BY conversation, seq"""
+    ):
+        period = conversation, bisect_right(ends[conversation], seq)
+        if is_untrusted:
+            since.setdefault(period, seq)
+        elif role != "user" and period in since:
+            tainted.append((row,))
+    marked = "UPDATE message SET extra = json_set(extra, '$.is_tainted', json('true')) WHERE id = ?"
+    database.cursor().executemany(marked, tainted)
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -191,6 +220,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _framing,
     _api_keys,
     _clock,
+    _taint,
 ]
 
 

@@ -237,7 +237,7 @@ def _line(entry: Entry) -> bytes:
         "images": [image.file for image in message.images],
         "tool": message.tool,
         "tool_call_id": message.call_id,
-        "untrusted": message.is_untrusted,
+        "untrusted": message.has_outside,
         "tool_calls": [[call.id, call.name, call.arguments] for call in message.tool_calls],
     }
     said = {name: value for name, value in fields.items() if value or name == "content"}

@@ -300,6 +300,7 @@ _EXTRA = (
     "offloaded",
     "terse",
     "is_untrusted",
+    "is_tainted",
 )
 
 

@@ -79,7 +79,7 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
         case "turn":
             wanted = Around(_number(turnId), _or(before, 0), _or(after, 0))
     found = await conversation.passages(wanted)
-    if any(entry.message.is_untrusted for part in found.parts for entry in part.entries):
+    if any(entry.message.has_outside for part in found.parts for entry in part.entries):
         context.from_outside()
     return as_text(found, wanted, _room(conversation)) if found.parts else _nothing(found, wanted)
 

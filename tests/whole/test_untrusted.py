@@ -101,7 +101,9 @@ async def test_what_was_made_of_it_is_not_remembered_until_a_person_says_so(
         assert "Summary: bitcoin." in (await house.says("/memory")).text
         assert (await house.says("/memory pending")).text.startswith("Nothing waits")
         assert "Nothing waits with the number" in (await house.says(approve)).text
-        # What continues it was looked through with it.
+        # Once the turns are gone that were said with it in view, what continues it was looked
+        # through with it.
+        await house.says("/context drop t3")
         await compacted(house, "Hello", "Hello", "Hello")
         assert (await house.says("/memory pending")).text.startswith("Nothing waits")
 
@@ -258,6 +260,7 @@ async def test_what_a_summary_led_to_that_an_owner_let_in_is_the_models_own(tmp_
     async with living(tmp_path, script, NEVER) as house:
         await compacted(house, "Please look", "Hello", "Hello")
         await house.says((await house.says("/memory pending")).actions[0].command)
+        await house.says("/context drop t3")
         await house.says(WRITE)
         assert not await is_marked(house, READ, "read_file")
 

@@ -67,7 +67,9 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
         lines = f"{place.removesuffix('.json')}.terse.json"
         has_lines = resolve(root, lines, must_write=False).is_file()
         turns = parsed(content, _content(root, lines) if has_lines else b"")
-        return _doubted(turns) if _is_a_strangers(root, place) else turns
+        sources = [place, lines] if has_lines else [place]
+        is_doubtful = any(_is_a_strangers(root, source) for source in sources)
+        return _doubted(turns) if is_doubtful else turns
     except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
 
@@ -79,9 +81,9 @@ def _is_a_strangers(root: Path, place: str) -> bool:
 
 
 def _doubted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
-    """The turns with every result marked, whatever the file says of it."""
+    """The turns with every result marked, and all of them tainted, whatever the file says."""
     return [
-        [replace(m, is_untrusted=m.is_untrusted or m.role == "tool") for m in turn]
+        [replace(m, is_untrusted=m.is_untrusted or m.role == "tool", is_tainted=True) for m in turn]
         for turn in turns
     ]
 

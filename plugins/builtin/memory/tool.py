@@ -42,7 +42,7 @@ async def memory_search(
         raise ToolError("There is no conversation to search here.")
     found = await context.conversation.memory.recall(query, limit)
     blocks = _blocks(found.said.hits)
-    if any(line.entry.message.is_untrusted for block in blocks for line in block):
+    if any(line.entry.message.has_outside for block in blocks for line in block):
         context.from_outside()
     said = (_block(block, context.key.id, context.timezone) for block in blocks)
     parts = [*said, *map(_noted, found.notes.hits[:NOTES])]
