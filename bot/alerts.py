@@ -10,7 +10,7 @@ from typing import Any
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery, address_of
-from channels.message import Address
+from channels.message import Address, Outbound
 from memory.record import people
 from memory.record.mailbox import Place
 from memory.record.store import Store, StoreError
@@ -68,6 +68,16 @@ class Alerts:
             "sent there is sent at the next start."
         )
         await self._tell(f"channel {channel}", sentence, without=channel)
+
+    async def reply_put_aside(self, outbound: Outbound) -> None:
+        """A reply was tried again and again, and each time the bot broke or could not send it."""
+        where = outbound.address
+        sentence = (
+            f"An answer to the chat {where.chat} on {where.channel} could not be sent, however "
+            "often it was tried, so it was put aside. What the model said is still in the "
+            "conversation's transcript, and the log says why (data/logs)."
+        )
+        await self._tell(f"outbox {outbound.id}", sentence)
 
     async def _tell(
         self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None

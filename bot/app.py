@@ -347,6 +347,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     conversations.on_spent = spending.book
     turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
+    delivery.on_aside = alerts.reply_put_aside
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, in_force.zone)

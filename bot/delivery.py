@@ -1,30 +1,38 @@
 """Inbox and outbox: a message is on disk before it is acknowledged, a reply before it is sent.
 
 What was taken in and not answered is worked on again after a crash; what was written and not
-marked as sent is sent again, with a mark, since nobody knows whether it arrived.
+marked as sent is sent again, with a mark, since nobody knows whether it arrived. How often that was
+tried is on disk before each attempt: what breaks its sender goes as plain text next, and is put
+aside at last.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
 
 from bot.attachments import Stored, dumped, loaded
 from bot.lanes import Lanes
-from channels.base import Channel, InParts
+from channels.base import Channel, ChannelError, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.record import mailbox
 from memory.record.mailbox import InboxRow, OutboxRow, Place
 from memory.record.store import Store, StoreError
 
 log = logging.getLogger(__name__)
+
+PLAIN_AFTER, ASIDE_AFTER = 2, 5
+"""Attempts in vain, besides the first, after which a reply goes as plain text, or not at all."""
+PATIENCE = 30.0
+"""Seconds that an attempt may break the bot in; one that lasts longer waits for its platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +51,15 @@ class Received:
 
 class Delivery:
     """The mail room: one inbox and one outbox for all channels. `on_trouble` hears of a channel
-    that takes no reply."""
+    that takes no reply, `on_aside` of a reply that is given up."""
 
     def __init__(self, store: Store, channels: Mapping[str, Channel]) -> None:
         self._store, self._channels = store, channels
         self.lanes = Lanes("send")
         self._held: set[tuple[Address, str]] = set()
+        self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
         self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
+        self.on_aside: Callable[[Outbound], Awaitable[None]] = _untold
 
     @property
     def channels(self) -> frozenset[str]:
@@ -78,7 +88,7 @@ class Delivery:
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
         """Put a reply into the outbox and the message off the inbox, at once, and send it."""
-        parts = self._parts(received.address, reply)
+        parts = await self._parts(received.address, reply)
         place = _place(received.address)
         rows = [OutboxRow(place, received.id, turn, _dump(part, n)) for n, part in enumerate(parts)]
         try:
@@ -89,10 +99,17 @@ class Delivery:
         for number, (row, part) in enumerate(zip(ids, parts, strict=True)):
             self.send(Outbound(row, received.address, part, received.id, turn, part=number))
 
-    def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
-        """The reply as its channel will send it."""
+    async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
+        """The reply as its channel will send it. One that is surely short enough need not be asked
+        about; one that can't be taken apart goes as it is."""
         channel = self._channels.get(address.channel)
-        return channel.parts(reply) if isinstance(channel, InParts) else [reply]
+        if channel is None or len(reply.text) <= channel.capabilities.longest // 4:
+            return [reply]
+        try:
+            return await asyncio.to_thread(_taken_apart, channel, reply)
+        except Exception:
+            log.exception("a reply of %s characters stays in one piece", len(reply.text))
+            return [reply]
 
     async def begin(self, received: Received) -> None:
         """Keep that a command is being carried out: if the process dies before its answer is on
@@ -106,9 +123,11 @@ class Delivery:
         return await self._store.write(lambda db: mailbox.count_resume(db, received.row, progress))
 
     async def excuse(self) -> None:
-        """The bot stops in good order: the turns that it cuts short did not fail."""
+        """The bot stops in good order: what it cuts short, turns and replies on their way, did not
+        fail."""
         with suppress(StoreError):
             await self._store.write(mailbox.excuse)
+            await self._count(self._trying)
 
     async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
         """Say something that nobody asked for, through the outbox. Raises StoreError."""
@@ -117,20 +136,25 @@ class Delivery:
         row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
         self.send(Outbound(row_id, address, reply, ""))
 
-    def send(self, outbound: Outbound) -> None:
-        """Hand a reply to its channel, after those that go to the same chat before it."""
+    def send(self, outbound: Outbound, tries: int = 0) -> None:
+        """Hand a reply to its channel, after those that go to the same chat before it; `tries` says
+        how often it was sent again in vain."""
         channel = self._channels.get(outbound.address.channel)
         if channel is None:
             return  # that channel does not run today; the outbox keeps the reply for it
         lane = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
-        self.lanes.put(lane, lambda: self._send(channel, outbound))
+        self.lanes.put(lane, lambda: self._send(channel, outbound, tries))
 
-    async def _send(self, channel: Channel, outbound: Outbound) -> None:
+    async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         whole = (outbound.address, outbound.reply_to)
         if outbound.part and whole in self._held:
             return  # a part before this one waits for the next start, and so does this
         try:
-            await channel.send(outbound)
+            if tries >= ASIDE_AFTER:
+                await self._put_aside(outbound)
+            else:
+                outbound = replace(outbound, is_plain=tries >= PLAIN_AFTER)
+                await self._attempt(channel, outbound, tries)
         except Exception as error:
             self._held.add(whole)
             log.exception("the reply to %s waits for the next start", outbound.reply_to)
@@ -139,6 +163,45 @@ class Delivery:
         if outbound.id:
             # Synced or not: a power cut just before it would have the reply sent again as well.
             await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
+
+    async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        """Send a reply. One that is sent again may have broken the process before this one, so the
+        attempt is on disk first; what only waits for its platform is excused."""
+        if outbound.is_resent:
+            self._trying[outbound.id] = tries
+            await self._count({outbound.id: tries + 1})
+        excusing = asyncio.get_running_loop().create_task(self._excuse_later(outbound.id))
+        try:
+            await channel.send(outbound)
+        except ChannelError:
+            await self._count({outbound.id: tries})  # no reply could have been sent there
+            raise
+        except Exception:
+            self._trying.pop(outbound.id, None)
+            await self._count({outbound.id: tries + 1})
+            raise
+        finally:
+            excusing.cancel()
+        self._trying.pop(outbound.id, None)
+
+    async def _excuse_later(self, outbox: int) -> None:
+        await asyncio.sleep(PATIENCE)
+        if outbox in self._trying:
+            await self._count({outbox: self._trying[outbox]})
+
+    async def _count(self, tries: Mapping[int, int]) -> None:
+        counted = {outbox: count for outbox, count in tries.items() if outbox}
+        with suppress(StoreError):  # it is sent nevertheless
+            await self._store.write(lambda db: mailbox.count_tries(db, counted), is_synced=False)
+
+    async def _put_aside(self, outbound: Outbound) -> None:
+        log.error(
+            "the reply to %s (outbox %s) is put aside after %s attempts in vain",
+            outbound.reply_to,
+            outbound.id,
+            ASIDE_AFTER + 1,
+        )
+        await self.on_aside(outbound)
 
     async def unanswered(self) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""
@@ -150,10 +213,18 @@ class Delivery:
             address = address_of(row.place)
             reply, part = _load(row.reply)
             again = Outbound(row.id, address, reply, row.reply_to, row.turn, True, part)
-            self.send(again)
+            self.send(again, row.tries)
+
+
+def _taken_apart(channel: object, reply: Reply) -> Sequence[Reply]:
+    return channel.parts(reply) if isinstance(channel, InParts) else [reply]
 
 
 async def _unheard(channel: str, error: Exception) -> None:
+    """Nobody is told."""
+
+
+async def _untold(outbound: Outbound) -> None:
     """Nobody is told."""
 
 

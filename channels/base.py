@@ -234,7 +234,9 @@ class InParts(Protocol):
     the outbox each by itself, so that a crash between two repeats none that is there."""
 
     def parts(self, reply: Reply) -> Sequence[Reply]:
-        """The reply as one or more, in order, none longer than the platform takes."""
+        """The reply as one or more, in order, none longer than the platform takes; asked for in a
+        thread. What would be too many parts stays one, which `send` delivers in another form, such
+        as a file."""
         ...
 
 

@@ -87,7 +87,8 @@ class Outbound:
     `id` is 0 for what is not kept in the outbox (a refusal).
 
     `is_resent` marks a reply that may have been sent already, by a process that was killed before
-    it could say so. Of a reply that goes in parts this is one; `part` counts them from 0.
+    it could say so. Of a reply that goes in parts this is one; `part` counts them from 0. One that
+    `is_plain` goes without its markup being read: what was tried before did not succeed.
     """
 
     id: int
@@ -97,3 +98,4 @@ class Outbound:
     turn: str | None = None
     is_resent: bool = False
     part: int = 0
+    is_plain: bool = False

@@ -1,34 +1,55 @@
-"""Long replies in several messages, for all channels: split at sensible places, code kept code."""
+"""Long replies in several messages, for all channels: split at sensible places, code kept code.
+
+Any text is split in time that grows with its length alone: what is looked at and measured for one
+piece is bounded, and each piece takes its share of the text away.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate, islice
 
 Length = Callable[[str], int]
 
-_PLACES = (r"\n[ \t]*\n", r"\n", r"[.!?;:…][ \t]+|[。！？；]", r"[ \t]+|[,、，]")
+_PLACES = (r"\n[ \t]*+\n", r"\n", r"[.!?;:…][ \t]++|[。！？；]", r"[ \t]++|[,、，]")
 """Where a text may be split, the best first: between paragraphs, lines, sentences, words."""
-_TRIES = 4  # places of one kind that are looked at
-_FENCE = re.compile(r"([ \t>]*)(`{3,}|~{3,})(.*)")
-_RULER = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
+_NEAREST = 200  # places of one kind that are compared
+_TRIES = 4  # of these, how many are measured
+_ALL_TRIES = 12  # places of all kinds that are measured
+_GUESSES = 6  # lengths of a piece that are measured before it is halved
+_FENCE = re.compile(r"([ \t>]*+)(`{3,}+|~{3,}+)(.*)")
+_RULER = re.compile(r"[ \t]*+\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+")
+_EMPTY_LINES = re.compile(r"\n*+")
 _JOINER = "\u200d"
 
 
 def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
-    """Pieces of Markdown, in order, none longer than `longest` by `length`.
+    """Pieces of Markdown, in order, none longer than `longest` by `length`, which is asked about
+    texts of twice `longest` characters at most.
 
     Code that is split is closed in one piece and opened again in the next; a table has its header
     again. Apart from that, and from white space where it is split, the pieces are the text.
     """
-    rest = text.strip("\n")
-    while len(rest) > 2 * longest or length(rest) > longest:
-        head, rest = _cut(rest, longest, length)
-        if head.strip():
-            yield head
-    if rest.strip():
+    text = text.strip("\n")
+    at, opening = 0, ""
+    while len(text) - at > 2 * longest or length(opening + text[at:]) > longest:
+        window = opening + text[at : at + 2 * longest]
+        frames = _Frames(window)
+        most = _most(window, frames, longest, length)
+        if opening and most < 4 * len(opening):  # what is opened again would fill the piece
+            opening = ""
+            continue
+        piece, end, opened = _cut(window, frames, most, longest, length)
+        at, opening = at + end - len(opening), opened
+        if not opening:
+            at += len(_EMPTY_LINES.match(text, at)[0])  # type: ignore[index]  # it always matches
+        if piece.strip():
+            yield piece
+    if (rest := opening + text[at:]).strip():
         yield rest
 
 
@@ -43,40 +64,85 @@ class _Frame:
 _NOTHING = _Frame()
 
 
-def _cut(text: str, longest: int, length: Length) -> tuple[str, str]:
-    """The first piece, and what is left."""
-    most = _most(text, longest, length)
-    for end in _ends(text, most):
-        frame = _frame(text[:end])
+class _Frames:
+    """What is open at each place of a text that begins outside of everything. One pass over the
+    lines says it for all places."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._lines = text, text.split("\n")
+        self._starts = list(accumulate((len(line) + 1 for line in self._lines[:-1]), initial=0))
+        self._fences: list[re.Match[str] | None] = []  # open before each line
+        self._tables: list[int] = []  # where the rows begin that stand right above each line
+        self._rulers: dict[int, bool] = {}
+        fence, table = None, 0
+        for number, line in enumerate(self._lines):
+            self._fences.append(fence)
+            self._tables.append(table)
+            fence = _open_after(fence, line)
+            table = table if "|" in line else number + 1
+
+    def at(self, end: int) -> _Frame:
+        number = bisect_right(self._starts, end) - 1
+        line = self._text[self._starts[number] : end]
+        if fence := _open_after(self._fences[number], line):
+            return _Frame(f"\n{fence[1]}{fence[2]}", f"{fence[0]}\n")
+        first = self._tables[number]
+        if line or number - first < 3 or not self._is_ruler(first + 1):
+            return _NOTHING
+        return _Frame(opening=f"{self._lines[first]}\n{self._lines[first + 1]}\n")
+
+    def _is_ruler(self, number: int) -> bool:
+        if number not in self._rulers:
+            self._rulers[number] = _RULER.fullmatch(self._lines[number]) is not None
+        return self._rulers[number]
+
+
+def _open_after(fence: re.Match[str] | None, line: str) -> re.Match[str] | None:
+    """The fence of the code that is open after a line; `fence` is that before it."""
+    found = _FENCE.fullmatch(line)
+    if found is None:
+        return fence
+    if fence is None:
+        return None if "`" in found[3] and found[2][0] == "`" else found
+    return None if found[2].startswith(fence[2]) and not found[3].strip() else fence
+
+
+def _most(text: str, frames: _Frames, longest: int, length: Length) -> int:
+    """How many characters fit, about. What is marked up counts as `length` says, so it may be more
+    than `longest` or less; each guess goes by what the one before has measured."""
+    low, high, guess = 0, len(text) + 1, min(len(text), longest)
+    for _ in range(_GUESSES):
+        size = length(text[:guess] + frames.at(guess).closing)
+        low, high = (guess, high) if size <= longest else (low, guess)
+        if size == longest or high - low == 1 or 8 * low > 7 * high:
+            break
+        guess = min(max(guess * longest // max(size, 1), low + 1), high - 1)
+    while not low and high > 1:
+        high //= 2
+        low = high if length(text[:high] + frames.at(high).closing) <= longest else 0
+    return max(low, 1)
+
+
+def _cut(
+    text: str, frames: _Frames, most: int, longest: int, length: Length
+) -> tuple[str, int, str]:
+    """The first piece, how much of the text it takes, and what opens the next."""
+    for end in islice(_ends(text, frames, most), _ALL_TRIES):
+        frame = frames.at(end)
         head = text[:end].rstrip() + frame.closing
-        if len(frame.opening) < end and length(head) <= longest:
-            rest = text[end:] if frame.opening else text[end:].lstrip("\n")
-            return head, frame.opening + rest
-    return text[:most], text[most:]  # what is open is as long as a message: it stands as it is
+        if 4 * len(frame.opening) < end and length(head) <= longest:
+            return head, end, frame.opening
+    return text[:most], most, ""  # what is open is as long as a message: it stands as it is
 
 
-def _most(text: str, longest: int, length: Length) -> int:
-    """How many characters fit. What is marked up counts as `length` says, so it may be more than
-    `longest`; twice as many are enough."""
-    low, high = 1, min(len(text), 2 * longest)
-    while low < high:
-        middle = (low + high + 1) // 2
-        head = text[:middle]
-        if length(head + _frame(head).closing) <= longest:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def _ends(text: str, most: int) -> Iterator[int]:
+def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
     """Where the first piece may end, the best place first; it is to be half full at least."""
     for pattern in _PLACES:
-        ends = (found.end() for found in re.finditer(pattern, text[:most]))
-        late = [end for end in ends if end >= most // 2]
-        yield from sorted(late, key=lambda end: (_frame(text[:end]) != _NOTHING, -end))[:_TRIES]
+        found = re.finditer(pattern, text[:most])
+        late = [place.end() for place in found if place.end() >= most // 2][-_NEAREST:]
+        yield from sorted(late, key=lambda end: (frames.at(end) != _NOTHING, -end))[:_TRIES]
     end = most
-    while end > 1:
+    while end > most // 2 and end > 1:
         yield _between_signs(text, end)
         end -= max(1, end // 8)
 
@@ -93,32 +159,3 @@ def _clings(sign: str) -> bool:
     """Whether a sign belongs to the one before it: accents, joiners, skin tones."""
     is_tone = "\U0001f3fb" <= sign <= "\U0001f3ff"
     return sign == _JOINER or is_tone or (sign != "" and unicodedata.category(sign)[0] == "M")
-
-
-def _frame(head: str) -> _Frame:
-    """What is open at the end of a text that begins outside of everything."""
-    lines = head.split("\n")
-    fence = _open_fence(lines)
-    return _Frame(f"\n{fence[1]}{fence[2]}", f"{fence[0]}\n") if fence else _open_table(lines)
-
-
-def _open_fence(lines: list[str]) -> re.Match[str] | None:
-    opened = None
-    for line in lines:
-        found = _FENCE.fullmatch(line)
-        if found and opened is None:
-            opened = None if "`" in found[3] and found[2][0] == "`" else found
-        elif found and opened and found[2].startswith(opened[2]) and not found[3].strip():
-            opened = None
-    return opened
-
-
-def _open_table(lines: list[str]) -> _Frame:
-    """The header of the table at whose row's end the text ends."""
-    first = len(lines) - 1
-    while first > 0 and "|" in lines[first - 1]:
-        first -= 1
-    table = lines[first:]  # the last line is the empty one after the last row
-    if table[-1] or len(table) < 4 or not _RULER.fullmatch(table[1]):
-        return _NOTHING
-    return _Frame(opening=f"{table[0]}\n{table[1]}\n")

@@ -11,7 +11,7 @@ from telegram.ext import ExtBot
 
 from channels.telegram.incoming import Place
 from channels.telegram.pace import ONCE, Busy
-from channels.telegram.rendering import Rendered, messages
+from channels.telegram.rendering import LONGEST, Rendered, first_message
 from channels.telegram.rhythm import Rhythm
 from channels.telegram.sending import destination
 
@@ -19,6 +19,8 @@ log = logging.getLogger(__name__)
 
 _MORE = " …"
 """At the end of every draft, so that it doesn't pass for an answer if it is never finished."""
+_LONGEST = 4 * LONGEST
+"""Characters of a step that are kept; a draft shows one message of them."""
 
 
 class Draft:
@@ -33,14 +35,16 @@ class Draft:
         self._tasks = [asyncio.create_task(self._type()), asyncio.create_task(self._draw())]
 
     def add(self, words: str) -> None:
-        self._step += words
+        if len(self._step) < _LONGEST:
+            self._step += words
 
     def restart_step(self) -> None:
         self._step = ""
 
     def end_step(self, tool: str) -> None:
         """The step's words stay, and below them stands which tool it uses."""
-        self._earlier += f"{self._step}\n\n`{tool}` …\n\n"
+        if len(self._earlier) < _LONGEST:
+            self._earlier += f"{self._step}\n\n`{tool}` …\n\n"
         self._step = ""
 
     async def end(self) -> int:
@@ -82,7 +86,9 @@ class Draft:
     async def _show(self, markdown: str) -> None:
         if not markdown.strip() or markdown == self._shown:
             return
-        part = next(messages(f"{markdown.rstrip()}{_MORE}"), Rendered(_MORE))
+        part = await asyncio.to_thread(first_message, f"{markdown.rstrip()}{_MORE}")
+        if not part.text.strip():
+            part = Rendered(_MORE)
         if self._message:
             await self._bot.edit_message_text(
                 part.text,

@@ -8,8 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
 
 from telegram import MessageEntity
+from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
 from channels.splitting import split
@@ -18,11 +21,22 @@ LONGEST = 4096
 """UTF-16 units of a message's text, without its markup."""
 
 _ADDRESS = re.compile(r"(https?://|mailto:|tg://)", re.IGNORECASE)
-_CODE_OR_TAG = re.compile(
-    r"(?P<code>^[ \t>]*(?P<fence>`{3,}|~{3,})[^\n]*\n.*?(?:^[ \t>]*(?P=fence)|\Z)"
-    r"|(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))|<(?!https?://|mailto:)",
-    re.DOTALL | re.MULTILINE,
-)
+_TICKS = re.compile("`++")
+_FENCED = re.compile(
+    r"^[ \t>]*+(?P<fence>`{3,}+(?![^\n]*`)|~{3,}+)(?P<words>[^\n]*+)$", re.MULTILINE
+)  # the first line of code, or the last
+_TAG = re.compile(r"\\.|<(?!https?://|mailto:)", re.DOTALL)
+
+MOST_PARTS = 10
+"""Messages of one reply; what needs more goes as a file."""
+_LONGEST_READ = 2 * LONGEST
+"""Characters of a text in which markup is looked for at once."""
+_HARDLY_ANY = 100
+"""Characters of markup that may vanish whatever is left."""
+# What the converter takes long over, and no answer needs: it goes as it stands.
+_MOST_CELLS, _MOST_DOLLARS, _MOST_ROOTS, _DEEPEST = 20_000, 200, 8, 30
+_LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
+_NESTED = re.compile(f"{_LEVEL}{{{_DEEPEST}}}")  # quotes and lists, at the beginning of a line
 
 
 def _plain_style() -> RenderConfig:
@@ -47,29 +61,125 @@ class Rendered:
 
 
 def rendered(markdown: str) -> Rendered:
-    """One message. What Telegram would show nothing of is shown as it stands."""
-    text, entities = convert(_with_tags_shown(markdown), config=_STYLE, latex_escape=False)
+    """One message. What Telegram would show nothing of is shown as it stands, and so is what would
+    take too long to be read as Markdown, or does not fit once it is."""
+    text, entities = _converted(markdown)
     if not text.strip():
+        return Rendered(markdown)
+    if utf16_len(text) > LONGEST >= utf16_len(markdown):
         return Rendered(markdown)
     shown = (entity for entity in entities if entity.url is None or _ADDRESS.match(entity.url))
     return Rendered(text, tuple(MessageEntity(**entity.to_dict()) for entity in shown))
 
 
 def pieces(markdown: str) -> list[str]:
-    """A text in pieces that make a message each."""
-    return list(split(markdown, LONGEST, _length))
+    """A text in pieces that make a message each; none where they would be more than `MOST_PARTS`.
+    It takes CPU for a while: call it in a thread."""
+    return _few(split(markdown, LONGEST, _length), markdown)
 
 
-def messages(markdown: str) -> Iterator[Rendered]:
-    """As many messages as it takes."""
-    return map(rendered, pieces(markdown))
+def messages(markdown: str) -> list[Rendered]:
+    """The messages; none where they would be more than `MOST_PARTS`. Call it in a thread, too."""
+    return [*map(rendered, pieces(markdown))]
+
+
+def plain_messages(text: str) -> list[Rendered]:
+    """The same, with no markup read."""
+    return [*map(Rendered, _few(split(text, LONGEST, utf16_len), text))]
+
+
+def first_message(markdown: str) -> Rendered:
+    """As much of a text as one message can show."""
+    return rendered(next(split(markdown, LONGEST, _length), ""))
+
+
+def beginning(text: str, most: int) -> str:
+    """The first characters of a text, in so many UTF-16 units."""
+    return next(split(text[:most], most, utf16_len), "")
+
+
+def _few(parts: Iterator[str], text: str) -> list[str]:
+    if len(text) > 2 * MOST_PARTS * LONGEST:
+        return []
+    first = list(islice(parts, MOST_PARTS + 1))
+    return first if len(first) <= MOST_PARTS else []
 
 
 def _length(markdown: str) -> int:
-    text, _ = convert(_with_tags_shown(markdown), config=_STYLE, latex_escape=False)
+    text, _ = _converted(markdown)
     return utf16_len(text if text.strip() else markdown)
+
+
+@lru_cache(maxsize=16)
+def _converted(markdown: str) -> tuple[str, list[Entity]]:
+    """A text's words and its markup. One that would be read as hardly anything but markup stays as
+    it is. What was measured last is rendered next, hence the cache."""
+    if len(markdown) > _LONGEST_READ or _is_costly(markdown):
+        return markdown, []
+    text, entities = convert(_with_tags_shown(markdown), config=_STYLE, latex_escape=False)
+    kept = _signs(text) + sum(len(entity.url or "") for entity in entities)
+    if 4 * kept < _signs(markdown) - _HARDLY_ANY:
+        return markdown, []
+    return text, entities
+
+
+def _signs(text: str) -> int:
+    """How many characters can be seen of a text."""
+    return len(text) - sum(map(text.count, " \t\n"))
+
+
+def _is_costly(markdown: str) -> bool:
+    """Whether the converter could take long over a text. A table is made as wide as its widest
+    cell in each row, a root within a root is read twice at each level, and what is quoted or listed
+    at many levels is looked through once for each of them."""
+    lines = markdown.split("\n")
+    cells = len(lines) * max(line.count("|") for line in lines)
+    if cells > _MOST_CELLS or markdown.count("$") > _MOST_DOLLARS:
+        return True
+    roots = max(formula.count(r"\sqrt") for formula in markdown.split("$"))
+    return roots > _MOST_ROOTS or any(_NESTED.match(line) for line in lines)
 
 
 def _with_tags_shown(markdown: str) -> str:
     """Tags are words here ("List<String>"), and Markdown would swallow them."""
-    return _CODE_OR_TAG.sub(lambda found: found["code"] or r"\<", markdown)
+    if "<" not in markdown:
+        return markdown
+    shown, at = [], 0
+    for start, end in _code(markdown):
+        shown += [_escaped(markdown[at:start]), markdown[start:end]]
+        at = end
+    return "".join((*shown, _escaped(markdown[at:])))
+
+
+def _escaped(text: str) -> str:
+    return _TAG.sub(lambda found: r"\<" if found[0] == "<" else found[0], text)
+
+
+def _code(markdown: str) -> Iterator[tuple[int, int]]:
+    """Where code stands: blocks between fences, and spans between runs of as many backticks."""
+    at, fence = 0, ""
+    for found in _FENCED.finditer(markdown):
+        if not fence:
+            yield from _spans(markdown, at, found.start())
+            at, fence = found.start(), found["fence"]
+        elif found["fence"].startswith(fence) and not found["words"].strip():
+            yield at, found.end()
+            at, fence = found.end(), ""
+    if fence:
+        yield at, len(markdown)
+    else:
+        yield from _spans(markdown, at, len(markdown))
+
+
+def _spans(markdown: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    runs = list(_TICKS.finditer(markdown, start, end))
+    following: list[re.Match[str] | None] = []  # the next run of the same length, if any
+    nearest: dict[int, re.Match[str]] = {}
+    for run in reversed(runs):
+        following.append(nearest.get(len(run[0])))
+        nearest[len(run[0])] = run
+    at = start
+    for run, other in zip(runs, reversed(following), strict=True):
+        if other and run.start() >= at:
+            at = other.end()
+            yield run.start(), at

@@ -4,34 +4,46 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from telegram import InlineKeyboardMarkup, LinkPreviewOptions, ReplyParameters
-from telegram.error import BadRequest, ChatMigrated, Forbidden
+from telegram.error import BadRequest, ChatMigrated, Forbidden, TelegramError
 from telegram.ext import ExtBot
 
 from channels.message import Reply
 from channels.telegram.buttons import keyboard, spelled_out
 from channels.telegram.incoming import Place
-from channels.telegram.rendering import Rendered, messages
+from channels.telegram.pace import ONCE, Busy
+from channels.telegram.rendering import Rendered, beginning, messages, plain_messages
 
 log = logging.getLogger(__name__)
 
 _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _NOTHING = Rendered("(This reply has no text.)")
+_LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
+_FILE = "answer.md"
+_IN_A_FILE = "This reply is too long for messages ({:,} characters), so all of it is in this file."
 _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
 """What Telegram says of places where nothing can be written any more."""
 
 
-async def deliver(bot: ExtBot[str], place: Place, reply: Reply, draft: int = 0) -> None:
+async def deliver(
+    bot: ExtBot[str], place: Place, reply: Reply, draft: int = 0, *, is_plain: bool = False
+) -> None:
     """Send a reply, in the place of its draft (a message's id) if there is one. Returns when
     Telegram has all of it, or says that nobody there can be reached any more."""
+    text = "\n\n".join(filter(None, (reply.text, spelled_out(reply.actions))))
+    read = plain_messages if is_plain else messages
+    parts = await asyncio.to_thread(read, text) if text.strip() else [_NOTHING]
+    letter = _Letter(text, parts, keyboard(reply.actions), tuple(map(Path, reply.images)))
     try:
-        await _deliver(bot, place, reply, draft)
+        await _deliver(bot, place, letter, draft)
     except ChatMigrated as error:  # a group became a supergroup
-        await _deliver(bot, replace(place, chat=error.new_chat_id, message=0), reply, 0)
+        await _deliver(bot, replace(place, chat=error.new_chat_id, message=0), letter, 0)
     except (Forbidden, BadRequest) as error:
         if isinstance(error, BadRequest) and not _is_gone(error):
             raise
@@ -49,17 +61,44 @@ def destination(place: Place) -> dict[str, Any]:
     }
 
 
-async def _deliver(bot: ExtBot[str], place: Place, reply: Reply, draft: int) -> None:
-    text = "\n\n".join(filter(None, (reply.text, spelled_out(reply.actions))))
-    parts = list(messages(text)) or [_NOTHING]
-    for index, part in enumerate(parts):
-        buttons = keyboard(reply.actions) if part is parts[-1] else None
+@dataclass(frozen=True, slots=True)
+class _Letter:
+    """A reply as it goes: its text in parts, or as a file where there are none."""
+
+    text: str
+    parts: Sequence[Rendered]
+    buttons: InlineKeyboardMarkup | None
+    images: Sequence[Path]
+
+
+async def _deliver(bot: ExtBot[str], place: Place, letter: _Letter, draft: int) -> None:
+    if not letter.parts:
+        await _send_file(bot, place, letter)
+        if draft:
+            with suppress(TelegramError, Busy):
+                await bot.delete_message(place.chat, draft, rate_limit_args=ONCE)
+    for index, part in enumerate(letter.parts):
+        buttons = letter.buttons if part is letter.parts[-1] else None
         is_first = index == 0
         if not (is_first and draft and await _edited(bot, place, draft, part, buttons)):
             here = place if is_first else replace(place, message=0)
             await _send(bot, here, part, buttons)
-    for image in reply.images:
-        await _send_picture(bot, replace(place, message=0), Path(image))
+    for image in letter.images:
+        await _send_picture(bot, replace(place, message=0), image)
+
+
+async def _send_file(bot: ExtBot[str], place: Place, letter: _Letter) -> None:
+    """All of a text in one request, which says so and begins with its first words."""
+    said = _IN_A_FILE.format(len(letter.text))
+    caption = f"{said}\n\n{beginning(letter.text, _LONGEST_CAPTION - len(said) - 10)} …"
+    where = {key: value for key, value in destination(place).items() if "preview" not in key}
+    await bot.send_document(
+        document=letter.text.encode("utf-8", "replace"),
+        filename=_FILE,
+        caption=caption,
+        reply_markup=letter.buttons,
+        **where,
+    )
 
 
 async def _send(

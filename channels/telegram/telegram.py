@@ -81,7 +81,7 @@ class Telegram:
         place = place_of(outbound.address, outbound.reply_to)
         if outbound.part:
             place = replace(place, message=0)  # the first part has named what it answers
-        await deliver(connection.sdk, place, reply, draft)
+        await deliver(connection.sdk, place, reply, draft, is_plain=outbound.is_plain)
 
     def parts(self, reply: Reply) -> list[Reply]:
         """Each message by itself; pictures and buttons go with the last."""

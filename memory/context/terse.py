@@ -15,12 +15,18 @@ REQUEST = (
 )
 """What the system prompt asks for while the strategy `slim` is in force."""
 
-_TAG = re.compile(r"<\s*(/?)\s*terse\s*/?>", re.IGNORECASE)
-_BEGUN = re.compile(r"<\s*/?\s*(?:t(?:e(?:r(?:s(?:e\s*/?)?)?)?)?)?$", re.IGNORECASE)
+_TAG = re.compile(r"<\s{0,9}+(/?)\s{0,9}+terse\s{0,9}+/?>", re.IGNORECASE)
+_LONGEST_TAG = 40
+"""Characters of a tag, at most."""
+_BEGUN = re.compile(r"<\s{0,9}+/?\s{0,9}+(?:t(?:e(?:r(?:s(?:e\s{0,9}+/?)?)?)?)?)?\Z", re.IGNORECASE)
 """The end of a piece that may be the beginning of a tag."""
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _HELD = 4_000
 """Characters after an opening tag up to which its end is waited for; then it was none."""
+_LINE_KEPT = 1_000
+"""Characters at the beginning of a line by which it is known for a fence."""
+_AT_ONCE = 4_000
+"""Characters of a piece that are looked at in one go."""
 _UNCLOSED = 300
 """Characters that an unclosed tag at the very end may have to be taken for a line."""
 
@@ -36,12 +42,19 @@ class TerseFilter:
         self.line = ""
         self._pending = ""
         self._in_tag = False
+        self._no_end = 0  # in so many characters of what is pending, no tag ends
         self._fence = ""
-        self._last_line = ""
+        self._last_line = self._last_sign = ""
         self._has_shown = False
 
     def feed(self, piece: str) -> str:
         """What can be shown once this piece has come."""
+        if len(piece) <= _AT_ONCE:
+            return self._feed(piece)
+        starts = range(0, len(piece), _AT_ONCE)
+        return "".join(self._feed(piece[start : start + _AT_ONCE]) for start in starts)
+
+    def _feed(self, piece: str) -> str:
         self._pending += piece
         shown = []
         while True:
@@ -74,38 +87,52 @@ class TerseFilter:
         shown = self._take(tag.start())
         if self._is_code():
             return shown + self._take(tag.end() - tag.start())
-        self._pending = self._pending[tag.end() - tag.start() :]
+        self._drop(tag.end() - tag.start())
         self._in_tag = not tag[1]
         return shown
 
     def _in_a_tag(self) -> str:
         """Wait for the end of the tag; one that never seems to end was none."""
-        for tag in _TAG.finditer(self._pending, 0, _HELD):
+        for tag in _TAG.finditer(self._pending, self._no_end, _HELD):
             if tag[1]:
                 self.line = _as_line(self._pending[: tag.start()]) or self.line
-                self._pending = self._pending[tag.end() :]
+                self._drop(tag.end())
                 self._in_tag = False
                 return ""
+        looked_at = min(len(self._pending), _HELD)
+        self._no_end = max(self._no_end, looked_at - _LONGEST_TAG)
         self._in_tag = len(self._pending) <= _HELD
         return ""
 
     def _take(self, length: int) -> str:
-        taken, self._pending = self._pending[:length], self._pending[length:]
+        taken = self._pending[:length]
+        self._drop(length)
         return self._show(taken)
+
+    def _drop(self, length: int) -> None:
+        self._pending = self._pending[length:]
+        self._no_end = max(0, self._no_end - length)
 
     def _show(self, text: str) -> str:
         self._has_shown = self._has_shown or bool(text.strip())
         *lines, last = text.split("\n")
         for line in lines:
-            self._fence = _fence_after(self._fence, self._last_line + line)
-            self._last_line = ""
-        self._last_line += last
+            self._fence = _fence_after(self._fence, self._begun_line(line))
+            self._last_line = self._last_sign = ""
+        self._last_line = self._begun_line(last)
+        self._last_sign = last[-1:] or self._last_sign
         return text
+
+    def _begun_line(self, more: str) -> str:
+        """The beginning of the line that grows; of one that goes on and on, enough."""
+        if len(self._last_line) >= _LINE_KEPT:
+            return self._last_line
+        return (self._last_line + more)[:_LINE_KEPT]
 
     def _is_code(self) -> bool:
         """Whether the next character stands in a code block, or right after a backtick."""
         is_fence_line = _FENCE.match(self._last_line) is not None
-        return bool(self._fence) or is_fence_line or self._last_line.endswith("`")
+        return bool(self._fence) or is_fence_line or self._last_sign == "`"
 
 
 def _fence_after(fence: str, line: str) -> str:

@@ -6,7 +6,7 @@ Both hold plain rows; what they mean is decided in `bot/delivery`.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import unquote
@@ -46,13 +46,15 @@ class InboxRow:
 
 @dataclass(frozen=True, slots=True)
 class OutboxRow:
-    """`reply` is JSON text; `id` is 0 until it is stored."""
+    """`reply` is JSON text; `id` is 0 until it is stored. `tries` counts how often it was tried
+    again and not sent."""
 
     place: Place
     reply_to: str
     turn: str | None
     reply: str
     id: int = 0
+    tries: int = 0
 
 
 def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[InboxRow, bool]:
@@ -116,6 +118,7 @@ def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
         reply=reply.reply,
         at=time.time(),
         is_sent=False,
+        tries=0,
     )
 
 
@@ -152,6 +155,12 @@ def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
     columns = tables.Outbox
     query = columns.select().where(columns.is_sent == 0).order_by(columns.id)
     return [_outbox_row(row) for row in query.dicts().execute(database)]
+
+
+def count_tries(database: SqliteDatabase, tries: Mapping[int, int]) -> None:
+    """How often replies, by their ids, were tried in vain."""
+    for outbox, count in tries.items():
+        rows.update(database, tables.Outbox, outbox, tries=count)
 
 
 def mark_sent(database: SqliteDatabase, outbox: int) -> None:
@@ -198,4 +207,4 @@ def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:
     place = Place(row["channel"], row["chat"], row["thread"], row["user"])
-    return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"])
+    return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"], row["tries"])

@@ -205,6 +205,11 @@ def _taint(database: SqliteDatabase) -> None:
     database.cursor().executemany(marked, tainted)
 
 
+def _outbox_tries(database: SqliteDatabase) -> None:
+    """How often a reply was tried to be sent again, and was not sent."""
+    database.execute_sql("ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -221,6 +226,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _api_keys,
     _clock,
     _taint,
+    _outbox_tries,
 ]
 
 

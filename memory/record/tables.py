@@ -229,6 +229,7 @@ class Outbox(Model):
     reply = TextField()
     at = FloatField()
     is_sent = BooleanField()
+    tries = IntegerField()
 
     class Meta:
         table_name = "outbox"

@@ -33,7 +33,8 @@ TOKEN = "123456:AAtest-test-test-test-test-test-tes"
 BOT: Json = {"id": 123456, "is_bot": True, "first_name": "Parley", "username": "parley_bot"}
 PATIENCE = 30.0
 """Seconds after which something that does not happen fails the test."""
-LONGEST_TEXT, LARGEST_PHOTO, LARGEST_UPLOAD, LARGEST_DOWNLOAD = 4096, 10**7, 5 * 10**7, 2 * 10**7
+LONGEST_TEXT, LONGEST_CAPTION = 4096, 1024
+LARGEST_PHOTO, LARGEST_UPLOAD, LARGEST_DOWNLOAD = 10**7, 5 * 10**7, 2 * 10**7
 ENTITIES = {
     *("bold", "italic", "underline", "strikethrough", "spoiler", "blockquote", "code", "pre"),
     *("expandable_blockquote", "text_link", "mention", "bot_command", "url"),
@@ -387,7 +388,10 @@ class TelegramServer:
 
     def _keep_file(self, parameters: Json, content: bytes) -> Json:
         self._check_place(parameters)
-        message = self._keep(parameters, "", [])
+        caption = str(parameters.get("caption", ""))
+        if _units(caption) > LONGEST_CAPTION:
+            raise Refused("Bad Request: message caption is too long")
+        message = self._keep(parameters, caption, [])
         self.messages[int(parameters["chat_id"]), message["message_id"]].file = content
         return message
 

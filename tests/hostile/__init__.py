@@ -1,0 +1,1 @@
+"""Texts that want to be expensive, and all that reads texts."""

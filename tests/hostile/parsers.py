@@ -1,0 +1,101 @@
+"""All that reads texts which somebody else has written, by name: each is handed one text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from agent.models.failures import named_window
+from agent.tools.page import text_of
+from bot.attachments import safe_name
+from bot.logs import masking
+from bot.router import command_line
+from channels.message import Reply
+from channels.settings import TelegramSettings
+from channels.splitting import split
+from channels.telegram.rendering import first_message, messages
+from channels.telegram.telegram import Telegram
+from channels.terminal import display
+from channels.terminal.answer import Answer
+from channels.terminal.controls import without_controls
+from channels.web.markup import html
+from memory.context.limits import Limits
+from memory.context.summary import checked
+from memory.context.terse import TerseFilter, extracted
+from memory.messages import untrusted
+from memory.record import daily, passages
+from memory.record.recall import words
+from memory.record.search import spans
+from plugins.wording import beginning, literal
+
+_AUDIENCE, _DAY = "main", date(2026, 1, 2)
+
+
+def _in_pieces(text: str) -> None:
+    """A reply as it streams, a character at a time."""
+    terse = TerseFilter()
+    for sign in text:
+        terse.feed(sign)
+    terse.finish()
+
+
+def _on_the_screen(text: str) -> None:
+    """An answer as the terminal draws it while it streams, 40 times."""
+    answer = Answer()
+    step = len(text) // 40 + 1
+    for start in range(0, len(text), step):
+        answer.add(text[start : start + step])
+        display.markdown(answer.take(), 80)
+        display.unfinished(answer.tail.strip("\n"), 80, 24)
+    display.markdown(answer.take_all(), 80)
+
+
+def _at_telegram(text: str) -> None:
+    """A reply as it is split before it is kept, and rendered when it is sent."""
+    for part in Telegram("", TelegramSettings).parts(Reply(text)):
+        messages(part.text)
+    first_message(text)
+
+
+def _daily_file(text: str) -> None:
+    with TemporaryDirectory() as folder:
+        path = daily.folder(Path(folder), _AUDIENCE) / f"{_DAY}.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(text)
+        list(daily.notes(Path(folder), _AUDIENCE, _DAY))
+
+
+def _searched(text: str) -> None:
+    said = words.words(text)
+    words.signs(text, said)
+    words.question(text, ())
+
+
+_mask = masking(["a" * 8, "sk-secret", "1" * 6])
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    "the splitting of replies": lambda text: list(split(text, 4096)),
+    "a reply at Telegram": _at_telegram,
+    "the page": html,
+    "the terminal": lambda text: display.markdown(text, 80),
+    "the terminal, streaming": _on_the_screen,
+    "the terminal's tools": lambda text: display.tool(text, text, "ok", 80),
+    "the terminal's controls": without_controls,
+    "the terse tag": extracted,
+    "the terse tag, streaming": _in_pieces,
+    "a page of the web": text_of,
+    "what an endpoint says": named_window,
+    "the log": _mask,
+    "the marks": lambda text: untrusted(text, "a page"),
+    "a file's name": safe_name,
+    "a command": lambda text: (command_line(text), command_line(f"/a {text}")),
+    "a summary": lambda text: checked("structured", text, Limits()),
+    "a summary in fields": lambda text: checked("structured", f'{{"a": {text}}}', Limits()),
+    "a daily file": _daily_file,
+    "the search's words": _searched,
+    "a search": lambda text: passages.finder(text).search(text[1:]),
+    "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
+    "wording": lambda text: (literal(text), beginning(text)),
+}

@@ -1,0 +1,217 @@
+"""Answers that want to break whoever shows them: the bot goes on, and nothing of them is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bot import delivery
+from channels.base import ChannelError
+from channels.message import Outbound
+from memory.record import mailbox
+from memory.record.mailbox import OutboxRow, Place
+from memory.record.store import Store
+from tests.fakes.openai_server import Say
+from tests.whole.house import House, running
+from tests.whole.process import MAIN
+from tests.whole.telegram_house import at_telegram
+
+
+@pytest.mark.parametrize("mark", ["`", "~", "||a", "$\\sqrt{", "|\n"])
+async def test_an_answer_of_marks_alone_holds_nobody_up(tmp_path: Path, mark: str) -> None:
+    hostile = "Look:" + mark * (8_000 // len(mark))
+    begin = time.process_time()
+    async with at_telegram(tmp_path, [Say(hostile), Say("Fine.")]) as house:
+        house.ann.says("Say it")
+        await house.telegram.shown("Look:")
+        house.ann.says("And now?")
+        await house.telegram.shown("Fine.")
+        await house.is_idle()
+        shown = [sent for sent in house.telegram.messages.values() if sent.text != "Fine."]
+        assert len(shown) <= 10
+    assert time.process_time() - begin < 20
+
+
+async def test_what_needs_more_than_ten_messages_goes_as_a_file_with_all_of_it(
+    tmp_path: Path,
+) -> None:
+    long = "\n\n".join(f"Paragraph {n}: " + "word " * 100 for n in range(200))
+    async with at_telegram(tmp_path, [Say(long)]) as house:
+        house.ann.says("Tell me all")
+        sent = await house.telegram.shown("too long for messages")
+        await house.is_idle()
+        assert sent.file.decode().strip() == long.strip()
+        assert "Paragraph 0: word" in sent.text
+        assert len(house.telegram.made("sendDocument")) == 1
+        assert [text for text in house.telegram.texts if "Paragraph" in text] == [sent.text]
+
+
+async def test_an_answer_that_froze_the_version_before_is_sent_after_a_restart(
+    tmp_path: Path,
+) -> None:
+    text = "`" * 8_000
+    await _leave(tmp_path, OutboxRow(_ANN, "7", None, _reply(text)))
+    async with at_telegram(tmp_path, [Say("Fine.")]) as house:
+        house.ann.says("Hi")
+        await house.telegram.shown("Fine.")
+        await house.telegram.shown("````")
+
+
+_DYING = """
+import asyncio, os, sys
+from pathlib import Path
+from bot.app import assemble
+from bot.settings import load_layers
+from channels.base import Capabilities
+
+class Dying:
+    name, capabilities = "telegram", Capabilities()
+    def __init__(self):
+        self.is_sent = asyncio.Event()
+    async def listen(self, bot):
+        await self.is_sent.wait()
+    async def send(self, outbound):
+        if not outbound.is_plain:
+            os._exit(9)
+        print(outbound.reply.text)
+        self.is_sent.set()
+
+async def main():
+    folder = Path(sys.argv[1])
+    config = folder / "config.json"
+    config.write_text('{"model": "gpt-4o-mini"}')
+    await (await assemble(load_layers(config, {}), folder / "data", [Dying()])).run()
+
+asyncio.run(main())
+"""
+
+
+async def test_what_kills_its_sender_goes_as_plain_text_at_the_third_attempt(
+    tmp_path: Path,
+) -> None:
+    """The first attempt is that of the process which wrote it, here before the test."""
+    await _leave(tmp_path, OutboxRow(_ANN, "7", None, _reply("Poison.")))
+    ends = []
+    for _ in range(3):
+        run = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", _DYING, str(tmp_path)],
+            cwd=MAIN.parent,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        ends.append((run.returncode, run.stdout))
+    assert ends == [(9, ""), (9, ""), (0, "Poison.\n")]
+
+
+@dataclass
+class Refusing(House):
+    """A channel on which one text can never be sent."""
+
+    refused: list[str] = field(default_factory=list)
+
+    async def send(self, outbound: Outbound) -> None:
+        if "Poison" in outbound.reply.text:
+            self.refused.append(outbound.reply.text)
+            raise ValueError("this can't be sent")
+        await super().send(outbound)
+
+
+async def test_what_can_never_be_sent_is_put_aside_and_an_owner_is_told(tmp_path: Path) -> None:
+    await _leave(tmp_path, OutboxRow(Place("pipe", "main", "", ""), "7", None, _reply("Poison.")))
+    tried = []
+    for start in range(delivery.ASIDE_AFTER + 2):
+        house = Refusing()
+        async with running(tmp_path, house, {}, {}):
+            await house.writes("/help", id=f"h{start}")  # who may be told is known from now on
+            await house.reply_to(f"h{start}")
+            if start == delivery.ASIDE_AFTER:
+                await _told(house, "was put aside")
+        tried.append(len(house.refused))
+    assert tried == [1] * delivery.ASIDE_AFTER + [0, 0]
+
+
+async def _told(house: House, words: str) -> None:
+    async with asyncio.timeout(30):
+        while not any(words in sent.reply.text for sent in house.sent):
+            await house.server_said_something()
+
+
+@dataclass
+class Away(House):
+    """A channel whose platform can't be reached until it is there again."""
+
+    is_there: bool = False
+
+    async def send(self, outbound: Outbound) -> None:
+        if not self.is_there:
+            raise ChannelError("there is no way to the platform")
+        await super().send(outbound)
+
+
+async def test_a_reply_that_nothing_could_be_sent_beside_is_not_to_blame(tmp_path: Path) -> None:
+    await _leave(tmp_path, OutboxRow(Place("pipe", "main", "", ""), "7", None, _reply("Patience.")))
+    for _ in range(delivery.ASIDE_AFTER + 1):
+        async with running(tmp_path, (away := Away()), {}, {}):
+            await away.app.delivery.lanes.idle()
+    async with running(tmp_path, (there := Away(is_there=True)), {}, {}):
+        sent = await there.reply_to("7")
+    assert (sent.reply.text, sent.is_resent, sent.is_plain) == ("Patience.", True, False)
+
+
+@dataclass
+class Slow(House):
+    """A channel that takes no reply before the test lets it."""
+
+    may_send: asyncio.Event = field(default_factory=asyncio.Event)
+    is_asked: asyncio.Event = field(default_factory=asyncio.Event)
+    tried: list[int] = field(default_factory=list)
+
+    async def tries(self) -> int:
+        (row,) = await self.app.store.read(mailbox.waiting_out)
+        return row.tries
+
+    async def send(self, outbound: Outbound) -> None:
+        self.tried.append(await self.tries())
+        self.is_asked.set()
+        await self.may_send.wait()
+        await super().send(outbound)
+
+
+async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_waits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivery, "PATIENCE", 0.5)
+    await _leave(tmp_path, OutboxRow(Place("pipe", "main", "", ""), "7", None, _reply("Slow.")))
+    async with running(tmp_path, (house := Slow()), {}, {}):
+        await asyncio.wait_for(house.is_asked.wait(), 30)
+        async with asyncio.timeout(30):
+            while await house.tries():
+                await house.server_said_something()
+        house.may_send.set()
+        await house.reply_to("7")
+        assert house.tried == [1]
+
+
+_ANN = Place("telegram", "42", "", "42")
+
+
+def _reply(text: str) -> str:
+    return json.dumps({"text": text, "data": None, "actions": []})
+
+
+async def _leave(folder: Path, row: OutboxRow) -> None:
+    """A reply that a process before wrote and did not send."""
+    (folder / "data").mkdir()
+    store = await Store.open(folder / "data" / "parley.db")
+    await store.write(lambda db: mailbox.put_out(db, row))
+    await store.close()
