@@ -150,8 +150,17 @@ def _web(layers: Layers, is_quiet: bool) -> Channel:
     web = SettingsBook(layers).effective().web
     token = layers.secrets.get("PARLEY_WEB_TOKEN", "")
     try:
-        upload = web.upload_limit * 1_000_000
-        channel = Web(Door(web.host, web.port, token, upload, VERSION, web.trusted_proxies))
+        channel = Web(
+            Door(
+                web.host,
+                web.port,
+                token,
+                web.upload_limit * 1_000_000,
+                VERSION,
+                web.trusted_proxies,
+                web.connections_per_address,
+            )
+        )
     except DoorClosed as error:
         raise Refusal(str(error)) from None
     if not is_quiet:

@@ -95,6 +95,14 @@ class WebSettings(BaseModel):
         "comes from (X-Forwarded-For); nobody else's is.",
         json_schema_extra={"wants": "addresses or networks: 127.0.0.1, 10.0.0.0/8", **START},
     )
+    connections_per_address: int = Field(
+        default=100,
+        ge=1,
+        le=10_000,
+        description="The most connections that one address may have at once; this machine and "
+        "trusted proxies may have all, which are half of what `ulimit -n` says.",
+        json_schema_extra=START,
+    )
     upload_limit: int = Field(
         default=20,
         ge=1,

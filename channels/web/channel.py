@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import socket
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-from ipaddress import ip_network
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -20,7 +15,9 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from channels.base import KEY_PREFIX, Bot, Capabilities
+from channels.listening import Caps, Listener, listening, share_of_descriptors
 from channels.message import Outbound
+from channels.serving import HttpServer, Patience, refusal
 from channels.web.completions import Completions
 from channels.web.feed import Feeds
 from channels.web.guard import (
@@ -46,8 +43,10 @@ WEAK_TOKEN = (
     f"PARLEY_WEB_TOKEN could be guessed: it wants at least {SHORTEST_TOKEN} characters, and not a "
     f"few of them repeated. {MAKE_ONE}"
 )
-PATIENCE = 2
-"""Seconds that answers under way have to be sent when the bot stops."""
+FULL = (
+    "The bot has as many connections as it can take; close some of its pages or programs, or try "
+    "again a little later."
+)
 
 
 class DoorClosed(Exception):
@@ -58,7 +57,8 @@ class DoorClosed(Exception):
 class Door:
     """Where the channel listens and what opens it. `upload` is the most bytes of a message's
     files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
-    taken."""
+    taken; `of_one` is the most connections of one address, `patience` how long clients are waited
+    for."""
 
     host: str
     port: int
@@ -66,9 +66,11 @@ class Door:
     upload: int
     version: str = ""
     trusted_proxies: tuple[str, ...] = ()
+    of_one: int = 100
+    patience: Patience = field(default_factory=Patience)
 
 
-def refusal(door: Door) -> str:
+def why_closed(door: Door) -> str:
     """Why nothing may listen there; "" if it may."""
     if door.token and is_weak(door.token.strip()):
         return WEAK_TOKEN
@@ -88,7 +90,7 @@ class Web:
     capabilities = Capabilities(edits=True, buttons=True, images=True, typing=True, markup="html")
 
     def __init__(self, door: Door) -> None:
-        if sentence := refusal(door):
+        if sentence := why_closed(door):
             raise DoorClosed(sentence)
         self._door, self._lock = door, Lock(door.token.strip())
         self._throttle = Throttle()
@@ -104,8 +106,9 @@ class Web:
     async def listen(self, bot: Bot) -> None:
         """Serve until this task is cancelled."""
         self._feeds = Feeds(bot)
-        server = _Server(self._application(bot, self._feeds), self._door.trusted_proxies)
-        serving = asyncio.create_task(server.serve([self._socket]))
+        application = self._application(bot, self._feeds)
+        server = HttpServer(application, self._socket, self._door.patience)
+        serving = asyncio.create_task(server.run_here())
         try:
             await asyncio.shield(serving)
         finally:
@@ -210,50 +213,13 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     return response
 
 
-class _Server(uvicorn.Server):
-    """A server that leaves signals to the bot."""
-
-    def __init__(self, app: Starlette, trusted_proxies: Sequence[str]) -> None:
-        config = uvicorn.Config(
-            app,
-            proxy_headers=bool(trusted_proxies),
-            forwarded_allow_ips=[*trusted_proxies, *_mapped(trusted_proxies)],
-            log_config=None,
-            access_log=False,
-            lifespan="off",
-            server_header=False,
-            timeout_graceful_shutdown=PATIENCE,
-        )
-        super().__init__(config)
-
-    @contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def _mapped(networks: Sequence[str]) -> Iterator[str]:
-    """Networks of IPv4 as a socket for IPv6 shows them."""
-    for network in map(ip_network, networks):
-        if network.version == 4:
-            yield f"::ffff:{network.network_address}/{96 + network.prefixlen}"
-
-
-def _bound(door: Door) -> socket.socket:
+def _bound(door: Door) -> Listener:
     """A socket that listens; who connects before the bot is ready waits until it is."""
+    caps = Caps(share_of_descriptors(), door.of_one, door.trusted_proxies, refusal(FULL))
     try:
-        found = socket.getaddrinfo(door.host, door.port, type=socket.SOCK_STREAM)
-        family, kind, protocol, _, place = found[0]
-        bound = socket.socket(family, kind, protocol)  # asyncio sends at once only where it is TCP
-        try:
-            bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bound.bind(place)
-            bound.listen(1_024)
-        except OSError:
-            bound.close()
-            raise
+        return listening(door.host, door.port, caps)
     except OSError as error:
         raise DoorClosed(
             f"The web page can't be served at {door.host}, port {door.port} ({error.strerror}); "
             "choose others with web.host and web.port."
         ) from None
-    return bound

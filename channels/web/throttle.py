@@ -15,8 +15,9 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import TypeVar
+
+from channels.listening import origin_of
 
 log = logging.getLogger(__name__)
 
@@ -33,19 +34,6 @@ MOST = 10_000
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
-
-
-def origin_of(host: str) -> str:
-    """Whom an address stands for: itself, or the network of /64 that one person has with IPv6."""
-    try:
-        address = ip_address(host.partition("%")[0])
-    except ValueError:
-        return host[:100]  # what a proxy says may be anything
-    if not isinstance(address, IPv6Address):
-        return str(address)
-    if address.ipv4_mapped:
-        return str(address.ipv4_mapped)
-    return str(ip_network((address, 64), strict=False))
 
 
 @dataclass(slots=True)

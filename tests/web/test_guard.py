@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.web import Door, DoorClosed, Web
-from channels.web.throttle import FIRST_LOCK, MOST, TRIES, WINDOW, Throttle, origin_of
+from channels.web.throttle import FIRST_LOCK, MOST, TRIES, WINDOW, Throttle
 from tests.web.site import Site, asked_raw, serving
 
 TOKEN = "a long random text"
@@ -212,21 +212,6 @@ async def test_only_a_trusted_proxy_is_believed_and_only_the_last_address_before
         for n in range(TRIES):
             await guesses(site, "bearer", f"guess {n}", f"198.51.100.{n}")
         assert await guesses(site, "bearer", TOKEN, "203.0.113.8") == 429
-
-
-@pytest.mark.parametrize(
-    ("host", "origin"),
-    [
-        ("203.0.113.7", "203.0.113.7"),
-        ("::ffff:203.0.113.7", "203.0.113.7"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("2001:db8:1:2::9%eth0", "2001:db8:1:2::/64"),
-        ("", ""),
-        ("_hidden", "_hidden"),
-    ],
-)
-def test_one_person_has_one_address_of_ipv4_and_a_network_of_ipv6(host: str, origin: str) -> None:
-    assert origin_of(host) == origin
 
 
 def test_each_lock_is_longer_and_ends() -> None:

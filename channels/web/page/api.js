@@ -8,8 +8,10 @@ export class Refused extends Error {
   }
 }
 
+const AWAY = "The bot can't be reached: it has been stopped, or has as many connections as it can take. Try again a little later.";
+
 async function request(path, options = {}) {
-  const response = await fetch(path, options);
+  const response = await fetch(path, options).catch(() => { throw new Error(AWAY); });
   if (response.status === 401 && await signedIn()) return request(path, options);
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refused(response.status, body.error?.message ?? `Error ${response.status}.`);

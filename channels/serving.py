@@ -1,0 +1,220 @@
+"""HTTP over a socket of `listening`, with an end to everything that a client may put off.
+
+Time-outs for what a client has to say and for an answer that it does not read; uvicorn itself has
+only one, for a connection that rests between two requests. Whoever is too slow hears it in a
+sentence where that is possible, and is cut off.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from http import HTTPStatus
+from ipaddress import ip_network
+
+import h11
+import orjson
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from channels.listening import BURST, Listener, Register
+
+LINGER = 2.0
+"""Seconds for which a client that goes on sending is left to read why it is cut off: a connection
+that is closed before that takes the reason along."""
+GRACE = 2
+"""Seconds that answers under way have to be sent when the bot stops."""
+TOO_SLOW = "This came too slowly, so it was not waited for; try it again."
+_SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two looks at who is too slow
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long a client is waited for, in seconds: for the `headers` of a request, for its `body`
+    (and a second more for each `slowest` bytes that have come), and for a reader who takes
+    `reader` seconds to read 64 KB of an answer."""
+
+    headers: float = 10.0
+    body: float = 30.0
+    slowest: int = 10_000
+    reader: float = 30.0
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """What a connection has been waiting for since a time of the loop's clock: the request's
+    headers (`body` False) or its body, of which so many bytes have `come`."""
+
+    since: float
+    body: bool = False
+    come: int = 0
+
+    def is_over(self, now: float, patience: Patience) -> bool:
+        waited = now - self.since
+        if not self.body:
+            return waited > patience.headers
+        return waited > patience.body + self.come / patience.slowest
+
+
+class PatientProtocol(H11Protocol):
+    """A connection that knows for what it waits, and tells the listener when it does not."""
+
+    patience: Patience
+    register: Register
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        # ^ as uvicorn's own has it
+        super().connection_made(transport)
+        self._connection = self.register.of(transport.get_extra_info("socket").fileno())
+        self._unread: float | None = None  # since when the client reads too little
+        self._waiting: _Waiting | None = _Waiting(self.loop.time())
+        self._leaves_at: float | None = None
+
+    def data_received(self, data: bytes) -> None:
+        if self._leaves_at is not None:
+            return
+        super().data_received(data)
+        self._look(len(data))
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._look(0)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._unread = self.loop.time()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._unread = None
+
+    def expire(self, now: float) -> None:
+        """Cut a client off that is too slow."""
+        if self.transport.is_closing() and self._unread is None:
+            self._unread = now
+        is_unread = self._unread is not None and now - self._unread > self.patience.reader
+        if is_unread or (self._leaves_at is not None and now > self._leaves_at):
+            self._hang_up()
+        elif self._leaves_at is None and self._is_too_slow(now):
+            self._say_too_slow()
+            self._leaves_at = now + LINGER
+
+    def _hang_up(self) -> None:
+        """Close at once; the system keeps nothing of what was not read."""
+        wrapped = self.transport.get_extra_info("socket")
+        with suppress(OSError):
+            wrapped.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self.transport.abort()
+
+    def _is_too_slow(self, now: float) -> bool:
+        """Whether it was waited for too long; not where it is we who do not read on."""
+        waiting = self._waiting
+        return (
+            waiting is not None
+            and not self.flow.read_paused
+            and not self.transport.is_closing()
+            and waiting.is_over(now, self.patience)
+        )
+
+    def _look(self, come: int) -> None:
+        """See for what it waits now."""
+        state = self.conn.their_state
+        is_waiting = state in (h11.IDLE, h11.SEND_BODY) and not self.transport.is_closing()
+        if not is_waiting:
+            self._waiting = None
+        elif self._waiting is None or self._waiting.body != (state is h11.SEND_BODY):
+            self._waiting = _Waiting(self.loop.time(), state is h11.SEND_BODY)
+        else:
+            self._waiting.come += come
+        if self._connection is not None:
+            self._connection.is_busy = not is_waiting
+
+    def _say_too_slow(self) -> None:
+        """Answer with a sentence, where something was asked and no answer has begun; and end."""
+        has_asked = self._waiting is not None and bool(self._waiting.body or self._waiting.come)
+        if has_asked and self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            status = HTTPStatus.REQUEST_TIMEOUT
+            content = failure(TOO_SLOW)
+            head = [
+                ("content-type", "application/json"),
+                ("content-length", str(len(content))),
+                ("connection", "close"),
+            ]
+            for event in (
+                h11.Response(status_code=status, headers=head, reason=status.phrase.encode()),
+                h11.Data(data=content),
+                h11.EndOfMessage(),
+            ):
+                self.transport.write(self.conn.send(event) or b"")
+        if self.cycle is not None and not self.cycle.response_complete:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.write_eof()
+
+
+def failure(sentence: str) -> bytes:
+    """A sentence as the web channel's errors have it."""
+    error = {"message": sentence, "type": "server_error", "code": None}
+    return orjson.dumps({"error": error})
+
+
+def refusal(sentence: str) -> bytes:
+    """What is sent to whom there is no connection for, by `Caps.refusal`."""
+    content = failure(sentence)
+    head = (
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 5\r\n"
+    )
+    return f"{head}Connection: close\r\nContent-Length: {len(content)}\r\n\r\n".encode() + content
+
+
+class HttpServer(uvicorn.Server):
+    """Serves an application to whoever connects to a listener; leaves signals to the bot. The
+    networks that the listener's caps trust say for whom they ask (X-Forwarded-For, -Proto)."""
+
+    def __init__(self, app: ASGIApp, listener: Listener, patience: Patience) -> None:
+        self._listener, trusted = listener, listener.register.caps.trusted
+        known = {"patience": patience, "register": listener.register}
+        protocol = type("Protocol", (PatientProtocol,), known)
+        config = uvicorn.Config(
+            app,
+            http=protocol,
+            ws="none",
+            log_config=None,
+            log_level="error",  # what strangers send that is no HTTP is no news
+            access_log=False,
+            lifespan="off",
+            server_header=False,
+            backlog=BURST,
+            timeout_graceful_shutdown=GRACE,
+            proxy_headers=bool(trusted),
+            forwarded_allow_ips=[*trusted, *_mapped(trusted)],
+        )
+        super().__init__(config)
+
+    async def run_here(self) -> None:
+        """Serve until `should_exit` is set."""
+        await self.serve([self._listener])
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def on_tick(self, counter: int) -> bool:
+        if counter % _SWEEP == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in tuple(self.server_state.connections):
+                if isinstance(connection, PatientProtocol):
+                    connection.expire(now)
+        return await super().on_tick(counter)
+
+
+def _mapped(networks: Sequence[str]) -> Iterator[str]:
+    """Networks of IPv4 as a socket for IPv6 shows them."""
+    for network in map(ip_network, networks):
+        if network.version == 4:
+            yield f"::ffff:{network.network_address}/{96 + network.prefixlen}"

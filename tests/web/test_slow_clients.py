@@ -1,0 +1,150 @@
+"""Clients that take their time: cut off after a while, and in nobody's way until then."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from channels.serving import Patience
+from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.web.site import PATIENCE, serving
+from tests.whole.process import talking
+
+QUICK = Patience(headers=0.5, body=0.5, slowest=10, reader=0.5)
+POST = (
+    b"POST /api/sessions/main/messages HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5000\r\n\r\n"
+)
+
+
+def echo(request: Received) -> Say:
+    return Say("re: " + request.body["messages"][-1]["content"])
+
+
+@asynccontextmanager
+async def connected(
+    url: str,
+) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+    place = urlsplit(url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    try:
+        async with asyncio.timeout(PATIENCE):
+            yield reader, writer
+    finally:
+        writer.close()
+        await asyncio.gather(writer.wait_closed(), return_exceptions=True)
+
+
+async def trickled(url: str, beginning: bytes) -> bytes:
+    """What the server says to somebody who goes on a byte at a time, until it closes."""
+    async with connected(url) as (reader, writer):
+        writer.write(beginning)
+        hearing = asyncio.create_task(reader.read())
+        while not hearing.done():
+            writer.write(b"x")
+            await asyncio.wait((hearing,), timeout=0.1)
+        return hearing.result()
+
+
+async def test_slow_headers_are_waited_for_no_longer_than_is_said(tmp_path: Path) -> None:
+    async with serving(tmp_path, patience=QUICK) as site:
+        said = await trickled(site.url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        assert said.split()[1] == b"408"
+        assert b"This came too slowly" in said
+        async with connected(site.url) as (reader, _):  # not even a byte
+            assert await reader.read() == b""
+
+
+async def test_slow_headers_are_no_less_slow_after_a_request(tmp_path: Path) -> None:
+    async with serving(tmp_path, patience=QUICK) as site:
+        whole = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        said = await trickled(site.url, whole + b"GET /health HTTP/1.1\r\nX-Slow: ")
+    assert said.count(b"HTTP/1.1 200") == 1
+    assert said.count(b"HTTP/1.1 408") == 1
+
+
+async def test_a_slow_body_is_waited_for_no_longer_than_is_said(tmp_path: Path) -> None:
+    patience = Patience(body=0.5, slowest=1_000_000)
+    async with serving(tmp_path, patience=patience) as site:
+        said = await trickled(site.url, POST + b'{"text": "')
+    assert said.split()[1] == b"408"
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["message"].startswith("This came")
+
+
+async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for_either(
+    tmp_path: Path,
+) -> None:
+    patience = Patience(body=0.5, slowest=1_000_000)
+    async with serving(tmp_path, patience=patience, token="a long random text") as site:
+        said = await trickled(site.url, POST + b'{"text": "')
+    assert said.split()[1] == b"401"
+
+
+async def test_a_body_that_keeps_coming_is_waited_for(tmp_path: Path) -> None:
+    message = json.dumps({"text": "Hi", "id": "m" * 99}).encode().ljust(5_000)
+    async with serving(tmp_path, echo, patience=QUICK) as site, connected(site.url) as ends:
+        reader, writer = ends
+        writer.write(POST)
+        start = time.monotonic()
+        for place in range(0, 5_000, 500):
+            writer.write(message[place : place + 500])
+            await asyncio.sleep(0.15)  # as a slow line would
+        assert time.monotonic() - start > QUICK.body
+        assert (await reader.readline()).split()[1] == b"200"
+
+
+async def test_who_does_not_read_an_answer_is_cut_off(tmp_path: Path) -> None:
+    def script(request: Received) -> Say:
+        del request
+        return Say("long " * 40_000)
+
+    async with serving(tmp_path, script, patience=QUICK) as site:
+        for _ in range(4):
+            await site.says("Go on.")
+        place = urlsplit(site.url)
+        with socket.socket() as lazy:
+            lazy.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            lazy.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(lazy, (place.hostname, place.port))
+            asks = b"GET /api/sessions/main/messages HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            await loop.sock_sendall(lazy, asks)
+            await asyncio.wait_for(_reset(lazy), PATIENCE)
+
+
+async def _reset(connection: socket.socket) -> None:
+    """Until the other side has hung up on what it had to say."""
+    while True:
+        if connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == 7:  # TCP_CLOSE
+            return
+        await asyncio.sleep(0.1)
+
+
+async def test_half_open_connections_keep_nobody_out(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    settings = {"web": {"port": port}, "channels": {"web": True}}
+    url = f"http://127.0.0.1:{port}"
+    limited = 'ulimit -n 256; exec "$@"'
+    async with (
+        OpenAIServer(echo) as endpoint,
+        talking(tmp_path, endpoint, settings, shell=limited) as bot,
+        AsyncExitStack() as stack,
+    ):
+        assert (await bot.says("one"))["text"] == "re: one"
+        for _ in range(600):
+            _, writer = await stack.enter_async_context(connected(url))
+            writer.write(b"GET /api/sessions HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+        async with aiohttp.ClientSession() as http, http.get(f"{url}/api/sessions") as answer:
+            assert answer.status == 200
+        assert (await bot.says("two", chat="another"))["text"] == "re: two"
+        assert len(bot.errors) < 2_000
+    logged = sum(file.stat().st_size for file in (tmp_path / "data" / "logs").iterdir())
+    assert logged < 20_000
