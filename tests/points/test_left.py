@@ -98,9 +98,6 @@ async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:
     return asked + daily(tmp_path)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 3: retention deletes the rest"
-)
 async def test_retention_deletes_nothing_that_is_not_in_the_daily_memory(tmp_path: Path) -> None:
     kept = await retired(tmp_path, {"context": SMALL | {"strategy": "truncate"}})
     assert missing(kept, list(range(1, 18))) == []

@@ -14,6 +14,7 @@ from tests.fakes.openai_server import Answer, Fail, Received, Say, openai_overfl
 from tests.points.scene import (
     answering,
     content,
+    daily,
     events,
     has_results,
     last_asked,
@@ -124,13 +125,11 @@ async def test_where_the_trigger_is_lower_the_reason_names_the_trigger(tmp_path:
 async def after_a_cut(
     tmp_path: Path, summary: Callable[[Received], Answer] | str, **settings: Any
 ) -> str:
-    """All that the model receives in the first request after turns have left."""
+    """All that the model receives in a request after turns have left."""
     async with living(tmp_path, answering(fine, summary), structured(**settings)) as house:
-        for number in range(1, 20):
-            await talk(house, told(number))
-            if any(event["kind"] == "compact" for event in await events(house)):
-                return whole(steps(house)[-1])
-    raise AssertionError("it never compacted")
+        await talk(house, *(told(number) + "word " * 600 for number in range(1, 8)))
+        assert [event["kind"] for event in await events(house)] == ["compact"]
+        return whole(steps(house)[-1])
 
 
 @pytest.mark.xfail(
@@ -243,3 +242,4 @@ async def test_a_summary_call_that_overflows_drops_the_oldest_and_tries_again(
     assert "locker01" in refused
     assert "locker02" in tried, "all but the oldest"
     assert "Count the lockers." in sent
+    assert "locker01" in daily(tmp_path), "no summary tells of it"
