@@ -54,7 +54,7 @@ async def heard_in(house: House, line: str) -> str:
     return "\n".join(outbound.reply.text for outbound in house.sent[before:])
 
 
-# --- point 4: the retry carries the recap, the recap the snapshot -----------------------------
+# --- point 4: the retry carries the recap, the recap the snapshot ---
 
 
 @pytest.mark.xfail(
@@ -156,7 +156,7 @@ async def test_the_note_says_what_memory_there_is(tmp_path: Path) -> None:
     assert "memory" in note_of(await after_an_emergency(tmp_path, "look")).lower()
 
 
-# --- point 5: the person is told --------------------------------------------------------------
+# --- point 5: the person is told ---
 
 
 @pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 12, point 5: nobody is told")
@@ -211,7 +211,7 @@ async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: P
     assert "/context clear" not in heard
 
 
-# --- point 6: clip to what fits ---------------------------------------------------------------
+# --- point 6: clip to what fits ---
 
 
 @pytest.mark.xfail(
@@ -240,7 +240,7 @@ async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_litt
     assert len(received) > 40_000
 
 
-# --- point 7: a learned window ----------------------------------------------------------------
+# --- point 7: a learned window ---
 
 
 @pytest.mark.xfail(

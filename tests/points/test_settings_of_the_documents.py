@@ -96,7 +96,7 @@ async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(tmp_path
     written = with_field("compression_trigger: 0.0\n    keep_recent: 4")
     assert complaint(tmp_path, written) == ""
     async with living(tmp_path, talkative, written) as house:
-        await talk(house, 5)
+        await talk(house, 8, words=60)
         assert await compactions(house)
 
 
@@ -234,23 +234,17 @@ async def test_a_wrong_strategy_there_is_told_the_two_that_count(
 
 
 @pytest.mark.parametrize("name", ["{{secret.X_KEY}}", "{{ secret.X_KEY }}", "{{  secret.X_KEY}}"])
-@pytest.mark.parametrize("where", ["an api_key", "a text"])
-async def test_a_secret_is_filled_in_with_and_without_spaces(
-    tmp_path: Path, name: str, where: str
-) -> None:
-    """Point 22."""
+async def test_a_secret_is_filled_in_with_and_without_spaces(tmp_path: Path, name: str) -> None:
+    """Point 22: as a key, and in the midst of a text."""
     async with OpenAIServer(talkative, key="x-key-123") as deep:
         written = WHOLE.replace("{{secret.DEEPSEEK_API_KEY}}", name)
-        if where == "a text":
-            written = f'model: gpt-4o-mini\nsystem_prompt: "Say {name}."\n'
-        written = written.replace("BASE_URL", deep.base_url)
+        written = written.replace("BASE_URL", deep.base_url) + f'system_prompt: "Say {name}."\n'
         async with living(tmp_path, talkative, written, {"X_KEY": "x-key-123"}) as house:
             await talk(house, 3)
             system = answered(house)[-1]["messages"][0]["content"]
             await house.says("/context compact")
-        asked = len(deep.requests)
-    assert asked == (where == "an api_key")
-    assert ("Say x-key-123." in system) is (where == "a text")
+        assert len(deep.requests) == 1
+    assert system.startswith("Say x-key-123.")
 
 
 @pytest.mark.parametrize("name", ["{{secret.}}", "{{ secret. }}", "{{secret.  }}"])

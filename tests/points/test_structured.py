@@ -52,7 +52,7 @@ def told(number: int) -> str:
     return f"The key is in locker{number:02d}. " + "word " * 420
 
 
-# --- what stays -------------------------------------------------------------------------------
+# --- what stays ---
 
 
 @pytest.mark.xfail(
@@ -93,7 +93,7 @@ async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts
     assert done[0]["actor"] == "strategy"
 
 
-# --- when it fires, and why -------------------------------------------------------------------
+# --- when it fires, and why ---
 
 
 @pytest.mark.xfail(
@@ -119,7 +119,7 @@ async def test_where_the_trigger_is_lower_the_reason_names_the_trigger(tmp_path:
     assert "0.8 of the window" in event["reason"]
 
 
-# --- a summary that is none -------------------------------------------------------------------
+# --- a summary that is none ---
 
 
 async def after_a_cut(
@@ -207,7 +207,7 @@ async def test_a_field_in_braces_inside_a_value_is_text(tmp_path: Path) -> None:
     assert "Fill {next_steps} into the form." in sent
 
 
-# --- a call that fails ------------------------------------------------------------------------
+# --- a call that fails ---
 
 
 @pytest.mark.xfail(

@@ -98,11 +98,73 @@ async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> N
     assert f"The {NEEDLE}" not in found
 
 
+@pytest.mark.parametrize("line", ["/context clear", "/undo", "/context drop t2"])
+@missing(26, "context.json goes on to hold what was taken away")
+async def test_what_was_taken_away_is_not_in_the_mirrored_files(tmp_path: Path, line: str) -> None:
+    """Point 26: `context.json` and its lines, which the model can read and grep, too."""
+    settings = {"context": {"context_files": True}}
+    async with living(tmp_path, model, settings) as house:
+        await talk(house, "Hello", SAID[0])
+        files = list(audience(tmp_path).glob("sessions/*/context.json"))
+        assert SAID[0] in files[0].read_text(), "it is not mirrored at all"
+        await house.says(line)
+        await settle(house)
+        found = await looks(house, "grep", pattern=NEEDLE)
+    assert SAID[0] not in found
+
+
+@missing(26, "the file of a result that was cut stays where the model reads")
+async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path) -> None:
+    """Point 26: `tool_result-….txt`."""
+    (audience(tmp_path) / "files").mkdir(parents=True)
+    long = "some words in a line\n" * 400 + f"{SAID[0]}\n"
+    (audience(tmp_path) / "files" / "long.txt").write_text(long)
+    settings = {"context": {"tool_result_limit": 500}}
+    async with living(tmp_path, model, settings) as house:
+        await looks(house, "read_file", path="files/long.txt", limit=500)
+        await settle(house)
+        kept = list(audience(tmp_path).glob("sessions/*/tool_result-*.txt"))
+        (audience(tmp_path) / "files" / "long.txt").unlink()
+        await house.says("/context clear")
+        found = await looks(house, "grep", pattern=NEEDLE)
+    assert kept, "nothing was kept of the result"
+    assert SAID[0] not in found
+
+
+@missing(26, "a turn that had left, came back and was dropped is found by grep")
+async def test_a_turn_that_is_dropped_after_it_had_left_once_is_out_of_reach(
+    tmp_path: Path,
+) -> None:
+    """Point 26: the cut was undone, so the file had it already."""
+    async with living(tmp_path, model, FEW_TURNS) as house:
+        await talk(house, *SAID[:5])
+        await house.says("/context undo")
+        said = (await house.says("/context drop t1")).text
+        found = await looks(house, "grep", pattern=NEEDLE)
+    assert "Dropped: t1" in said
+    assert SAID[0] not in found
+
+
+async def test_a_turn_that_was_taken_back_leaves_no_line_in_the_log(tmp_path: Path) -> None:
+    """Point 26: under `slim`, when those beside it are folded."""
+    settings = {"context": {"strategy": "slim", "full_turns": 1, "fold_turns": 1}}
+    async with living(tmp_path, model, settings) as house:
+        await talk(house, "Hello", SAID[0])
+        await house.says("/undo")
+        await talk(house, "three", "four", "five")
+        sent = json.dumps(answered(house)[-1]["messages"])
+    assert "[Context -- Activity Log]" in sent
+    assert NEEDLE not in sent
+
+
 # --- 26: both searches ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tool", ["context_search", "memory_search"])
+SEARCHES = ("context_search", "memory_search")
+
+
 @pytest.mark.parametrize("line", ["/undo", "/retry", "/context drop t2"])
+@pytest.mark.parametrize("tool", SEARCHES)
 @missing(26, "the search returns the turn")
 async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model(
     tmp_path: Path, line: str, tool: str
@@ -127,15 +189,15 @@ async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model(
     assert f"It is the {NEEDLE}" not in found
 
 
-@pytest.mark.parametrize("tool", ["context_search", "memory_search"])
-async def test_a_turn_that_was_brought_back_is_found_again(tmp_path: Path, tool: str) -> None:
+async def test_a_turn_that_was_brought_back_is_found_again(tmp_path: Path) -> None:
     """Point 26."""
     async with living(tmp_path, model) as house:
         await talk(house, "Hello", SAID[0])
         await house.says("/undo")
         await house.says("/context undo")
         await settle(house)
-        assert SAID[0] in await looks(house, tool, **LOOKS[tool])
+        for tool in SEARCHES:
+            assert SAID[0] in await looks(house, tool, **LOOKS[tool])
 
 
 async def test_a_person_finds_what_was_taken_back_and_sees_that_it_was(tmp_path: Path) -> None:
@@ -218,7 +280,7 @@ async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model
     assert sentence not in "\n".join(sent)
 
 
-@pytest.mark.parametrize("tool", ["context_search", "memory_search"])
+@pytest.mark.parametrize("tool", SEARCHES)
 @missing(27, "the model finds it by a search")
 async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
     tmp_path: Path, tool: str
