@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.fakes.openai_server import (
     Say,
     openai_overflow,
 )
-from tests.points.wire import answered, data, missing, results, with_plugin
+from tests.points.wire import answered, asks, data, missing, results, with_plugin
 from tests.whole.house import House, living
 
 TOOLS = """
@@ -131,6 +130,10 @@ async def test_parallel_results_stand_in_the_order_of_their_calls(tmp_path: Path
 # --- 17: what was paid and came to nothing ----------------------------------------------------
 
 
+LONG = "It is a long story. " * 20
+"""What streams before somebody stops it."""
+
+
 async def ledger(house: House) -> dict[str, Any]:
     """What this chat has cost, by `/usage`."""
     bill: dict[str, Any] = (await data(house, "/usage"))["chat"]["this chat, ever"]
@@ -139,21 +142,18 @@ async def ledger(house: House) -> dict[str, Any]:
 
 async def stopped(house: House, question: str) -> None:
     """Ask, and stop the turn while its answer streams."""
-    waiting = asyncio.create_task(house.says(question))
-    await house.server.reached.acquire()
-    await house.server_said_something()
+    asking = await asks(house, question, LONG)
     await house.says("/stop")
-    await waiting
+    await asking
 
 
 @missing(17, "a stopped call is in no ledger")
 async def test_a_call_that_was_stopped_is_in_the_ledger(tmp_path: Path) -> None:
     """Point 17: four turns, one of them stopped, are four calls."""
-    script = in_order(Say("One."), Say("Two."), Say("Three."), Hang("It is a long "))
+    script = in_order(Say("One."), Say("Two."), Say("Three."), Hang(LONG))
     async with living(tmp_path, script) as house:
         for number in range(3):
             await house.says(f"question {number}")
-            await house.server.reached.acquire()
         await stopped(house, "And the last?")
         bill = await ledger(house)
     assert len(answered(house)) == 4
@@ -163,7 +163,7 @@ async def test_a_call_that_was_stopped_is_in_the_ledger(tmp_path: Path) -> None:
 @missing(17, "a stopped call costs nothing")
 async def test_a_call_that_was_stopped_costs_what_is_known_of_it(tmp_path: Path) -> None:
     """Point 17: its prompt was read, and what had streamed was written, by the meter."""
-    async with living(tmp_path, in_order(Hang("It is a long " * 20))) as house:
+    async with living(tmp_path, in_order(Hang(LONG))) as house:
         await stopped(house, "And the last?")
         bill = await ledger(house)
     assert bill["prompt"] > 500, "system prompt and tools alone are more"

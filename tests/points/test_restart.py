@@ -139,7 +139,7 @@ async def test_what_a_restart_set_aside_is_said_at_telegram(tmp_path: Path) -> N
 @missing(28, "the docs call it the default, and name no source")
 def test_the_docs_say_where_recent_comes_from() -> None:
     """Point 28."""
-    page = Path("docs/configuration.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()
     (line,) = (line for line in page.splitlines() if line.startswith("| `restore` |"))
     assert "`exact`" in line.split("|")[2]
     assert "CowAgent" in line

@@ -3,7 +3,6 @@ never within it (points 26 and 27; what a person takes away is away)."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Hang, Received, Say
 from tests.points.wire import (
     answered,
+    asks,
     audience,
     daily,
     missing,
@@ -237,7 +237,6 @@ async def test_a_search_does_not_find_the_results_of_earlier_searches(tmp_path: 
         found = [await looks(house, "context_search", **LOOKS["context_search"]) for _ in range(6)]
     counts = [text.count("is in the cellar") for text in found]
     assert counts == [1] * 6
-    assert len(found[-1]) < 3 * len(found[0])
 
 
 # --- 27: the bot's own words ------------------------------------------------------------------
@@ -291,9 +290,6 @@ async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
         del about["mode"]
     async with living(tmp_path, failing(REFUSED)) as house:
         await talk(house, "Hello", "Well?", "And now?")
-        assert (
-            "refused the API key" in (await house.says("/context search refused the API key")).text
-        )
         found = await looks(house, tool, **about)
     assert "OPENAI_API_KEY" not in found
 
@@ -319,12 +315,9 @@ async def test_what_streamed_before_a_stop_is_kept_without_the_bots_own_note(
     """Point 27: what the model said is context, what the bot says about it is not."""
     async with living(tmp_path, failing(Hang("It is in the cel"))) as house:
         await talk(house, "Hello")
-        await house.server.reached.acquire()
-        waiting = asyncio.create_task(house.says("Well?"))
-        await house.server.reached.acquire()
-        await house.server_said_something()
+        asking = await asks(house, "Well?", "It is in the cel")
         await house.says("/stop")
-        shown = (await waiting).text
+        shown = (await asking).text
         await house.says("And now?")
         sent = [m["content"] for m in answered(house)[-1]["messages"] if m["role"] == "assistant"]
     note = shown.removeprefix("It is in the cel").strip()

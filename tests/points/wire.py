@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.whole.house import House
+from channels.base import Delta
+from channels.message import Address, Reply
+from tests.whole.house import PATIENCE, House
 
 
 def missing(point: int, what: str) -> pytest.MarkDecorator:
@@ -81,11 +83,19 @@ async def compactions(house: House) -> list[dict[str, Any]]:
     return await events(house, "compact")
 
 
+async def asks(house: House, question: str, words: str) -> asyncio.Task[Reply]:
+    """Ask, and wait until these words have streamed; the task ends with the whole answer."""
+    said = ""
+    with (await house.bot()).watch(Address(house.name, "main")) as happening:
+        asking = asyncio.create_task(house.says(question))
+        async with asyncio.timeout(PATIENCE):
+            async for event in happening:
+                said += event.text if isinstance(event, Delta) else ""
+                if words in said:
+                    break
+    return asking
+
+
 def heard(house: House) -> str:
     """All that the person was sent."""
     return "\n".join(outbound.reply.text for outbound in house.sent)
-
-
-def mentions(text: str, words: Iterable[str]) -> bool:
-    """Whether all of the words are in the text, in capitals or not."""
-    return all(word.casefold() in text.casefold() for word in words)
