@@ -15,7 +15,10 @@ from tests.points.scene import (
     answering,
     daily,
     events,
+    has_results,
     last_asked,
+    looks,
+    put_file,
     state,
     summaries,
     talk,
@@ -80,6 +83,20 @@ async def test_under_truncate_500_characters_of_question_and_reply_are_kept(
     assert left == [1, 2, 3]
     assert [number for number in left if f"end{number}" not in text] == []
     assert [number for number in left if f"answer of q{number}" not in text] == []
+
+
+async def test_what_came_from_outside_leaves_for_the_quarantine(tmp_path: Path) -> None:
+    def reply(request: Received) -> Answer:
+        is_first = last_asked(request).startswith("look") and not has_results(request)
+        return looks(request, "letter.txt") if is_first else Say("The letter says hello.")
+
+    put_file(tmp_path, "letter.txt", "hello")
+    settings = {"context": SMALL | {"strategy": "truncate"}}
+    async with living(tmp_path, answering(reply), settings) as house:
+        await talk(house, "look at the letter", "two", "three", "four", "/context free")
+    (waiting,) = (tmp_path / "data" / "quarantine").rglob("memory/*.md")
+    assert "The letter says hello." in waiting.read_text()
+    assert list((tmp_path / "data" / "audiences").rglob("memory/*.md")) == []
 
 
 async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:

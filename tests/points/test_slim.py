@@ -123,9 +123,13 @@ async def test_inline_code_that_is_a_tag_alone_keeps_it(tmp_path: Path) -> None:
 
 
 async def reply_and_line(tmp_path: Path, said: str) -> tuple[str, list[str]]:
-    """What a person sees of a reply, and its turn's line in the log."""
+    """What a person sees of a reply, as it streams too, and its turn's line in the log."""
+    events: list[Activity] = []
     async with living(tmp_path, always(said), slim()) as house:
+        watching = await house.watches(events)
         reply = (await house.says("Do it.")).text
+        watching.cancel()
+        assert "terse" not in "".join(event.text for event in events if isinstance(event, Delta))
         await talk(house, "and", "now?")
         return reply, log_of(steps(house)[-1])
 

@@ -85,13 +85,18 @@ async def after_free(tmp_path: Path, strategy: str) -> tuple[list[dict[str, Any]
         return steps(house)[-1], list(freed["turns"])
 
 
+def first_said(messages: list[dict[str, Any]]) -> str:
+    """Who said the first message that is no system message."""
+    return next(str(m["role"]) for m in messages if m["role"] != "system")
+
+
 @pytest.mark.xfail(
     strict=True, raises=AssertionError, reason="issue 12, point 10: an orphan reply stays"
 )
 @pytest.mark.parametrize("strategy", ["trim", "full"])
 async def test_after_free_the_request_begins_with_a_question(tmp_path: Path, strategy: str) -> None:
     sent, _ = await after_free(tmp_path, strategy)
-    assert sent[1]["role"] == "user"
+    assert first_said(sent) == "user"
 
 
 @pytest.mark.xfail(
@@ -119,7 +124,7 @@ async def test_after_a_compaction_by_rest_the_request_begins_with_a_question(
         await site.says("and now?")
         sent = [r.body["messages"] for r in site.server.requests if "tools" in r.body][-1]
     assert (status, freed["turns"][0]) == (200, "t1")
-    assert sent[1]["role"] == "user"
+    assert first_said(sent) == "user"
 
 
 @pytest.mark.xfail(
