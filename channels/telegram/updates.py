@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 
 from telegram import Update
 from telegram.error import BadRequest, Conflict, TelegramError
-from telegram.ext import ExtBot, Updater
+from telegram.ext import ExtBot
 
 from channels.retry import Trouble, patient
 from channels.settings import TelegramSettings
 from channels.telegram.pace import asked, is_passing
 from channels.telegram.rhythm import Rhythm
+from channels.telegram.webhook import Webhook
 
 log = logging.getLogger(__name__)
 
@@ -72,35 +73,26 @@ def _is_worth_asking_again(error: BaseException) -> bool:
 async def serve(bot: ExtBot[str], take: Take, settings: TelegramSettings, rhythm: Rhythm) -> None:
     """Let Telegram call, until cancelled; each start has a new secret that proves who calls."""
     queue = Counter(take, rhythm.album)
-    updater = Updater(bot, queue)
-    await updater.initialize()
-    await updater.start_webhook(
-        listen=settings.webhook_host,
-        port=settings.webhook_port,
-        url_path=urlsplit(settings.webhook_url).path,
-        webhook_url=settings.webhook_url,
-        secret_token=secrets.token_urlsafe(32),
-        allowed_updates=KINDS,
-    )
+    secret = secrets.token_urlsafe(32)
+    webhook = Webhook(bot, queue.put, settings, urlsplit(settings.webhook_url).path, secret)
     try:
+        await bot.set_webhook(settings.webhook_url, allowed_updates=KINDS, secret_token=secret)
         await queue.work()
     finally:
-        await updater.stop()
+        await webhook.close()
 
 
-class Counter(asyncio.Queue[object]):
-    """The queue that the SDK puts updates into. It answers Telegram when `put` returns, so `put`
-    waits until the update was taken."""
+class Counter:
+    """Where the webhook brings updates. It answers Telegram when `put` returns, so that waits until
+    the update was taken."""
 
     def __init__(self, take: Take, album: float) -> None:
-        super().__init__()
         self._take, self._album = take, album
         self._waiting: list[tuple[Update, asyncio.Future[None]]] = []
         self._arrived = asyncio.Event()
 
-    async def put(self, item: object) -> None:
+    async def put(self, item: Update) -> None:
         """Raises what taking it raised; Telegram will deliver it again."""
-        assert isinstance(item, Update)
         taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, taken))
         self._arrived.set()
