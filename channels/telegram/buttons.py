@@ -1,4 +1,5 @@
-"""Actions as buttons below a message. What a button does stands in it, so it works for ever."""
+"""Actions as buttons below a message. What a button does stands in it, so it works as long as
+Telegram says what stands below the message."""
 
 from __future__ import annotations
 
@@ -58,9 +59,10 @@ def is_confirmation(message: MaybeInaccessibleMessage) -> bool:
 
 
 def label_of(query: CallbackQuery) -> str:
-    """What stands on the button that was pressed."""
+    """What stands on the button that was pressed; "" where its message has none with these data, or
+    is too old to tell."""
     buttons = _buttons_of(query.message) if query.message else ()
-    return next((b.text for b in buttons if b.callback_data == query.data), "This")
+    return next((b.text for b in buttons if b.callback_data == query.data), "")
 
 
 def _buttons_of(message: MaybeInaccessibleMessage) -> Iterator[InlineKeyboardButton]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
-from telegram import CallbackQuery, Message, Update
+from telegram import CallbackQuery, MaybeInaccessibleMessage, Message, Update
 from telegram.error import TelegramError
 from telegram.ext import ExtBot
 
@@ -123,22 +123,34 @@ class Desk:
             await self._onlookers.settle(inbound.address, inbound.id)
 
     async def _press(self, query: CallbackQuery) -> None:
-        if query.message is None or query.data is None:
-            return  # a button that this bot has not made
-        place, press = incoming.place_at(query.message), pressed(query.data)
-        if press.is_question:
-            await self._ask_first(query, press, place)
-        elif press.command:
-            person = query.from_user
-            address = incoming.address_of(place, self._scope(), person)
-            await self._submit(Inbound(incoming.id_of(place, query.id), address, press.command))
-        with suppress(TelegramError, Busy):  # it may be too late for both
+        """Carry a button out, if this person may talk to the bot and the button is there: a client
+        can send what it likes in its place. All others see that it does nothing."""
+        label = label_of(query)
+        message = query.message
+        if label and message and query.data and query.from_user and not query.from_user.is_bot:
+            place = incoming.place_at(message)
+            address = incoming.address_of(place, self._scope(), query.from_user)
+            if self._bot.admits(address):
+                inbound = Inbound(incoming.id_of(place, query.id), address, "")
+                await self._carry_out(label, pressed(query.data), place, inbound)
+                if not pressed(query.data).is_question:
+                    await self._take_away(message, place)
+        with suppress(TelegramError, Busy):  # it may be too late
             await self._sdk.answer_callback_query(query.id, rate_limit_args=ONCE)
-            if not press.is_question and is_confirmation(query.message):
+
+    async def _carry_out(self, label: str, press: Press, place: Place, inbound: Inbound) -> None:
+        if press.is_question:
+            await self._ask_first(label, press, place)
+        elif press.command:
+            await self._submit(replace(inbound, text=press.command))
+
+    async def _take_away(self, message: MaybeInaccessibleMessage, place: Place) -> None:
+        """A question that was answered goes."""
+        if is_confirmation(message):
+            with suppress(TelegramError, Busy):
                 await self._sdk.delete_message(place.chat, place.message, rate_limit_args=ONCE)
 
-    async def _ask_first(self, query: CallbackQuery, press: Press, place: Place) -> None:
-        label = label_of(query)
+    async def _ask_first(self, label: str, press: Press, place: Place) -> None:
         await self._sdk.send_message(
             text=f"{label}: really? ({press.command})",
             reply_markup=confirmation(label, press.command),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
@@ -67,6 +68,11 @@ SCHEMA: Mapping[str, Any] = {
 }
 TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" for name in FIELDS)
 """How the fields are shown to the model; `summary_template` may say otherwise."""
+
+_PLACE = re.compile(r"\{([^{}\n]{1,200})\}")
+_LONGEST = 100_000
+"""Characters that the fields of a summary may have together; one that is longer than its tokens
+allow is not used anyhow."""
 
 _RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
 _LINE_SHOWN = 160  # characters of a message in a plain extract
@@ -135,10 +141,23 @@ def checked(style: Style, answer: str, limits: Limits) -> str:
     shown = limits.summary_template or (TEMPLATE if set(fields) & set(FIELDS) else "")
     if not shown:  # a schema of the person's own without a template
         return "\n\n".join(f"# {name}\n{said}" for name, said in fields.items())
-    names = dict.fromkeys((*FIELDS, *fields), "")
-    for name in names:
-        shown = shown.replace(f"{{{name}}}", fields.get(name, ""))
-    return shown.strip()
+    return _filled(shown, dict.fromkeys(FIELDS, "") | fields).strip()
+
+
+def _filled(template: str, fields: Mapping[str, str]) -> str:
+    """A template with its fields filled in, each place once: what a field says is no template. What
+    would be longer than any summary is cut."""
+    left = _LONGEST
+
+    def value(place: re.Match[str]) -> str:
+        nonlocal left
+        if place[1] not in fields:
+            return place[0]
+        said = fields[place[1]][:left]
+        left -= len(said)
+        return said
+
+    return _PLACE.sub(value, template)
 
 
 def _fields(answer: str) -> dict[str, str] | None:
@@ -146,11 +165,11 @@ def _fields(answer: str) -> dict[str, str] | None:
     start, end = answer.find("{"), answer.rfind("}")
     try:
         found = json.loads(answer[start : end + 1]) if 0 <= start < end else None
+        if not isinstance(found, dict) or not found:
+            return None
+        return {str(name): _as_words(value) for name, value in found.items()}
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not found:
-        return None
-    return {str(name): _as_words(value) for name, value in found.items()}
 
 
 def _as_words(value: Any) -> str:

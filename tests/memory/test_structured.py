@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -160,3 +161,30 @@ async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
     first = conversation.outcome.cut
     await until(lodge, lambda view: conversation.outcome.cut != first)
     assert "Build a shed." in lodge.summarizer.requests[-1].text
+
+
+def test_what_a_field_says_is_no_template() -> None:
+    said = {"task_overview": "Fill in {next_steps} and {task_overview}.", "next_steps": "Rest."}
+    shown = summary.checked("structured", json.dumps(said), Limits())
+    assert "Fill in {next_steps} and {task_overview}." in shown
+    assert shown.count("Rest.") == 1
+
+
+def test_fields_that_name_one_another_do_not_multiply() -> None:
+    """Ten fields in a row, each the next one twenty times, were 20 ** 10 words before."""
+    names = [f"f{n}" for n in range(10)]
+    said = {name: f"{{{other}}} " * 20 for name, other in itertools.pairwise(names)}
+    template = "".join(f"{{{name}}}" for name in names)
+    shown = summary.checked("structured", json.dumps(said), Limits(summary_template=template))
+    assert len(shown) < 2 * len(json.dumps(said))
+
+
+def test_a_field_that_a_template_names_often_is_bounded() -> None:
+    template, said = "{a}" * 3_000, json.dumps({"a": "x" * 20_000})
+    assert len(summary.checked("structured", said, Limits(summary_template=template))) <= 100_000
+
+
+@pytest.mark.parametrize("depth", [300, 900, 50_000])
+def test_fields_that_are_nested_deeply_are_no_error(depth: int) -> None:
+    answer = '{"a": ' + "[" * depth + "]" * depth + "}"
+    assert summary.checked("structured", answer, Limits())

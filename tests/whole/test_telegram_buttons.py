@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.fakes.openai_server import Say
-from tests.fakes.telegram_server import Refused, failing
-from tests.whole.telegram_house import at_telegram
+from tests.fakes.telegram_server import Person, Refused, Sent, failing
+from tests.whole.telegram_house import TelegramHouse, at_telegram
 
 
 async def test_the_context_comes_with_buttons_and_clear_asks_first(tmp_path: Path) -> None:
@@ -72,3 +74,59 @@ async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -
         changed = await house.telegram.shown("log_level is now warning")
         house.ann.presses(changed, "Back")
         await house.telegram.shown("log_level is now info")
+
+
+def forged(house: TelegramHouse, who: Person, below: Sent | None, data: str) -> None:
+    """What a client sends that presses a button which the bot has not made."""
+    message = (
+        house.telegram._as_message(below)
+        if below
+        else {"message_id": 1, "date": 0, "chat": house.telegram.chats[who.chat]}
+    )
+    house.telegram._queries.add("forged")
+    query = {"id": "forged", "from": who.user, "message": message, "chat_instance": "1"}
+    house.telegram.push("callback_query", {**query, "data": data})
+
+
+@pytest.mark.parametrize("data", ["?/context clear", "?text", "/context clear", "-", "?"])
+@pytest.mark.parametrize("name", ["Ann", "Mallory"])
+async def test_data_that_stand_on_no_button_do_nothing(
+    tmp_path: Path, data: str, name: str
+) -> None:
+    async with at_telegram(tmp_path) as house:
+        house.telegram.group(-100)
+        person = house.ann if name == "Ann" else house.telegram.person("Mallory", 666)
+        house.ann.says("/whoami")
+        answer = await house.telegram.shown("telegram/42")
+        forged(house, person, answer, data)
+        await house.telegram.called("answerCallbackQuery")
+        forged(house, person, None, data)
+        await house.telegram.called("answerCallbackQuery", 2)
+        await house.is_idle()
+        assert house.telegram.texts == [answer.text]
+        assert not house.model.requests
+
+
+async def test_a_stranger_can_neither_press_a_button_nor_take_a_question_away(
+    tmp_path: Path,
+) -> None:
+    async with at_telegram(tmp_path, [Say("Hello!")]) as house:
+        group = house.telegram.group(-100)
+        ann, mallory = house.ann.at(group), house.telegram.person("Mallory", 666).at(group)
+        ann.says("@parley_bot hi")
+        await house.telegram.shown("Hello!")
+        ann.says("/context")
+        bar = await house.telegram.shown("tokens")
+        mallory.presses(bar, "Clear")
+        await house.telegram.called("answerCallbackQuery")
+        assert len(house.telegram.texts) == 2
+        ann.presses(bar, "Clear")
+        question = await house.telegram.shown("Clear: really?")
+        mallory.presses(question, "No")
+        mallory.presses(question, "Yes, clear")
+        await house.telegram.called("answerCallbackQuery", 4)
+        await house.is_idle()
+        assert house.telegram.made("deleteMessage") == []
+        assert question.text in house.telegram.texts
+        ann.presses(question, "Yes, clear")
+        await house.telegram.until(lambda: question.text not in house.telegram.texts)
