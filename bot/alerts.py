@@ -52,6 +52,10 @@ class Alerts:
         )
         self._start(self._tell(f"no way to {channel}", sentence, without=channel))
 
+    async def damaged(self, sentence: str) -> None:
+        """Something of what is kept is damaged, or was put aside."""
+        await self._tell(sentence, sentence)
+
     async def clock_jumped(self, sentence: str) -> bool:
         """The clock is not to be believed; says whether an owner could be told."""
         return await self._tell("clock", sentence)

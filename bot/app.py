@@ -59,7 +59,7 @@ from memory.context.meter import Frame, Meter
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
-from memory.record import overrides
+from memory.record import overrides, soundness
 from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store, StoreError
 from memory.room import Room
@@ -73,6 +73,8 @@ from plugins.rules import compacts
 log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
+EXAMINED = 60.0
+"""Seconds for which the database is looked through, at most, after the start."""
 SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
     "max_tokens",  # there it is a limit of trim, here the window
     "fold_turns",
@@ -217,6 +219,7 @@ class App:
     channels: Mapping[str, Channel]
     spending: Spending
     clock: ClockWatch
+    losses: tuple[str, ...]
     schedule: Schedule
 
     async def run(self, until: str = "") -> None:
@@ -273,7 +276,19 @@ class App:
         except ModelError as error:
             self._announce(str(error))
         await asyncio.to_thread(catalogue.load)
+        await self._report_damage()
         await self.schedule.start()
+
+    async def _report_damage(self) -> None:
+        """Tell an owner what of the database is damaged or was put aside; look through it, which
+        takes long where it is large, while the bot works already."""
+        said = [*self.losses, *self.conversations.troubles, *self.delivery.troubles]
+        found = await asyncio.to_thread(soundness.examined, self.store.path, EXAMINED)
+        if found:
+            said.append(f"{found} Stop the bot, and bring back a backup.")
+            log.error("%s", found)
+        for sentence in said:
+            await self.alerts.damaged(sentence)
 
     def _announce(self, text: str) -> None:
         log.info("%s", text)
@@ -302,6 +317,8 @@ class App:
         for lanes in self._work:
             await lanes.close()
         await self.delivery.excuse()
+        with suppress(StoreError):
+            await self.conversations.excuse()
         for channel in self.channels.values():
             if isinstance(channel, Closing):
                 await channel.close()
@@ -314,6 +331,7 @@ class App:
 
 async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     """Draw the pipeline. Raises StoreError and SettingError with a sentence for the person."""
+    losses = await asyncio.to_thread(_losses, data / DATABASE)
     store = await Store.open(data / DATABASE)
     book = SettingsBook(layers)
     left_out = book.adopt(await store.read(overrides.load))
@@ -402,8 +420,21 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         channels=by_name,
         spending=spending,
         clock=clock,
+        losses=losses,
         schedule=Schedule(in_force.zone, retention, often),
     )
+
+
+def _losses(database: Path) -> tuple[str, ...]:
+    """What SQLite leaves out of the database without a word; one that can't be opened is for the
+    store to explain."""
+    try:
+        if soundness.cut_short(database) or not (lost := soundness.lost_from_log(database)):
+            return ()
+    except OSError:
+        return ()
+    log.warning("%s", lost)
+    return (lost,)
 
 
 def _room(

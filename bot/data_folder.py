@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory.record.store import is_unborn
+from memory.record.soundness import is_unborn
 
 if sys.platform != "win32":
     import fcntl

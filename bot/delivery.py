@@ -23,8 +23,10 @@ from bot.attachments import Stored, dumped, loaded
 from bot.lanes import Lanes
 from channels.base import Channel, ChannelError, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
-from memory.record import mailbox
+from memory.record import aside, mailbox
+from memory.record.aside import Kind
 from memory.record.mailbox import InboxRow, OutboxRow, Place
+from memory.record.rows import UNREADABLE
 from memory.record.store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -56,6 +58,7 @@ class Delivery:
     def __init__(self, store: Store, channels: Mapping[str, Channel]) -> None:
         self._store, self._channels = store, channels
         self.lanes = Lanes("send")
+        self.troubles: list[str] = []
         self._held: set[tuple[Address, str]] = set()
         self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
         self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
@@ -205,15 +208,36 @@ class Delivery:
 
     async def unanswered(self) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""
-        return [_received(row) for row in await self._store.read(mailbox.waiting_in)]
+        found = []
+        for row in await self._store.read(mailbox.waiting_in):
+            try:
+                found.append(_received(row))
+            except UNREADABLE as error:
+                await self._set_aside("inbox", row.id, row.place, error)
+        return found
 
     async def send_unsent(self) -> None:
         """Send what the process before this one may not have sent, marked as such."""
         for row in await self._store.read(mailbox.waiting_out):
             address = address_of(row.place)
-            reply, part = _load(row.reply)
+            try:
+                reply, part = _load(row.reply)
+            except UNREADABLE as error:
+                await self._set_aside("outbox", row.id, row.place, error)
+                continue
             again = Outbound(row.id, address, reply, row.reply_to, row.turn, True, part)
             self.send(again, row.tries)
+
+    async def _set_aside(self, kind: Kind, row: int, place: Place, error: Exception) -> None:
+        """A message or a reply that can't be read any more is not worked on, and not lost."""
+        await self._store.write(lambda db: aside.put_aside(db, kind, row, repr(error)))
+        what = "A message" if kind == "inbox" else "A reply"
+        sentence = (
+            f"{what} in the chat {place.channel}/{place.chat} is damaged on the disk and was put "
+            "aside; `python main.py doctor` says how many are."
+        )
+        log.error("%s", sentence)
+        self.troubles.append(sentence)
 
 
 def _taken_apart(channel: object, reply: Reply) -> Sequence[Reply]:

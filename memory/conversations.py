@@ -7,6 +7,7 @@ for the longest when there are many. What comes back is what went: leaving is no
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -17,11 +18,14 @@ from memory.conversation import Conversation
 from memory.files import Mirror
 from memory.indexer import Indexer
 from memory.keys import ConversationKey
-from memory.record import ledger, mailbox, summaries, titles, transcript
+from memory.record import aside, ledger, mailbox, summaries, titles, transcript
 from memory.record.ledger import Spent
 from memory.record.titles import Listed
 from memory.room import Room
 from memory.stage import Keepsake, Stage
+
+MOST_ATTEMPTS = 3
+"""Starts in which a job is taken up, before it is put aside."""
 
 MOST_OPEN = 200
 """Conversations that stay in memory though nothing happens in them."""
@@ -29,6 +33,8 @@ MOST_OPEN = 200
 MOST_KEEPSAKES = 1_000
 """Conversations that left memory of which more is known than what is on disk; of those that left
 longer ago, the next summary is written again if it is needed."""
+
+log = logging.getLogger(__name__)
 
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
@@ -65,6 +71,7 @@ class Conversations:
         self._loading: dict[str, asyncio.Task[Conversation]] = {}
         self._keepsakes: OrderedDict[str, Keepsake] = OrderedDict()
         self._were_here: set[str] = set()
+        self.troubles: list[str] = []
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
         """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
@@ -129,8 +136,33 @@ class Conversations:
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""
         self.ratios = await self.room.store.read(ledger.ratios)
-        for key, _ in await self.room.store.read(summaries.unfinished):
-            await self.get(key)  # a conversation takes its own jobs up when it is restored
+        for key, job in await self.room.store.read(summaries.unfinished):
+            try:
+                if await self._count_attempt(job) <= MOST_ATTEMPTS:
+                    await self.get(key)  # it takes its own jobs up when it is restored
+                    continue
+            except Exception:
+                log.exception("%s can't be taken up", key.id)
+                continue
+            await self._put_job_aside(key, job)
+
+    async def _count_attempt(self, job: int) -> int:
+        return await self.room.store.write(lambda db: summaries.count_attempt(db, job))
+
+    async def _put_job_aside(self, key: ConversationKey, job: int) -> None:
+        why = f"it was taken up {MOST_ATTEMPTS} times and never done"
+        await self.room.store.write(lambda db: aside.put_aside(db, "job", job, why))
+        sentence = (
+            f"What left the context of {key.id} could not be brought to its daily memory in "
+            f"{MOST_ATTEMPTS} starts, so that is put aside; the transcript still has it, and the "
+            "log says what went wrong."
+        )
+        log.error("%s", sentence)
+        self.troubles.append(sentence)
+
+    async def excuse(self) -> None:
+        """The bot stops in good order: the jobs that it cuts short did not fail."""
+        await self.room.store.write(summaries.excuse)
 
     async def idle_since(self, before: float) -> list[ConversationKey]:
         """Conversations in which nothing was said since a time (seconds since 1970), and of which

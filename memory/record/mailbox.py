@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import orjson
 from peewee import IntegrityError, SqliteDatabase
 
-from memory.record import rows, tables
+from memory.record import aside, rows, tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +181,7 @@ def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
         database
     )
     inbox.delete().where(_is_at(inbox, conversation) & inbox.id.not_in(stay)).execute(database)
+    aside.forget(database, conversation, aside.mail_chat(*_place(conversation)))
 
 
 def delete_before(database: SqliteDatabase, before: float) -> None:
@@ -190,12 +191,18 @@ def delete_before(database: SqliteDatabase, before: float) -> None:
         (tables.Inbox, tables.Inbox.is_done == 1),
     ):
         table.delete().where(is_over & (table.at < before)).execute(database)
+    aside.delete_before(database, before)
 
 
 def _is_at(table: Any, conversation: str) -> Any:
     """Whether a row's place is a conversation's, whose id is made of it (`bot.router.key_of`)."""
-    channel, chat, thread = map(unquote, f"{conversation}/".split("/")[:3])
+    channel, chat, thread = _place(conversation)
     return (table.channel == channel) & (table.chat == chat) & (table.thread == thread)
+
+
+def _place(conversation: str) -> tuple[str, str, str]:
+    channel, chat, thread = map(unquote, f"{conversation}/".split("/")[:3])
+    return channel, chat, thread
 
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:

@@ -210,6 +210,16 @@ def _outbox_tries(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0")
 
 
+def _aside(database: SqliteDatabase) -> None:
+    """How often a job was taken up, and what was put aside (`memory/record/aside.py`)."""
+    database.execute_sql("ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
+    database.execute_sql(
+        """CREATE TABLE aside (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, chat TEXT NOT NULL,
+            content TEXT NOT NULL, why TEXT NOT NULL, at REAL NOT NULL)"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -227,6 +237,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _clock,
     _taint,
     _outbox_tries,
+    _aside,
 ]
 
 

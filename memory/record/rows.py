@@ -7,9 +7,19 @@ is rarer, or has more to it, is a peewee query.
 
 from __future__ import annotations
 
-from typing import Any
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, TypeVar
 
 from peewee import Model, SqliteDatabase
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+"""What decoding a damaged row may raise."""
 
 
 def insert(database: SqliteDatabase, table: type[Model], **values: Any) -> int:
@@ -25,6 +35,17 @@ def update(database: SqliteDatabase, table: type[Model], row: int, **values: Any
     columns = ", ".join(f"{_quoted(name)} = ?" for name in values)
     statement = f"UPDATE {_name(table)} SET {columns} WHERE id = ?"
     database.execute_sql(statement, (*values.values(), row))
+
+
+def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
+    """What `read` makes of the rows that were found, without those that it can't read: a damaged
+    row must not take all the others along. Each is logged, and `python main.py doctor` counts
+    them."""
+    for row in found:
+        try:
+            yield read(row)
+        except UNREADABLE as error:
+            log.warning("a row of the database can't be read and is left out: %r", error)
 
 
 def _name(table: type[Model]) -> str:

@@ -20,8 +20,9 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from peewee import DatabaseError, OperationalError, SqliteDatabase
+from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabase
 
+from memory.record import soundness
 from memory.record.migrations import migrate
 from memory.record.recall import index
 
@@ -32,6 +33,7 @@ log = logging.getLogger(__name__)
 
 GROUP = 500  # jobs that share one transaction at most
 _BUSY_MS = 5_000
+FOREVER = 3_600.0  # seconds
 
 
 class StoreError(Exception):
@@ -52,6 +54,17 @@ class _Job(Generic[T]):
             self.result = self.work(database)
         except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised
             self.error = error
+
+    def run_again(self, database: SqliteDatabase) -> None:
+        """Once more where text was found that is none: damaged text is shown as far as it goes."""
+        database.connection().text_factory = _as_text
+        log.error("The database holds text that is damaged; see `python main.py doctor`.")
+        self.error = None
+        self.run(database)
+
+    @property
+    def found_damaged_text(self) -> bool:
+        return self.error is not None and "Could not decode to UTF-8" in str(self.error)
 
     def settle(self) -> None:
         if self.future.done():
@@ -100,6 +113,8 @@ class _Lane(threading.Thread):
             if is_alone:
                 for job in jobs:
                     job.run(database)
+                    if job.found_damaged_text:
+                        job.run_again(database)
             else:
                 self._carry_out_together(database, list(jobs))
 
@@ -129,8 +144,15 @@ def _run_apart(database: SqliteDatabase, job: _Job[Any]) -> None:
     """Run a job so that its failure takes back what it wrote, and nothing else of its group."""
     with database.savepoint() as savepoint:
         job.run(database)
+        if job.found_damaged_text:
+            savepoint.rollback()
+            job.run_again(database)
         if job.error is not None:
             savepoint.rollback()
+
+
+def _as_text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
 
 
 def _settle(group: list[_Job[Any]]) -> None:
@@ -159,9 +181,22 @@ def connect(path: Path) -> SqliteDatabase:
 
 
 def _explained(error: BaseException) -> BaseException:
-    if not isinstance(error, OperationalError):
+    if not isinstance(error, OperationalError | InternalError) and type(error) is not DatabaseError:
         return error
+    if _is_damaged(error):
+        return StoreError(f"The database is damaged ({error}). {_MEND}")
     return StoreError(f"This could not be saved: {_reason(str(error))}.")
+
+
+_MEND = (
+    "Stop the bot, look with `python main.py doctor`, and bring back a backup with `python main.py "
+    "restore FILE`; the damaged one is kept beside it."
+)
+
+
+def _is_damaged(error: BaseException) -> bool:
+    text = str(error)
+    return any(sign in text for sign in ("malformed", "not a database", "Could not decode"))
 
 
 def _reason(text: str) -> str:
@@ -251,6 +286,8 @@ def _scrub(database: SqliteDatabase) -> None:
 def _prepare(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        if missing := soundness.cut_short(path):
+            raise StoreError(f"{missing} {_MEND}")
         database = connect(path)
         try:
             migrate(database)
@@ -262,26 +299,14 @@ def _prepare(path: Path) -> None:
 
 def _opening_error(path: Path, error: Exception) -> StoreError:
     text = str(error)
-    if "not a database" in text or "malformed" in text or "newer Parley" in text:
+    if _is_damaged(error):
+        return StoreError(f"{path} is damaged ({text}). {_MEND}")
+    if "newer Parley" in text:
         return StoreError(
             f"{path} is not a Parley database that can be used here ({text}); move it away, or "
             "restore a backup with `python main.py restore FILE`."
         )
     return StoreError(f"The database {path} can't be used: {_reason(text)}.")
-
-
-def is_unborn(path: Path) -> bool:
-    """Whether a database is not there, or there and without any table; one that can't be read is
-    for whoever opens it to explain."""
-    if not path.exists() or path.stat().st_size == 0:
-        return True
-    try:
-        with closing(sqlite3.connect(path)) as database:
-            (version,) = database.execute("PRAGMA user_version").fetchone()
-            (tables,) = database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
-        return False
-    return not version and not tables
 
 
 def snapshot(path: Path, target: Path) -> None:
@@ -298,8 +323,9 @@ def fault(path: Path) -> str:
     if not path.exists():
         return ""
     try:
-        with closing(sqlite3.connect(path)) as database:
-            (found,) = database.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.Error as error:
+        if wrong := soundness.cut_short(path) or soundness.examined(path, FOREVER):
+            return wrong
+        rows = soundness.unreadable_rows(path)
+    except (OSError, sqlite3.Error) as error:
         return f"{path} can't be read ({error})."
-    return "" if found == "ok" else f"{path} is damaged: {found}."
+    return f"{path} holds {rows}." if rows else ""

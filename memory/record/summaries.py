@@ -13,6 +13,7 @@ from peewee import SqliteDatabase
 from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
+from memory.record.rows import readable
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
     """The summary with this id."""
     columns = tables.Summary
     rows = columns.select().where(columns.id == summary_id).dicts().execute(database)
-    return next((_summary(row) for row in rows), None)
+    return next(readable(rows, _summary), None)
 
 
 def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
@@ -103,24 +104,37 @@ def finish(database: SqliteDatabase, job: int) -> None:
     tables.Job.update(is_done=True).where(tables.Job.id == job).execute(database)
 
 
-def unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, Job]]:
-    """All jobs that are not done, oldest first, with whose conversations they are."""
-    rows = (
-        tables.Job.select(tables.Job, tables.Conversation.key, tables.Conversation.audience)
+def unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, int]]:
+    """The ids of all jobs that are not done, oldest first, with whose conversations they are."""
+    found = (
+        tables.Job.select(tables.Job.id, tables.Conversation.key, tables.Conversation.audience)
         .join(tables.Conversation, on=(tables.Conversation.id == tables.Job.conversation))
         .where(tables.Job.is_done == 0)
         .order_by(tables.Job.id)
-        .dicts()
+        .tuples()
         .execute(database)
     )
-    return [(ConversationKey(row["key"], row["audience"]), _job(row)) for row in rows]
+    return [(ConversationKey(key, audience), job) for job, key, audience in found]
+
+
+def count_attempt(database: SqliteDatabase, job: int) -> int:
+    """A job that a process before this one left undone is taken up; returns how often it was."""
+    columns = tables.Job
+    columns.update(attempts=columns.attempts + 1).where(columns.id == job).execute(database)
+    query = columns.select(columns.attempts).where(columns.id == job)
+    return next((int(count) for (count,) in query.tuples().execute(database)), 0)
+
+
+def excuse(database: SqliteDatabase) -> None:
+    """The bot stops in good order: that it cuts jobs short is no failure of theirs."""
+    tables.Job.update(attempts=0).where(tables.Job.is_done == 0).execute(database)
 
 
 def jobs_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     """All jobs of a conversation, done or not, oldest first."""
     columns = tables.Job
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
-    return [_job(row) for row in query.dicts().execute(database)]
+    return list(readable(query.dicts().execute(database), _job))
 
 
 def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
@@ -128,7 +142,7 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     columns = tables.Job
     mine = (columns.conversation == conversation) & (columns.is_done == 0)
     query = columns.select().where(mine).order_by(columns.id)
-    return [_job(row) for row in query.dicts().execute(database)]
+    return list(readable(query.dicts().execute(database), _job))
 
 
 def told_of(database: SqliteDatabase, conversation: int) -> list[tuple[Job, Summary]]:

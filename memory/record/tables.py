@@ -84,6 +84,7 @@ class Job(Model):
     summary = IntegerField()
     at = FloatField()
     is_done = BooleanField()
+    attempts = IntegerField(default=0)
 
     class Meta:
         table_name = "job"
@@ -126,6 +127,18 @@ class Clock(Model):
 
     class Meta:
         table_name = "clock"
+
+
+class Aside(Model):
+    id = AutoField()
+    kind = TextField()
+    chat = TextField()
+    content = TextField()
+    why = TextField()
+    at = FloatField()
+
+    class Meta:
+        table_name = "aside"
 
 
 class SpendingNote(Model):

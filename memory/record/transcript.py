@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,12 @@ from memory.keys import ConversationKey
 from memory.messages import Image, Message, ToolCall
 from memory.record import rows, tables
 from memory.turns import Entry, Turn
+
+log = logging.getLogger(__name__)
+
+
+DAMAGED = datetime.fromtimestamp(0, UTC)
+"""The time of a message of which the text alone can be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,13 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         fn.COALESCE(newest, 0),
     ).where(columns.key == key.id)
     ((row, last_seq, last_turn, person, framing, last_inbox),) = query.tuples().execute(database)
-    return ConversationRow(row, last_seq, last_turn, person, orjson.loads(framing), last_inbox)
+    return ConversationRow(row, last_seq, last_turn, person, _framing(framing), last_inbox)
+
+
+def _framing(kept: str) -> Framing:
+    """How the last request was framed; unknown where that can't be read."""
+    found: Any = next(rows.readable([kept], orjson.loads), {})
+    return found if isinstance(found, dict) else {}
 
 
 def keep_framing(database: SqliteDatabase, conversation: int, framing: Framing) -> None:
@@ -217,7 +230,7 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     """All view events of a conversation, oldest first."""
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
-    return [_event(row) for row in query.dicts().execute(database)]
+    return list(rows.readable(query.dicts().execute(database), _event))
 
 
 def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Snapshot | None:
@@ -247,7 +260,15 @@ def as_turns(entries: Iterable[Entry]) -> tuple[Turn, ...]:
     turns: dict[int, list[Entry]] = {}
     for entry in entries:
         turns.setdefault(entry.turn, []).append(entry)
-    return tuple(Turn(number, tuple(members)) for number, members in turns.items())
+    return tuple(Turn(number, _whole(members)) for number, members in turns.items())
+
+
+def _whole(members: list[Entry]) -> tuple[Entry, ...]:
+    """The entries of a turn; of one in which something is damaged the question and the reply alone,
+    or calls would stand without their results."""
+    if all(entry.at is not DAMAGED for entry in members):
+        return tuple(members)
+    return tuple(members[:1] + [e for e in members[-1:] if e.message.is_final and members[1:]])
 
 
 def _select(text: Any = tables.Message.text) -> Any:
@@ -306,11 +327,18 @@ _EXTRA = (
 
 def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
     seq, turn, role, text, extra, tokens, at = row
-    fields = orjson.loads(extra)
-    calls = tuple(ToolCall(*call) for call in fields.pop("tool_calls", ()))
-    images = tuple(Image(*image) for image in fields.pop("images", ()))
-    message = Message(role, text, calls, images=images, **fields)  # type: ignore[arg-type]
-    return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
+    try:
+        fields = orjson.loads(extra)
+        calls = tuple(ToolCall(*call) for call in fields.pop("tool_calls", ()))
+        images = tuple(Image(*image) for image in fields.pop("images", ()))
+        message = Message(role, text, calls, images=images, **fields)  # type: ignore[arg-type]
+        return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
+    except rows.UNREADABLE as error:
+        log.warning("message %s of t%s is damaged, its text alone is left: %r", seq, turn, error)
+        said = text if isinstance(text, str) else str(text)
+        # As from outside: whether it was is among what is lost.
+        kept = Message("user" if role == "user" else "assistant", said, is_untrusted=role == "tool")
+        return Entry(seq, turn, kept, tokens, DAMAGED)
 
 
 def _snapshot(event: ViewEvent) -> str:
@@ -318,7 +346,11 @@ def _snapshot(event: ViewEvent) -> str:
 
 
 def _read_snapshot(kept: str) -> Snapshot | None:
-    return Snapshot.from_json(orjson.loads(kept)) if kept else None
+    """A snapshot that can't be read costs the model a note, and the event nothing."""
+    return next(
+        rows.readable(filter(None, [kept]), lambda text: Snapshot.from_json(orjson.loads(text))),
+        None,
+    )
 
 
 def _event(row: dict[str, Any]) -> ViewEvent:

@@ -1,0 +1,172 @@
+"""Is the database whole? Quickly, before it is opened; thoroughly, while the bot runs already.
+
+The quick look reads a few headers: whether the file is as long as it says, and whether SQLite will
+take all that was committed to the write-ahead log, of which it silently leaves out what follows a
+damaged frame (https://www.sqlite.org/fileformat2.html). What it can't see, a flipped bit in a page,
+the thorough check finds.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import struct
+import time
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+
+_HEADER, _WAL_HEADER, _FRAME_HEADER = 100, 32, 24
+_MAGIC = b"SQLite format 3\0"
+_JSON = {
+    "conversation": ("framing",),
+    "message": ("extra",),
+    "view_event": ("change", "leaving"),
+    "summary": ("turns",),
+    "job": ("turns",),
+    "inbox": ("attachments",),
+    "outbox": ("reply",),
+    "override": ("value",),
+}
+"""Columns that hold JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Log:
+    """What a write-ahead log holds up to its last commit: how many frames, which pages, and how
+    many pages the database has then. `is_torn`: its header is damaged, so that SQLite takes none.
+    """
+
+    frames: int = 0
+    pages: frozenset[int] = frozenset()
+    size: int = 0
+    is_torn: bool = False
+
+
+def cut_short(path: Path) -> str:
+    """What of the database is missing, as a sentence; "" where nothing is. Changes nothing. Raises
+    OSError."""
+    size = path.stat().st_size if path.exists() else 0
+    if size == 0:
+        return ""
+    with path.open("rb") as file:
+        header = file.read(_HEADER)
+    if len(header) < _HEADER or not header.startswith(_MAGIC):
+        return f"{path} is not a Parley database, or no more."
+    page_size = _page_size(header)
+    log = read_log(path)
+    pages = log.size or struct.unpack(">I", header[28:32])[0]
+    whole = size // page_size if page_size else 0
+    missing = sum(page not in log.pages for page in range(whole + 1, pages + 1))
+    if not missing:
+        return ""
+    return f"{path} is cut short: {missing} of its {pages} pages are missing."
+
+
+def is_unborn(path: Path) -> bool:
+    """Whether a database is not there, or there and without anything in it; by its headers, since
+    who opens it makes SQLite tidy up. Raises OSError."""
+    if not path.exists() or path.stat().st_size == 0:
+        return True
+    with path.open("rb") as file:
+        header = file.read(_HEADER)
+    schema, version = header[40:44], header[60:64]
+    return not any(schema + version) and not read_log(path).frames and header.startswith(_MAGIC)
+
+
+def _page_size(header: bytes) -> int:
+    (size,) = struct.unpack(">H", header[16:18])
+    return 65_536 if size == 1 else int(size)
+
+
+def read_log(path: Path) -> Log:
+    """The write-ahead log beside a database, by its headers alone. Raises OSError."""
+    file = path.with_name(f"{path.name}-wal")
+    if not file.exists() or file.stat().st_size <= _WAL_HEADER:
+        return Log()
+    with file.open("rb") as stream:
+        header = stream.read(_WAL_HEADER)
+        page_size, salts = struct.unpack(">I", header[8:12])[0], header[16:24]
+        if not _is_whole(header) or not 512 <= page_size <= 65_536:
+            return Log(is_torn=True)
+        pages: list[int] = []
+        frames = size = 0
+        while len(frame := stream.read(_FRAME_HEADER)) == _FRAME_HEADER and frame[8:16] == salts:
+            page, committed = struct.unpack(">II", frame[:8])
+            pages.append(page)
+            if committed:
+                frames, size = len(pages), committed
+            stream.seek(page_size, 1)
+    return Log(frames, frozenset(pages[:frames]), size)
+
+
+def _is_whole(header: bytes) -> bool:
+    """Whether a log's header has the checksum that it names."""
+    (magic,) = struct.unpack(">I", header[:4])
+    if magic & ~1 != 0x377F0682:
+        return False
+    order = ">" if magic & 1 else "<"
+    words = struct.unpack(f"{order}6I", header[:24])
+    first = second = 0
+    for one, two in zip(words[::2], words[1::2], strict=True):
+        first = (first + one + second) & 0xFFFFFFFF
+        second = (second + two + first) & 0xFFFFFFFF
+    return (first, second) == struct.unpack(">II", header[24:32])
+
+
+def lost_from_log(path: Path) -> str:
+    """Whether SQLite leaves out of the write-ahead log what was committed there, as a sentence; ""
+    for no, or where the database can't be opened. The log is copied first, since SQLite deletes it.
+    For the one process that uses the database, before it writes. Raises OSError."""
+    log = read_log(path)
+    if not log.frames and not log.is_torn:
+        return ""
+    file = path.with_name(f"{path.name}-wal")
+    copy = file.with_name(f"{file.name}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}")
+    shutil.copy(file, copy)  # SQLite may delete it when it is closed
+    try:
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
+            is_busy, taken, _ = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+    except sqlite3.Error:
+        return ""
+    if is_busy or (taken >= log.frames and not log.is_torn):
+        copy.unlink()
+        return ""
+    return (
+        f"The end of what was written to {path} is damaged, so what was said last before the bot "
+        f"stopped may be missing. A copy is kept in {copy.name}."
+    )
+
+
+def examined(path: Path, patience: float) -> str:
+    """What is wrong inside of the database, as a sentence; "" where nothing is, or where that takes
+    longer than so many seconds. Other connections are not held up."""
+    deadline = time.monotonic() + patience
+    try:
+        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+            database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
+            found = database.execute("PRAGMA quick_check(1)").fetchone()
+    except sqlite3.Error as error:
+        return "" if time.monotonic() > deadline else f"{path} can't be read ({error})."
+    return "" if found == ("ok",) else f"{path} is damaged: {found[0] if found else 'no answer'}."
+
+
+def unreadable_rows(path: Path) -> str:
+    """Rows that hold what nobody can read any more, and those that were put aside, in words; "" for
+    none. Raises sqlite3.Error."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        query = "SELECT name FROM sqlite_master WHERE type = 'table'"
+        there = {name for (name,) in database.execute(query)}
+        counts = {}
+        for table, columns in _JSON.items():
+            if table in there:
+                wrong = " OR ".join(f"NOT json_valid({column})" for column in columns)
+                rows = database.execute(f"SELECT COUNT(*) FROM {table} WHERE {wrong}")
+                counts[f"{table} rows that can't be read"] = rows.fetchone()[0]
+        if "aside" in there:
+            for kind, count in database.execute("SELECT kind, COUNT(*) FROM aside GROUP BY kind"):
+                counts[f"{kind} rows that were put aside"] = count
+    return ", ".join(f"{count} {name}" for name, count in islice(counts.items(), 20) if count)

@@ -1,0 +1,223 @@
+"""A damaged database costs what is damaged, never the start, and never without a word."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory.conversations import MOST_ATTEMPTS
+from memory.record.store import fault
+from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.house import House, living
+from tests.whole.process import talking
+from tests.whole.test_data_folder import command
+
+
+def yes(request: Received) -> Say:
+    return Say("Yes.")
+
+
+SETTINGS = {"agent_max_context_turns": 2, "restore": "exact"}
+
+
+async def lived(folder: Path, turns: int = 6) -> Path:
+    """A folder in which turns have left by a cut; returns its database."""
+    async with living(folder, yes, SETTINGS) as house:
+        for number in range(turns):
+            await house.says(f"My number is {number}.")
+    return folder / "data" / "parley.db"
+
+
+def execute(database: Path, statement: str, *values: Any) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        assert connection.execute(statement, values).rowcount, "the test damages something"
+
+
+def count(database: Path, table: str) -> int:
+    with closing(sqlite3.connect(database)) as connection:
+        found: int = connection.execute(f"SELECT COUNT(*) FROM {table}").fetchone()[0]
+        return found
+
+
+def alerts(house: House) -> list[str]:
+    return [outbound.reply.text for outbound in house.sent if outbound.reply_to == ""]
+
+
+async def started(house: House) -> None:
+    """Wait until all that is looked at after the start has been told."""
+    while house.app.schedule.next_tick is None:
+        await house.server_said_something()
+    await house.app.delivery.lanes.idle()
+
+
+@pytest.mark.parametrize("broken", ["[1, 2", "null", '{"tools": 5}'])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [
+        ("view_event", "snapshot"),
+        ("view_event", "change"),
+        ("summary", "turns"),
+        ("job", "turns"),
+        ("conversation", "framing"),
+        ("message", "extra"),
+        ("override", "value"),
+    ],
+)
+async def test_text_that_can_not_be_read_costs_neither_the_start_nor_a_turn(
+    tmp_path: Path, table: str, column: str, broken: str
+) -> None:
+    async with living(tmp_path, yes, SETTINGS) as house:
+        await house.says("/config agent_max_steps 7")
+    database = await lived(tmp_path)
+    execute(database, "UPDATE job SET is_done = 0")
+    execute(database, f"UPDATE {table} SET {column} = ?", broken)
+    async with living(tmp_path, yes, SETTINGS) as house:
+        assert (await house.says("Are you there?")).text == "Yes."
+        for line in ("/context", "/context history", "/memory", "/context undo", "/status"):
+            assert "inside the bot" not in (await house.says(line)).text, line
+        await started(house)
+        await house.app.conversations.settle()
+    assert count(database, "message") >= 12
+
+
+async def test_calls_of_a_damaged_turn_do_not_stand_without_their_results(tmp_path: Path) -> None:
+    script = [Say(calls=(Call("current_time", "{}", "a"),)), Say("It is late."), Say("Yes.")]
+    async with living(tmp_path, script[:2], {"restore": "exact"}) as house:
+        await house.says("What time is it?")
+    database = tmp_path / "data" / "parley.db"
+    execute(database, "UPDATE message SET extra = '{' WHERE seq = 2")
+    async with living(tmp_path, script[2:], {"restore": "exact"}) as house:
+        assert (await house.says("Thanks.")).text == "Yes."
+        roles = [m["role"] for m in house.sent_to_model() if m["role"] != "system"]
+    assert roles == ["user", "assistant", "user"]
+
+
+async def test_text_that_is_none_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+    database = await lived(tmp_path, 1)
+    execute(database, "UPDATE message SET text = CAST(x'48ff69' AS TEXT) WHERE seq = 1")
+    async with living(tmp_path, yes, SETTINGS) as house:
+        assert (await house.says("Are you there?")).text == "Yes."
+        assert house.sent_to_model(0)[1]["content"] == "H\N{REPLACEMENT CHARACTER}i"
+
+
+async def test_a_database_that_was_cut_short_does_not_start(tmp_path: Path) -> None:
+    database = await lived(tmp_path, 20)
+    with database.open("r+b") as file:
+        file.truncate(int(database.stat().st_size * 0.9))
+    before = database.read_bytes()
+    async with talking(tmp_path) as bot:
+        assert await bot.ended() == 1
+    assert "is cut short" in bot.errors
+    assert "restore FILE" in bot.errors
+    assert "Traceback" not in bot.errors
+    assert database.read_bytes() == before
+    assert "is cut short" in command(tmp_path, "doctor").stdout
+
+
+@pytest.mark.parametrize("place", [20, 32 + 24 + 50, -5_000])
+async def test_a_damaged_end_of_what_was_written_is_told(tmp_path: Path, place: int) -> None:
+    async with OpenAIServer(yes) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("Hi")
+            await bot.says("And again")
+            await bot.kill()
+        log = tmp_path / "data" / "parley.db-wal"
+        content = bytearray(log.read_bytes())
+        content[place] ^= 1
+        log.write_bytes(content)
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.tell("/context", id="x")
+            await bot.ended()
+    assert "may be missing" in bot.errors or "although a bot has lived here" in bot.errors
+    assert "Traceback" not in bot.errors
+    copies = list((tmp_path / "data").glob("parley.db-wal*"))
+    assert any(copy.read_bytes() == bytes(content) for copy in copies)
+
+
+async def test_after_a_kill_nothing_is_said_to_be_damaged(tmp_path: Path) -> None:
+    async with OpenAIServer(yes) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("Hi")
+            await bot.kill()
+        async with talking(tmp_path, endpoint) as bot:
+            assert "1 turn" in (await bot.says("/context"))["text"]
+            assert await bot.ended() == 0
+    assert "damaged" not in bot.errors
+    assert list((tmp_path / "data").glob("*.damaged-*")) == []
+
+
+async def test_a_job_that_is_never_done_is_put_aside_and_the_owner_hears(tmp_path: Path) -> None:
+    database = await lived(tmp_path)
+    execute(database, "UPDATE job SET is_done = 0, attempts = ?", MOST_ATTEMPTS)
+    jobs = count(database, "job")
+    async with living(tmp_path, yes, SETTINGS) as house:
+        await started(house)
+        assert any("could not be brought to its daily memory" in text for text in alerts(house))
+    assert count(database, "aside") == jobs
+    assert f"{jobs} job rows that were put aside" in fault(database)
+    async with living(tmp_path, yes, SETTINGS) as house:
+        await started(house)
+        assert alerts(house) == [], "once is enough"
+        asked = await house.says("/forget chat")
+        await house.says(asked.actions[0].command)
+    assert count(database, "aside") == 0
+
+
+async def test_an_orderly_stop_counts_against_no_job(tmp_path: Path) -> None:
+    database = await lived(tmp_path)
+    execute(database, "UPDATE job SET is_done = 0")
+    memory = next((tmp_path / "data" / "audiences").iterdir()) / "memory"
+    for file in memory.iterdir():
+        file.unlink()
+    memory.rmdir()
+    memory.write_text("a file where the folder should be")
+    for _ in range(MOST_ATTEMPTS + 2):
+        async with living(tmp_path, yes, SETTINGS) as house:
+            await house.app.conversations.settle()
+    assert count(database, "aside") == 0
+    memory.unlink()
+    async with living(tmp_path, yes, SETTINGS) as house:
+        await house.app.conversations.settle()
+    assert memory.is_dir()
+
+
+@pytest.mark.parametrize(("table", "column"), [("inbox", "attachments"), ("outbox", "reply")])
+async def test_mail_that_can_not_be_read_is_put_aside_and_the_rest_goes_on(
+    tmp_path: Path, table: str, column: str
+) -> None:
+    database = await lived(tmp_path, 2)
+    is_over = "is_done" if table == "inbox" else "is_sent"
+    execute(database, f"UPDATE {table} SET {is_over} = 0, {column} = '[[' WHERE id = 1")
+    async with living(tmp_path, yes, SETTINGS) as house:
+        assert (await house.says("Are you there?")).text == "Yes."
+        await started(house)
+        assert any("was put aside" in text for text in alerts(house))
+    assert f"1 {table} rows that were put aside" in fault(database)
+    with closing(sqlite3.connect(database)) as connection:
+        (content,) = connection.execute("SELECT content FROM aside").fetchone()
+    assert json.loads(content)["id"] == 1
+
+
+async def test_the_doctor_counts_what_can_not_be_read(tmp_path: Path) -> None:
+    database = await lived(tmp_path)
+    execute(database, "UPDATE view_event SET change = '{'")
+    assert "view_event rows that can't be read" in fault(database)
+
+
+async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:
+    database = await lived(tmp_path, 20)
+    with closing(sqlite3.connect(database)) as connection:
+        query = "SELECT rootpage FROM sqlite_master WHERE name = 'view_event_conversation'"
+        (page,) = connection.execute(query).fetchone()
+    content = bytearray(database.read_bytes())
+    cells = (page - 1) * 4096 + 8
+    content[cells : cells + 60] = bytes(60)
+    database.write_bytes(content)
+    async with living(tmp_path, yes, SETTINGS) as house:
+        await started(house)
+        assert any("damaged" in text for text in alerts(house))
