@@ -4,6 +4,8 @@ never within it (points 26 and 27; what a person takes away is away)."""
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tests.points.wire import (
     asks,
     audience,
     daily,
+    data,
     missing,
     results,
     settle,
@@ -224,6 +227,25 @@ async def test_what_was_taken_back_is_in_no_summary(tmp_path: Path) -> None:
     assert "Hello" in asked, "nothing was summarised"
     assert NEEDLE not in asked
     assert NEEDLE not in daily(tmp_path)
+
+
+@pytest.mark.parametrize("line", ["/undo", "/context clear", "/context drop t2"])
+async def test_retention_adds_nothing_to_the_memory_that_a_person_took_away(
+    tmp_path: Path, line: str
+) -> None:
+    """Point 26: the transcript goes, and what was put away with it goes unsaid."""
+    async with living(tmp_path, model) as house:
+        await talk(house, "Hello", SAID[0])
+        await house.says(line)
+        await settle(house)
+    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
+        database.execute("UPDATE conversation SET active_at = 1")
+    async with living(tmp_path, model) as house:
+        await house.app.schedule.due()
+        await house.app.schedule.idle()
+        assert (await data(house, "/context json"))["stored_messages"] == 0, "it is not retired"
+        asked = json.dumps([body["messages"] for body in summarised(house)])
+    assert NEEDLE not in asked + daily(tmp_path)
 
 
 # --- 26: a search and its own results ---------------------------------------------------------

@@ -82,6 +82,17 @@ async def test_a_local_model_of_ollama_says_its_window_itself(tmp_path: Path) ->
         assert (await data(house, "/context json"))["window"] == 8_192
 
 
+@missing(19, "behind OPENAI_BASE_URL nobody asks either: 128,000")
+async def test_a_local_model_behind_the_usual_address_says_its_window_itself(
+    tmp_path: Path,
+) -> None:
+    """Point 19: Ollama's names, llama3.1:8b, at the address of OPENAI_BASE_URL."""
+    there = {"model": "llama3.1:8b"}
+    async with living(tmp_path, agreeing, there, ollama={"llama3.1:8b": 8_192}) as house:
+        await house.says("Are you there?")
+        assert (await data(house, "/context json"))["window"] == 8_192
+
+
 async def test_a_window_that_was_set_outranks_what_ollama_says(tmp_path: Path) -> None:
     """Point 19."""
     own = {"context": {"max_tokens": 4_096}}
