@@ -19,6 +19,7 @@ from agent.models.base import (
     ModelReply,
     ModelRequest,
     Usage,
+    Wishes,
 )
 from agent.models.catalogue import spent_on
 from agent.pictures import Pictures
@@ -32,6 +33,7 @@ from memory.errand import Errand
 from memory.messages import Mark, Message, ToolCall
 from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
+from memory.stateless import StatelessTurn
 
 ToolChoice = Literal["auto", "none"]
 
@@ -56,7 +58,9 @@ class Output(Protocol):
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What a turn is answered with. `max_steps` is asked at every step, so that `/config` holds
-    from the next one on; `hides_terse` says whether the model was asked for `<terse>` tags."""
+    from the next one on; `hides_terse` says whether the model was asked for `<terse>` tags.
+    `wishes` are those of a client of OpenAI's protocol, who gets the model's answer and nothing of
+    the house's own."""
 
     model: Model
     frame: Frame
@@ -65,6 +69,7 @@ class Agent:
     pictures: Pictures
     max_steps: Callable[[], int]
     hides_terse: bool = False
+    wishes: Wishes | None = None
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
@@ -93,6 +98,8 @@ class Agent:
         try:
             view, reply = await self._asked(turn, "none", output)
         except ModelAnswerBroken:
+            if self.wishes is not None:
+                raise
             await turn.record(Message("assistant", note, mark="steps"))
             return
         await self._record(turn, view, replace(reply, tool_calls=()), note, "steps")
@@ -116,11 +123,25 @@ class Agent:
         tools = self.frame.tools
         messages = await self.pictures.shown(view.to_wire(self.frame), self.model.sees)
         request = ModelRequest(messages, tools, tool_choice if tools else "auto")
+        if self.wishes is not None:
+            request = self._wished(request, self.wishes)
         try:
             return await self._streamed(request, output)
         except ModelAnswerBroken:
             output.step_restarted()
             return await self._streamed(request, output)
+
+    def _wished(self, request: ModelRequest, wishes: Wishes) -> ModelRequest:
+        """The request as a client wants it answered."""
+        parameters = dict(wishes.parameters)
+        if not request.tools or request.tool_choice == "none":
+            parameters.pop("tool_choice", None)
+        return replace(
+            request,
+            max_tokens=wishes.max_tokens,
+            temperature=wishes.temperature,
+            parameters=parameters,
+        )
 
     async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log."""
@@ -135,6 +156,8 @@ class Agent:
         self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
     ) -> None:
         """Put the reply into the turn, with a note of the house's own below it."""
+        turn.finish = reply.finish
+        note = note if self.wishes is None else ""
         text, line = extracted(reply.text) if self.hides_terse else (reply.text, "")
         message = Message(
             "assistant",
@@ -196,10 +219,11 @@ class Agent:
         return await self.toolbox.run(call, surroundings, lambda: turn.begin_call(call))
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
-        delegate = None if isinstance(turn, Errand) else helpers.work
+        is_stateless = isinstance(turn, StatelessTurn)
+        delegate = None if is_stateless or isinstance(turn, Errand) else helpers.work
         return replace(
             self.surroundings,
-            conversation=turn.conversation,
+            conversation=None if is_stateless else turn.conversation,
             delegate=delegate,
             from_outside=helpers.mark,
             has_outside=lambda: turn.has_outside,

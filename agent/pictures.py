@@ -37,8 +37,8 @@ class Pictures:
     async def shown(self, messages: Wire, sees: bool) -> Wire:
         """The messages as they are sent: with their pictures, or with words in their place."""
         count = sum(len(message.get("images", ())) for message in messages)
-        if not count:
-            return messages
+        if not count:  # but those that a client sent may hold some
+            return messages if sees else [dict(message) for message in blind(messages)]
         if not sees:
             return illustrated(messages, [_text(UNSEEN)] * count)
         past = faded(count, self.most())

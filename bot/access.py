@@ -37,6 +37,10 @@ MINUTE = 60.0
 
 CLOSED = "This bot answers only people whom its owner has let in."
 CROWDED = f"{CLOSED[:-1]}; others are waiting to be let in, so write again in an hour."
+TOO_FAST = (
+    "You have written as many messages as one person may within a minute (messages_per_minute); "
+    "this one was not taken, so say it again a little later."
+)
 ASKED = (
     f"{CLOSED[:-1]}; you were given a code already, and the owner can say /pair with it within an "
     "hour of that."
@@ -85,6 +89,11 @@ class Pace:
         self._clock = clock
         self._since = clock()
         self._counts = Counter[str]()
+
+    @property
+    def left(self) -> float:
+        """Seconds until the minute is over."""
+        return max(0.0, MINUTE - (self._clock() - self._since))
 
     def allows(self, who: str, most: int) -> bool:
         """Whether one more is within `most` a minute; it counts if so."""
@@ -176,6 +185,11 @@ class Access:
         """Whether a user has sent as many messages as they may within a minute; counts this one."""
         most = self._rules().messages_per_minute
         return not person.is_owner and most > 0 and not self._pace.allows(person.id, most)
+
+    @property
+    def wait(self) -> int:
+        """Whole seconds after which who is too fast may write again."""
+        return int(self._pace.left) + 1
 
     async def turn_away(self, inbound: Inbound) -> str:
         """What a stranger is told, at most once a minute; "" for nothing. Raises StoreError."""

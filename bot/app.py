@@ -15,20 +15,21 @@ from pathlib import Path
 
 from agent.loop import Agent
 from agent.models import catalogue
-from agent.models.base import Model, ModelError
+from agent.models.base import Model, ModelError, Wishes
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.pictures import UNSEEN, Pictures
-from agent.prompt import Prompt, base
+from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, listed
 from agent.summarizer import ModelSummarizer
-from agent.tools.base import Approve, ToolContext, unasked
+from agent.tools.base import Approve, ToolContext, allowed, unasked
 from agent.tools.toolbox import Toolbox
 from bot.access import Access, Rules
 from bot.activity import Hub
 from bot.alerts import Alerts
 from bot.approvals import Approvals
 from bot.clock import ClockWatch
+from bot.completions import CompletionRules, Completions, clear_up
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
@@ -47,12 +48,13 @@ from bot.ports import (
     summary_window,
     window_in_force,
 )
-from bot.router import Router
+from bot.router import Requests, Router
 from bot.schedule import Retention, Schedule
 from bot.settings import Layers, Settings, SettingsBook
 from bot.spending import Spending, SpendingLimits, ThriftySummarizer
 from bot.turns import TurnRules, Turns
 from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
+from channels.completion import CompletionRequest
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import Frame, Meter
@@ -153,6 +155,45 @@ class InForce:
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
             hides_terse=self.settings(key).context.strategy == "slim",
+        )
+
+    def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
+        """What a request that stands by itself is answered with: the client's tools, or those of
+        the bot's own that need no conversation; and nobody who could be asked."""
+        settings, workspace, model = self.settings(key), self.workspace(key), self.model(key)
+        toolbox = self.tools(key).alone() if request.tools is None else Toolbox(())
+        wire = toolbox.wire if request.tools is None else tuple(request.tools)
+        has_system = any(one.role == "system" for one in request.messages)
+        is_asked = settings.tools.approve == "ask"
+        skills = self.skills.of(workspace) if toolbox.wire else ()
+        system = base_alone(
+            "" if has_system else settings.system_prompt or PERSONA,
+            bool(toolbox.wire) and model.takes_tools,
+            listed(skills),
+        )
+        tools = wire if model.takes_tools else ()
+        return Agent(
+            model=model,
+            frame=self.prompt.frame(key, system, tools)
+            if request.tools is None
+            else Frame(system, tools),
+            toolbox=toolbox,
+            surroundings=ToolContext(
+                key,
+                workspace,
+                settings.zone,
+                skills=skills,
+                settings=settings.tools,
+                approve=unasked if is_asked else allowed,
+            ),
+            pictures=Pictures(workspace, lambda: settings.context.max_images),
+            max_steps=lambda: self.settings(key).agent_max_steps,
+            wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
+        )
+
+    def completion_rules(self) -> CompletionRules:
+        return CompletionRules(
+            self.agent_alone, lambda key: self.settings(key).turn_timeout, self.folder
         )
 
     def _approve(self, key: ConversationKey, address: Address) -> Approve:
@@ -259,6 +300,7 @@ class App:
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
         await self.clock.look()  # before anything new happens, which would be the newest thing
+        await asyncio.to_thread(clear_up, self.in_force.data)
         await self.access.take_up()
         await self.spending.take_up()
         await self.conversations.take_up()
@@ -402,8 +444,9 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         zone=in_force.zone,
         version=VERSION,
     )
-    keys = ApiKeys(store, access)
-    router = Router(ports, conversations, delivery, turns, hub, access, keys)
+    completions = Completions(conversations, in_force.completion_rules(), spending, access)
+    requests = Requests(ApiKeys(store, access), completions)
+    router = Router(ports, conversations, delivery, turns, hub, access, requests)
     router.on_trouble = alerts.channel_unreachable
     for problem in problems:
         log.warning("%s", problem)

@@ -280,6 +280,8 @@ def _dump(reply: Reply, part: int = 0) -> str:
     whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
     if reply.images:
         whole["images"] = reply.images
+    if reply.problem:
+        whole["problem"] = reply.problem
     if part:
         whole["part"] = part
     return orjson.dumps(whole, default=str).decode()
@@ -288,5 +290,11 @@ def _dump(reply: Reply, part: int = 0) -> str:
 def _load(text: str) -> tuple[Reply, int]:
     whole = orjson.loads(text)
     actions = tuple(Action(*action) for action in whole["actions"])
-    reply = Reply(whole["text"], whole["data"], actions, tuple(whole.get("images", ())))
+    reply = Reply(
+        whole["text"],
+        whole["data"],
+        actions,
+        tuple(whole.get("images", ())),
+        whole.get("problem", ""),
+    )
     return reply, whole.get("part", 0)

@@ -6,20 +6,22 @@ import difflib
 import hashlib
 import logging
 import re
-from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
-from bot.access import CLOSED, LOCAL, Access
+from bot.access import CLOSED, LOCAL, TOO_FAST, Access
 from bot.activity import Hub
 from bot.attachments import AttachmentRefused, Stored, store
+from bot.completions import Completions
 from bot.delivery import Delivery, Received, sendable
 from bot.keys import ApiKeys
 from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
-from channels.base import Accepted, Activity, CommandEntry, KeyHolder, Said, Session
+from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
+from channels.completion import Completed, CompletionRequest
 from channels.message import Address, Inbound, Outbound, Reply
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -32,10 +34,6 @@ from plugins.wording import beginning
 log = logging.getLogger(__name__)
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
-TOO_FAST = (
-    "You have written as many messages as one person may within a minute (messages_per_minute); "
-    "this one was not taken, so say it again a little later."
-)
 INTERRUPTED = (
     "The bot was stopped while it carried out /{name}; look whether it took effect (/context "
     "shows), and say it again if it did not."
@@ -103,6 +101,14 @@ def _unheard(channel: str, error: BaseException) -> None:
     """Where nobody listens."""
 
 
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Who answers requests in OpenAI's protocol, and who knows whose they are."""
+
+    keys: ApiKeys
+    completions: Completions
+
+
 class Router:
     """The `Bot` of `channels/base`: what every channel talks to."""
 
@@ -114,9 +120,9 @@ class Router:
         turns: Turns,
         hub: Hub,
         access: Access,
-        keys: ApiKeys,
+        requests: Requests,
     ) -> None:
-        self._keys = keys
+        self._keys, self._completions = requests.keys, requests.completions
         self._ports, self._conversations = ports, conversations
         self._delivery, self._turns, self._hub, self._access = delivery, turns, hub, access
         self.lanes = Lanes("command")
@@ -133,7 +139,8 @@ class Router:
                 files = await self._stored(inbound)
                 received, is_new = await self._delivery.receive(inbound, files)
         except (StoreError, AttachmentRefused) as error:
-            self._refuse(inbound, str(error))
+            is_wrong = isinstance(error, AttachmentRefused)
+            self._refuse(inbound, Reply(str(error), problem="invalid" if is_wrong else "failed"))
             return None
         if is_new:
             self.route(received)
@@ -142,15 +149,15 @@ class Router:
     def trouble(self, channel: str, error: BaseException) -> None:
         self.on_trouble(channel, error)
 
-    async def _refusal(self, inbound: Inbound) -> str | None:
+    async def _refusal(self, inbound: Inbound) -> Reply | None:
         """Why a message is not taken in, "" without a word; None: it is."""
         person = await self._access.meet(inbound.address)
         if person is None:
             log.warning("a stranger was refused: %s", inbound.address)
-            return await self._access.turn_away(inbound)
+            return Reply(await self._access.turn_away(inbound), problem="refused")
         if self._access.is_too_fast(person):
-            return TOO_FAST
-        return None if await self._has_room(inbound) else BUSY
+            return Reply(TOO_FAST, problem="too_fast")
+        return None if await self._has_room(inbound) else Reply(BUSY, problem="busy")
 
     async def _stored(self, inbound: Inbound) -> tuple[Stored, ...]:
         """The files of a message, on disk; a command has no use for any."""
@@ -178,6 +185,12 @@ class Router:
         if parsed is None:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
         return await self._carry_out(address, parsed)
+
+    def complete(
+        self, holder: KeyHolder, request: CompletionRequest
+    ) -> AsyncGenerator[Delta | Completed, None]:
+        """Answer a request that stands by itself."""
+        return self._completions.answer(holder, request)
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         """Whose key to OpenAI's protocol this is."""
@@ -238,9 +251,9 @@ class Router:
             await self._turns.room(key)
         return not self._turns.is_busy(key)
 
-    def _refuse(self, inbound: Inbound, sentence: str) -> None:
-        if sentence:
-            self._delivery.send(Outbound(0, inbound.address, Reply(sentence), inbound.id))
+    def _refuse(self, inbound: Inbound, reply: Reply) -> None:
+        if reply.text:
+            self._delivery.send(Outbound(0, inbound.address, reply, inbound.id))
 
     def _reply(self, key: ConversationKey, received: Received, reply: Reply) -> None:
         self.lanes.put(key.id, lambda: self._delivery.answer(received, reply))

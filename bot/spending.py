@@ -143,6 +143,12 @@ class Spending:
         account = next((a for a in self.accounts(key, user) if a.is_used_up), None)
         return refusal(account) if account and not self._is_free(key) else ""
 
+    def refusal_of_request(self, key: ConversationKey, user: str = "") -> str:
+        """The same for a request that belongs to no conversation."""
+        accounts = (a for a in self.accounts(key, user) if a.kind != "chat" and a.is_used_up)
+        account = next(accounts, None)
+        return refusal(account) if account and not self._is_free(key) else ""
+
     async def warnings(self, key: ConversationKey, user: str = "") -> list[str]:
         """What is to be said now, once: the lines under the reply."""
         near = filter(reached, self.accounts(key, user))

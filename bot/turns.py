@@ -23,9 +23,10 @@ from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
 from bot.lanes import Lanes
 from bot.logs import in_turn
+from bot.problems import BROKEN, problem_of
 from bot.spending import Spending
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, Usage
-from channels.message import Address, Inbound, Reply
+from channels.message import Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -40,10 +41,6 @@ LONGEST_LINE = 100
 BUSY = (
     f"{LONGEST_LINE} of your messages are waiting already; this one was not taken. "
     "Wait for answers, or say /stop."
-)
-BROKEN = (
-    "Something went wrong inside the bot, so this has no answer; the log has the details "
-    "(data/logs). Your message is kept: say it again to try again."
 )
 STOPPED = "Stopped, as you asked."
 INTERRUPTED = "Stopped, because you wrote again."
@@ -96,11 +93,12 @@ class _Running:
 @dataclass(frozen=True, slots=True)
 class _Ending:
     """How a turn ended that the agent did not end itself; `is_for_owner` where only an owner can
-    mend what went wrong."""
+    mend what went wrong, which `problem` names."""
 
     mark: Mark
     sentence: str
     is_for_owner: bool = False
+    problem: Problem = ""
 
 
 def speaker_of(received: Received) -> str:
@@ -187,7 +185,8 @@ class Turns:
         async with self.floor(key):
             waiting.remove(said)
             if refusal := self._refusal(key, said):
-                await self._delivery.answer(said.received, Reply(refusal))
+                problem: Problem = "refused" if refusal == CLOSED else "spent"
+                await self._delivery.answer(said.received, Reply(refusal, problem=problem))
             else:
                 await self._take(key, said)
         if not waiting:
@@ -208,10 +207,10 @@ class Turns:
                 await self._answer(key, turn, received)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
-            await self._delivery.answer(received, Reply(str(error)))
+            await self._delivery.answer(received, Reply(str(error), problem="failed"))
         except Exception:
             log.exception("the turn for %s failed", received.id)
-            await self._delivery.answer(received, Reply(BROKEN))
+            await self._delivery.answer(received, Reply(BROKEN, problem="failed"))
 
     async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
         """The turn for a message; one that a crash has cut short goes on, unless it did so too
@@ -251,12 +250,13 @@ class Turns:
     async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
         question = turn.entries[0].message.text
         self._hub.publish(key.id, TurnStarted(received.id, question))
+        problem: Problem = ""
         if turn.reply is None:
-            await self._run(key, turn, received)
+            problem = await self._run(key, turn, received)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
         said = "\n\n".join((reply.text, *await self._warnings(key, received)))
-        await self._delivery.answer(received, Reply(said), turn.id)
+        await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._hub.publish(key.id, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.text)  # nobody waits for his answer meanwhile
@@ -264,8 +264,9 @@ class Turns:
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
         return await self._spending.warnings(key, self._access.limited(received.address))
 
-    async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
-        """Let the agent answer; whatever happens, the turn is over afterwards."""
+    async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> Problem:
+        """Let the agent answer; whatever happens, the turn is over afterwards. Returns what kept it
+        from an answer, if anything did."""
         output = _Broadcast(self._hub, key.id)
         started = time.monotonic()
         seconds = self._rules.timeout_for(key)
@@ -287,6 +288,7 @@ class Turns:
             if ending.is_for_owner:
                 await self.on_trouble(ending.sentence, received.address)
         log.info("answered in %.2f s", time.monotonic() - started)
+        return ending.problem if ending else ""
 
     async def _is_done(
         self, task: asyncio.Task[Message], key: ConversationKey, seconds: float
@@ -314,15 +316,17 @@ def _ending(running: _Running, seconds: float, is_late: bool) -> _Ending | None:
             "failed",
             f"The answer took longer than {seconds:g} s and was ended; "
             "`/config turn_timeout` says how long it may take.",
+            problem="timeout",
         )
     error = None if running.task.cancelled() else _first(running.task.exception())
     if error is None:
-        return _Ending("failed", BROKEN) if running.task.cancelled() else None
+        return _Ending("failed", BROKEN, problem="failed") if running.task.cancelled() else None
     if isinstance(error, ModelError | StoreError | NoRoom):
         log.warning("the turn failed: %s", error)
-        return _Ending("failed", str(error), isinstance(error, AccountRefused))
+        is_for_owner = isinstance(error, AccountRefused)
+        return _Ending("failed", str(error), is_for_owner, problem_of(error))
     log.error("the turn failed", exc_info=error)
-    return _Ending("failed", BROKEN)
+    return _Ending("failed", BROKEN, problem="failed")
 
 
 def _first(error: BaseException | None) -> BaseException | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
+from channels.completion import Completed, CompletionRequest
 from channels.message import Address, Inbound, Outbound, Reply
 
 
@@ -199,6 +200,13 @@ class Bot(Protocol):
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         """Whose key to OpenAI's protocol this is; None for what is none, or is none any more."""
+        ...
+
+    def complete(
+        self, holder: KeyHolder, request: CompletionRequest
+    ) -> AsyncGenerator[Delta | Completed, None]:
+        """Answer a request that stands by itself: its text as it streams, and last the whole. It
+        is in no transcript. Closing the generator cancels it. Raises NotCompleted."""
         ...
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:

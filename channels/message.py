@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Literal
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,17 +68,38 @@ class Action:
     asks_first: bool = False
 
 
+Problem = Literal[
+    "",
+    "invalid",
+    "too_long",
+    "too_fast",
+    "spent",
+    "busy",
+    "refused",
+    "unavailable",
+    "upstream",
+    "timeout",
+    "failed",
+]
+"""Why there is no answer ("": there is one): the request is wrong, or longer than the window; one
+person asks too much, has spent too much, or has too much waiting; they are not let in; the model's
+endpoint takes no more for now or can't be reached, or failed; it took too long; the bot itself
+failed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What a command or a turn answers: markdown text, the same as data, and controls.
 
-    `images` are paths of picture files on this machine, to be shown below the text.
+    `images` are paths of picture files on this machine, to be shown below the text. `problem` says
+    why the text is no answer but a sentence about why there is none.
     """
 
     text: str
     data: Mapping[str, Any] | None = None
     actions: tuple[Action, ...] = ()
     images: tuple[str, ...] = ()
+    problem: Problem = ""
 
 
 @dataclass(frozen=True, slots=True)

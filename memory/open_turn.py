@@ -40,7 +40,8 @@ class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
     crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
     `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that must
-    not run twice and were about to."""
+    not run twice and were about to; `finish` is the protocol's reason why the model ended its last
+    reply ("stop", "length")."""
 
     def __init__(
         self,
@@ -56,6 +57,7 @@ class OpenTurn:
         self.is_resumed = is_resumed
         self.between_steps: Callable[[], Awaitable[None]] = _silence
         self.bill = Bill()
+        self.finish = ""
         self._overflows = 0
         self._has_seen_outside = False
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from memory.messages import ToolCall
@@ -19,10 +19,22 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a client of OpenAI's protocol wants to be answered: what any request may ask for, and
+    `parameters` of the protocol that are sent on as they stand (`stop`, `seed`)."""
+
+    max_tokens: int = 0
+    temperature: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request: wire messages (the system prompt first), tool schemas as they are sent.
 
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
+    `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
+    empty answer, too, and its reason.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -31,6 +43,7 @@ class ModelRequest:
     max_tokens: int = 0
     temperature: float | None = None
     schema: Mapping[str, Any] | None = None
+    parameters: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +97,14 @@ class Model(Protocol):
 class ModelError(Exception):
     """A request failed. The text is a plain sentence for the person: what happened, what to do.
 
-    `is_worth_another_model` says whether the next model of the fallback list should be asked.
+    `is_worth_another_model` says whether the next model of the fallback list should be asked;
+    `status` is the endpoint's HTTP status (0: it gave none), and `retry_after` the seconds after
+    which it wants to be asked again (0: it did not say).
     """
 
     is_worth_another_model = True
+    status = 0
+    retry_after = 0
 
 
 class ContextOverflow(ModelError):
@@ -113,6 +130,10 @@ class AccountRefused(ModelRefused):
 
 class ModelUnreachable(ModelError):
     """No connection, a time-out, or a server that fails, after all retries."""
+
+
+class ModelSilent(ModelUnreachable):
+    """The endpoint sent nothing for too long."""
 
 
 class ModelAnswerBroken(ModelError):

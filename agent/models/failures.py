@@ -13,6 +13,7 @@ from agent.models.base import (
     ModelAnswerBroken,
     ModelError,
     ModelRefused,
+    ModelSilent,
     ModelUnreachable,
 )
 from agent.models.endpoint import Endpoint
@@ -53,8 +54,17 @@ def named_window(text: str) -> int:
     return int(next(filter(None, found.groups())).replace(",", "")) if found else 0
 
 
-def refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
-    """The error for an HTTP status that is no success, all retries done; `body` as it came."""
+def refusal(endpoint: Endpoint, status: int, body: str, retry_after: str = "") -> ModelError:
+    """The error for an HTTP status that is no success, all retries done; `body` as it came, and the
+    header of that name."""
+    error = _refusal(endpoint, status, body)
+    error.status = status
+    if retry_after.isascii() and retry_after.isdigit() and len(retry_after) < 6:
+        error.retry_after = int(retry_after)
+    return error
+
+
+def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
     if status not in _NEVER_OVERFLOW and is_overflow(body):
         return overflow(endpoint, body)
     if status == 402 or "insufficient_quota" in body:
@@ -121,8 +131,8 @@ def unsendable(endpoint: Endpoint) -> ModelRefused:
     )
 
 
-def silent(endpoint: Endpoint) -> ModelUnreachable:
-    return ModelUnreachable(_silence(endpoint))
+def silent(endpoint: Endpoint) -> ModelSilent:
+    return ModelSilent(_silence(endpoint))
 
 
 def fell_silent(endpoint: Endpoint) -> ModelAnswerBroken:

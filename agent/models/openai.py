@@ -65,7 +65,7 @@ class OpenAIModel(Model):
         while True:
             body = without(whole, self._unwanted)
             try:
-                return await self._ask(body, on_delta)
+                return await self._ask(body, on_delta, request.parameters is not None)
             except ModelRefused as error:
                 if refused := refused_parameter(body, str(error)):
                     self._unwanted |= {refused}
@@ -91,7 +91,9 @@ class OpenAIModel(Model):
             await self._client.close()
             self._client = None
 
-    async def _ask(self, body: Mapping[str, Any], on_delta: OnDelta) -> ModelReply:
+    async def _ask(
+        self, body: Mapping[str, Any], on_delta: OnDelta, may_be_empty: bool
+    ) -> ModelReply:
         client = await self._connected()
         answer = Answer()
         try:
@@ -99,7 +101,7 @@ class OpenAIModel(Model):
                 async for chunk in chunks:
                     if piece := answer.add(chunk):
                         on_delta(piece)
-            return finished(self._endpoint, answer)
+            return finished(self._endpoint, answer, may_be_empty)
         except ModelAnswerBroken as error:
             error.text = answer.text
             raise
@@ -141,7 +143,7 @@ def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
     if request.schema is not None:
         format_ = {"name": "answer", "schema": dict(request.schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": format_}
-    return body
+    return body | dict(request.parameters or {})
 
 
 # Parameters that some endpoints refuse, with the words by which they do, and what they want
@@ -180,9 +182,11 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
     return kept | renamed
 
 
-def finished(endpoint: Endpoint, answer: Answer) -> ModelReply:
+def finished(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> ModelReply:
     """The reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
     reply = answer.reply(endpoint.model)
+    if answer.finish and may_be_empty:
+        return reply
     if not reply.text.strip() and not reply.tool_calls:
         raise failures.nothing_said(endpoint, answer.finish)
     if not answer.is_whole:

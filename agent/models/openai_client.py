@@ -102,7 +102,8 @@ class Client:
     def _failure(self, error: Exception) -> ModelError:
         """The error of a request to which no answer began."""
         if isinstance(error, APIStatusError):
-            return failures.refusal(self._endpoint, error.status_code, error.response.text)
+            wait = error.response.headers.get("retry-after", "")
+            return failures.refusal(self._endpoint, error.status_code, error.response.text, wait)
         if not isinstance(error, APIConnectionError):
             return failures.unsendable(self._endpoint)
         if _is_silence(error):

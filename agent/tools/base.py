@@ -46,6 +46,10 @@ async def unasked(permission: Permission) -> None:
     raise ToolError(f"It was not run: nobody can be asked whether it may. {permission.what}")
 
 
+async def allowed(permission: Permission) -> None:
+    """Where the settings want nobody to be asked, all is allowed."""
+
+
 def _unmarked() -> None:
     """Where no result is recorded, none is marked."""
 
@@ -89,6 +93,7 @@ class Tool:
     section `tools` without which it is not offered to the model ("": it always is).
     `asks_first`: a person is asked before each call, and shown its arguments. `is_once`: it must
     not run twice; a call of it that a crash cut short is not run again, and the model is told so.
+    `needs_conversation`: it works on a conversation, and is not offered where there is none.
     """
 
     name: str
@@ -100,6 +105,7 @@ class Tool:
     switch: str = ""
     asks_first: bool = False
     is_once: bool = False
+    needs_conversation: bool = False
 
     def to_wire(self) -> dict[str, Any]:
         """The schema as it is sent to a model."""

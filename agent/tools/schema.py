@@ -42,6 +42,7 @@ def tool(
     asks_first: bool | None = None,
     is_once: bool = False,
     switch: str = "",
+    needs_conversation: bool = False,
 ) -> Callable[[Callable[..., Any]], Tool]: ...
 
 
@@ -54,6 +55,7 @@ def tool(
     asks_first: bool | None = None,
     is_once: bool = False,
     switch: str = "",
+    needs_conversation: bool = False,
 ) -> Tool | Callable[[Callable[..., Any]], Tool]:
     """Make a `Tool` of a typed function, sync or async: `@tool` or `@tool(touches={"reads"})`.
 
@@ -62,7 +64,8 @@ def tool(
     `Annotated[int, Field(ge=1)]`. A parameter annotated `ToolContext` is handed in and hidden
     from the model. What returns something else than text is sent as JSON. `is_parallel` is True
     by default for what neither writes nor uses a shell, `asks_first` for what uses a shell or the
-    network; `is_once` is for what must not run twice; `switch` is the setting that offers it.
+    network; `is_once` is for what must not run twice; `switch` is the setting that offers it;
+    `needs_conversation` is for what works on a conversation.
     Raises TypeError, with a sentence, for a function that makes no tool.
     """
     touched = frozenset(touches)
@@ -72,6 +75,7 @@ def tool(
         bool({"network", "shell"} & touched) if asks_first is None else asks_first,
         is_once,
         switch,
+        needs_conversation,
     )
     make = partial(_from_function, kind=kind)
     return make if function is None else make(function)
@@ -86,6 +90,7 @@ class _Kind:
     asks_first: bool
     is_once: bool
     switch: str
+    needs_conversation: bool
 
 
 def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:

@@ -44,10 +44,18 @@ class Toolbox:
         self._tools = {tool.name: tool for tool in ordered}
         self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
         self._offered: dict[frozenset[str], Toolbox] = {}
+        self._alone: Toolbox | None = None
 
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
         return Toolbox((t for t in self._tools.values() if t.name != name), self._hide)
+
+    def alone(self) -> Toolbox:
+        """Those of these tools that need no conversation; made once."""
+        if self._alone is None:
+            tools = (t for t in self._tools.values() if not t.needs_conversation)
+            self._alone = Toolbox(tools, self._hide)
+        return self._alone
 
     def offered(self, settings: ToolSettings) -> Toolbox:
         """Those of these tools that the settings offer to the model; made once, since it is asked

@@ -1,29 +1,39 @@
-"""OpenAI's protocol: any client of it talks to the bot, which keeps the context itself.
+"""OpenAI's protocol. A request stands by itself, as its clients mean it: they send the whole
+conversation each time, and it is taken at its word.
 
-The last user message is taken. What stands before it fills an empty conversation and is left aside
-otherwise, since the bot remembers; the client's system text becomes the instructions there.
-`parley_conversation`, or the header X-Parley-Session, names the conversation; without either it is
-a new one. A key has conversations of its own.
+Where one names a conversation (`parley_conversation`, or the header X-Parley-Session), the bot
+keeps that one: the last user message is taken, what stands before it fills it while it is empty,
+and the client's system text becomes its instructions. A key has conversations of its own.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
+import asyncio
 import json
+import logging
 import re
 import time
-from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
 from typing import Any, Literal
 from uuid import uuid4
 
-from pydantic import BaseModel, ConfigDict, Field
-from starlette.requests import Request
+from pydantic import BaseModel
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from channels.base import Bot, KeyHolder
-from channels.message import Address, Attachment, Inbound
+from channels.base import Bot, Delta, KeyHolder
+from channels.completion import Completed, NotCompleted
+from channels.message import Address, Inbound
+from channels.web.chat_shapes import (
+    MODEL,
+    ChatMessage,
+    ChatRequest,
+    attached,
+    completion_request,
+    question_of,
+)
 from channels.web.feed import Event, Feeds
 from channels.web.guard import HOLDER
 from channels.web.operations import (
@@ -34,82 +44,24 @@ from channels.web.operations import (
     body,
     event,
     stream,
+    unanswered,
 )
-from channels.web.sessions import CHANNEL, WORDS, arrived, submitted
+from channels.web.sessions import CHANNEL, STOPPING, WORDS, submitted
 from channels.web.shapes import NAME
 from channels.web.streams import told
 
-MODEL = "parley"
+log = logging.getLogger(__name__)
+
 HEADER = "X-Parley-Session"
-ONE_OFF = "one-off"
-"""The chat of conversations without a name; each is a thread of it, and no list shows them."""
-TOOLS = "Parley uses its own tools and can't call the client's; leave `tools` and `functions` out."
-CHOICES = "Parley gives one answer; leave `n` out, or let it be 1."
-NO_QUESTION = "There is no message with the role user, so there is nothing to answer."
+FAILED = "This failed inside the bot; the log has the details (data/logs)."
 _SESSION = Parameter(
     HEADER, "header", "The conversation, where `parley_conversation` names none.", {"pattern": NAME}
 )
+_ID = Parameter("id", "path", "The model's name.", {"type": "string"})
 
-
-class Lenient(BaseModel):
-    """What clients of OpenAI send: fields that are not known here are left aside."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True)
-
-
-class ImageUrl(Lenient):
-    url: str
-
-
-class Part(Lenient):
-    """A piece of a message: text, or a picture as a data: URL."""
-
-    type: str
-    text: str = ""
-    image_url: ImageUrl | None = None
-
-
-class ChatMessage(Lenient):
-    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
-    content: str | tuple[Part, ...] | None = None
-
-    @property
-    def text(self) -> str:
-        if isinstance(self.content, str):
-            return self.content
-        return "\n".join(part.text for part in self.content or () if part.text)
-
-    @property
-    def pictures(self) -> tuple[Attachment, ...]:
-        parts = self.content if isinstance(self.content, tuple) else ()
-        return tuple(_picture(part.image_url.url) for part in parts if part.image_url)
-
-
-class StreamOptions(Lenient):
-    include_usage: bool = False
-
-
-class ChatRequest(Lenient):
-    """A request for an answer, as OpenAI has it, as far as Parley minds it."""
-
-    messages: tuple[ChatMessage, ...] = Field(min_length=1)
-    model: str = MODEL
-    stream: bool | None = None
-    stream_options: StreamOptions | None = None
-    user: Any = None
-    parley_conversation: str | None = Field(default=None, pattern=NAME)
-    n: int | None = None
-    tools: tuple[Any, ...] | None = None
-    functions: tuple[Any, ...] | None = None
-
-    @property
-    def instructions(self) -> str:
-        said = (m.text for m in self.messages if m.role in ("system", "developer"))
-        return "\n\n".join(filter(None, said))
-
-    @property
-    def reports_usage(self) -> bool:
-        return bool(self.stream_options and self.stream_options.include_usage)
+_ENDING: set[asyncio.Task[None]] = set()
+"""Tasks that are held until they are over."""
+Happening = AsyncGenerator[Delta | Completed, None]
 
 
 class Completion(BaseModel):
@@ -123,9 +75,16 @@ class Completion(BaseModel):
     usage: dict[str, Any]
 
 
+class ModelItem(BaseModel):
+    id: str
+    object: Literal["model"]
+    created: int
+    owned_by: str
+
+
 class ModelList(BaseModel):
     object: Literal["list"]
-    data: list[dict[str, Any]]
+    data: list[ModelItem]
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +101,12 @@ class Completions:
             Operation(
                 "POST",
                 "/v1/chat/completions",
-                "Answer the last user message, as OpenAI's API does.",
+                "Answer what the messages say, as OpenAI's API does.",
                 self.complete,
                 takes=ChatRequest,
                 gives=Completion,
                 parameters=(_SESSION,),
-                problems=(400, 413, 503),
+                problems=(400, 413, 429, 500, 502, 503, 504),
                 streams=True,
             ),
             Operation(
@@ -157,34 +116,68 @@ class Completions:
                 self.list_models,
                 gives=ModelList,
             ),
+            Operation(
+                "GET",
+                "/v1/models/{id}",
+                "The one model there is.",
+                self.show_model,
+                gives=ModelItem,
+                parameters=(_ID,),
+                problems=(404,),
+            ),
         )
 
     async def list_models(self, request: Request) -> Response:
         del request
-        model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "parley"}
-        return as_json({"object": "list", "data": [model]})
+        return as_json({"object": "list", "data": [_MODEL]})
+
+    async def show_model(self, request: Request) -> Response:
+        if request.path_params["id"] != MODEL:
+            sentence = f"There is one model here, {MODEL}; its settings say which one answers."
+            raise Problem(404, sentence, "model_not_found", "model")
+        return as_json(_MODEL)
 
     async def complete(self, request: Request) -> Response:
         wanted = await body(request, ChatRequest, self.upload * 4 // 3 + WORDS)
-        question = _question(wanted)
-        address = _address(request, wanted)
+        holder = holder_of(request)
+        name = _conversation(request, wanted)
+        if name:
+            happening = self._kept(holder, name, wanted)
+        else:
+            asked = await asyncio.to_thread(completion_request, wanted)  # it may hold pictures
+            happening = self.bot.complete(holder, asked)
+        answer = _Answer(wanted.reports_usage, wanted.is_of_functions)
+        events = while_connected(request, happening)
+        try:
+            if not wanted.stream:
+                return as_json(answer.whole([one async for one in events][-1]))
+            first = await anext(events)  # what fails before it has a status
+        except NotCompleted as error:
+            raise unanswered(error.problem, str(error), error.retry_after) from None
+        return stream(answer.chunks(first, events))
+
+    async def _kept(self, holder: KeyHolder, name: str, wanted: ChatRequest) -> Happening:
+        """The answer of a conversation that the bot keeps, which goes on whoever leaves."""
+        question = question_of(wanted)
+        address = _address(holder, name)
         feed = self.feeds.of(address)
-        text = question.text if holder_of(request).may_command else as_text(question.text)
-        inbound = Inbound(uuid4().hex, address, text, attachments=question.pictures)
+        text = question.text if holder.may_command else as_text(question.text)
+        inbound = Inbound(uuid4().hex, address, text, attachments=attached(question))
         async with feed.turn_taking:
             await self._instruct(address, wanted.instructions)
             await self.bot.begin_with(address, exchanges(wanted.messages))
             start = feed.end
             waiting = await submitted(self.bot, feed, inbound)
-        frame = {"id": f"chatcmpl-{inbound.id}", "created": int(time.time()), "model": MODEL}
-        if wanted.stream:
-            events = told(feed, inbound.id, waiting, start)
-            return stream(chunks(events, frame, wanted.reports_usage))
-        done = (await arrived(waiting)).data
-        message = {"role": "assistant", "content": done["text"]}
-        choice = {"index": 0, "message": message, "finish_reason": "stop"}
-        whole = {**frame, "object": "chat.completion", "choices": [choice], "usage": usage(done)}
-        return as_json(whole)
+        written = Written()
+        async for one in told(feed, inbound.id, waiting, start):
+            if one.kind == "done" and one.data["problem"]:
+                raise NotCompleted(one.data["problem"], one.data["text"])
+            if more := written.more(one):
+                yield Delta(more)
+            if one.kind == "done":
+                yield Completed(one.data["text"], "stop", **one.data["usage"])
+                return
+        raise NotCompleted("unavailable", STOPPING)
 
     async def _instruct(self, address: Address, text: str) -> None:
         """Let the client's system text be the conversation's instructions, if it is not yet."""
@@ -195,36 +188,30 @@ class Completions:
             return
         reply = await self.bot.command(address, f"/config system_prompt {json.dumps(text)} --here")
         if not reply.data:
-            raise Problem(400, reply.text)
+            raise Problem(400, reply.text, param="messages")
 
 
-def _question(wanted: ChatRequest) -> ChatMessage:
-    """The message that is to be answered. Raises Problem for what Parley does not do."""
-    if wanted.tools or wanted.functions:
-        raise Problem(400, TOOLS, "unsupported_parameter")
-    if wanted.n not in (None, 1):
-        raise Problem(400, CHOICES, "unsupported_value")
-    asked = [message for message in wanted.messages if message.role == "user"]
-    if not asked:
-        raise Problem(400, NO_QUESTION)
-    return asked[-1]
-
-
-def _address(request: Request, wanted: ChatRequest) -> Address:
-    name = wanted.parley_conversation or request.headers.get(HEADER, "")
-    user = holder_of(request).user
-    chat = f"{user}/" if user else ""
-    if not name:
-        return Address(CHANNEL, f"{chat}{ONE_OFF}", uuid4().hex, user)
-    if not re.fullmatch(NAME, name):
-        raise Problem(400, f"{HEADER} wants up to 100 letters, digits and the signs . @ : + ~ -")
-    return Address(CHANNEL, f"{chat}{name}", user=user)
+_MODEL = {"id": MODEL, "object": "model", "created": 0, "owned_by": "parley"}
 
 
 def holder_of(request: Request) -> KeyHolder:
     """Who speaks, as the guard has found out."""
     holder: KeyHolder = getattr(request.state, HOLDER)
     return holder
+
+
+def _conversation(request: Request, wanted: ChatRequest) -> str:
+    """The conversation that a client names; "": none."""
+    name = wanted.parley_conversation or request.headers.get(HEADER, "")
+    if name and not re.fullmatch(NAME, name):
+        raise Problem(400, f"{HEADER} wants up to 100 letters, digits and the signs . @ : + ~ -")
+    return name
+
+
+def _address(holder: KeyHolder, name: str) -> Address:
+    """Where a conversation is: the owner's are those of the page."""
+    chat = f"{holder.user}/{name}" if holder.user else name
+    return Address(CHANNEL, chat, user=holder.user)
 
 
 def as_text(text: str) -> str:
@@ -246,38 +233,166 @@ def exchanges(messages: Sequence[ChatMessage]) -> list[tuple[str, str]]:
     return [("\n\n".join(asked), "\n\n".join(said)) for asked, said in pairs if asked and said]
 
 
-def usage(done: Any) -> dict[str, Any]:
+async def while_connected(request: Request, happening: Happening) -> Happening:
+    """What happens, for as long as the client is there; it is closed when the client leaves.
+    Raises ClientDisconnect then, or NotCompleted."""
+    queue: asyncio.Queue[Delta | Completed | Exception | None] = asyncio.Queue()
+
+    async def pump() -> None:
+        try:
+            async with aclosing(happening):
+                async for one in happening:
+                    queue.put_nowait(one)
+            queue.put_nowait(None)
+        except Exception as error:  # noqa: BLE001 - it is raised where the answer is read
+            queue.put_nowait(error)
+
+    async def watch() -> None:
+        await _left(request)
+        pumping.cancel()
+        queue.put_nowait(ClientDisconnect())
+
+    # Tasks of their own: the server cancels a response again at each await, and what the request
+    # took has to be booked in peace.
+    pumping, watching = asyncio.create_task(pump()), asyncio.create_task(watch())
+    _ENDING.update((pumping, watching))
+    try:
+        while (one := await queue.get()) is not None:
+            if isinstance(one, Exception):
+                raise one
+            yield one
+    finally:
+        for task in (pumping, watching):
+            task.add_done_callback(_ENDING.discard)
+            task.cancel()
+
+
+async def _left(request: Request) -> None:
+    """Returns when the client has left."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An answer in the shape of the protocol. `is_of_functions`: in the one that it had before
+    there were tools."""
+
+    reports_usage: bool
+    is_of_functions: bool
+    frame: dict[str, Any] = field(
+        default_factory=lambda: {
+            "id": f"chatcmpl-{uuid4().hex}",
+            "created": int(time.time()),
+            "model": MODEL,
+        }
+    )
+
+    def whole(self, done: Delta | Completed) -> dict[str, Any]:
+        """The answer in one piece."""
+        assert isinstance(done, Completed), "the whole comes last"
+        message: dict[str, Any] = {"role": "assistant", "content": done.text, "refusal": None}
+        if done.reasoning:
+            message["reasoning_content"] = done.reasoning
+        if done.calls:
+            message |= {"content": done.text or None, **self._calls(done)}
+        choice = {
+            "index": 0,
+            "message": message,
+            "logprobs": None,
+            "finish_reason": self._reason(done),
+        }
+        return {
+            **self.frame,
+            "object": "chat.completion",
+            "choices": [choice],
+            "usage": usage(done),
+        }
+
+    async def chunks(self, first: Delta | Completed, rest: Happening) -> AsyncIterator[bytes]:
+        """The answer in pieces. What goes wrong on the way is told as an error, and no end."""
+        yield self._chunk({"role": "assistant", "content": ""})
+        try:
+            async with aclosing(rest):
+                for piece in self._pieces(first):
+                    yield piece
+                async for one in rest:
+                    for piece in self._pieces(one):
+                        yield piece
+        except ClientDisconnect:
+            return
+        except NotCompleted as error:
+            yield event(unanswered(error.problem, str(error)).data)
+            return
+        except Exception:
+            log.exception("an answer failed while it was sent")
+            yield event(Problem(500, FAILED).data)
+            return
+        yield event(b"[DONE]")
+
+    def _pieces(self, one: Delta | Completed) -> list[bytes]:
+        if isinstance(one, Delta):
+            return [self._chunk({"content": one.text})]
+        deltas: list[dict[str, Any]] = []
+        if one.reasoning:
+            deltas.append({"reasoning_content": one.reasoning})
+        if one.calls and self.is_of_functions:
+            deltas.append(self._calls(one))
+        else:
+            deltas += [_call_delta(index, call) for index, call in enumerate(_calls(one))]
+        pieces = [self._chunk(delta) for delta in deltas]
+        pieces.append(self._chunk({}, self._reason(one)))
+        if self.reports_usage:
+            whole = {"object": "chat.completion.chunk", "choices": [], "usage": usage(one)}
+            pieces.append(event({**self.frame, **whole}))
+        return pieces
+
+    def _calls(self, done: Completed) -> dict[str, Any]:
+        if self.is_of_functions:
+            return {"function_call": _calls(done)[0]["function"]}
+        return {"tool_calls": _calls(done)}
+
+    def _reason(self, done: Completed) -> str:
+        is_call = bool(done.calls) and self.is_of_functions
+        return "function_call" if is_call else done.finish
+
+    def _chunk(self, delta: dict[str, Any], reason: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        usage: dict[str, Any] = {"usage": None} if self.reports_usage else {}
+        whole = {**self.frame, "object": "chat.completion.chunk", "choices": [choice], **usage}
+        return event(whole)
+
+
+def _calls(done: Completed) -> list[dict[str, Any]]:
+    return [
+        {
+            "id": call.id,
+            "type": "function",
+            "function": {"name": call.name, "arguments": call.arguments},
+        }
+        for call in done.calls
+    ]
+
+
+def _call_delta(index: int, call: dict[str, Any]) -> dict[str, Any]:
+    return {"tool_calls": [{"index": index, **call}]}
+
+
+def usage(done: Completed) -> dict[str, Any]:
     """What an answer took, as OpenAI reports it."""
-    tokens = done["usage"]
     return {
-        "prompt_tokens": tokens["prompt"],
-        "completion_tokens": tokens["completion"],
-        "total_tokens": tokens["prompt"] + tokens["completion"],
-        "prompt_tokens_details": {"cached_tokens": tokens["cached"]},
+        "prompt_tokens": done.prompt,
+        "completion_tokens": done.completion,
+        "total_tokens": done.prompt + done.completion,
+        "prompt_tokens_details": {"cached_tokens": done.cached},
     }
-
-
-async def chunks(
-    events: AsyncIterator[Event], frame: dict[str, Any], reports_usage: bool
-) -> AsyncIterator[bytes]:
-    """An answer in pieces. What has streamed can't be taken back here, so that where the answer
-    turns out otherwise (it was stopped, or begun anew) the whole of it follows."""
-    frame = {**frame, "object": "chat.completion.chunk"}
-    yield _chunk(frame, {"role": "assistant", "content": ""})
-    written = Written()
-    async for one in events:
-        if text := written.more(one):
-            yield _chunk(frame, {"content": text})
-        if one.kind == "done":
-            yield _chunk(frame, {}, "stop")
-            if reports_usage:
-                yield event({**frame, "choices": [], "usage": usage(one.data)})
-            yield event(b"[DONE]")
 
 
 @dataclass(slots=True)
 class Written:
-    """What a client has been sent: `step` of the step under way."""
+    """What a client has been sent: `step` of the step under way. What has streamed can't be taken
+    back here, so that where the answer turns out otherwise (it was stopped, or begun anew) the
+    whole of it follows."""
 
     step: str = ""
     is_empty: bool = True
@@ -295,19 +410,3 @@ class Written:
         self.step += text
         self.is_empty = self.is_empty and not text
         return gap + text
-
-
-def _chunk(frame: dict[str, Any], delta: dict[str, str], reason: str | None = None) -> bytes:
-    return event({**frame, "choices": [{"index": 0, "delta": delta, "finish_reason": reason}]})
-
-
-def _picture(url: str) -> Attachment:
-    """The picture in a data: URL; none is fetched from anywhere. Raises Problem."""
-    found = re.fullmatch(r"data:(image/[\w.+-]+);base64,(.*)", url, re.DOTALL)
-    try:
-        data = base64.b64decode(found[2], validate=True) if found else b""
-    except binascii.Error:
-        data = b""
-    if not found or not data:
-        raise Problem(400, "A picture must come in the request, as a data: URL in base64.")
-    return Attachment(f"picture.{found[1].partition('/')[2]}", found[1], data)

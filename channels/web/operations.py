@@ -25,16 +25,62 @@ LARGE = 1_000_000
 _Shape = TypeVar("_Shape", bound=BaseModel)
 
 
-class Problem(Exception):
-    """A request that is not fulfilled; the text is a sentence for whoever made it."""
+STATUS: Mapping[str, int] = {
+    "invalid": 400,
+    "too_long": 400,
+    "refused": 403,
+    "too_fast": 429,
+    "spent": 429,
+    "busy": 429,
+    "failed": 500,
+    "upstream": 502,
+    "unavailable": 503,
+    "timeout": 504,
+}
+"""The status by which a client decides whether it asks again, for each reason that there is no
+answer."""
+_CODES = {"too_long": ("context_length_exceeded", "messages"), "spent": ("insufficient_quota", "")}
+SOON = 5
+"""Seconds after which it is worth to ask again, where nobody knows better."""
 
-    def __init__(self, status: int, sentence: str, code: str | None = None) -> None:
+
+class Problem(Exception):
+    """A request that is not fulfilled; the text is a sentence for whoever made it. `param` is the
+    part of the request that it is about, `retry_after` in seconds."""
+
+    def __init__(
+        self,
+        status: int,
+        sentence: str,
+        code: str | None = None,
+        param: str | None = None,
+        retry_after: int = 0,
+    ) -> None:
         super().__init__(sentence)
-        self.status, self.code = status, code
+        self.status, self.code, self.param = status, code, param
+        self.retry_after = retry_after
+
+    @property
+    def data(self) -> Mapping[str, Any]:
+        """The error as OpenAI's protocol has it."""
+        kind = "server_error" if self.status >= 500 else _KINDS.get(self.status, _USUAL)
+        return failure(str(self), kind, self.code, self.param)
 
     def response(self) -> Response:
-        kind = "server_error" if self.status >= 500 else "invalid_request_error"
-        return as_json(failure(str(self), kind, self.code), self.status)
+        response = as_json(self.data, self.status)
+        if self.status in (429, 503):
+            response.headers["Retry-After"] = str(self.retry_after or SOON)
+        return response
+
+
+_USUAL = "invalid_request_error"
+_KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+
+
+def unanswered(problem: str, sentence: str, retry_after: int = 0) -> Problem:
+    """The problem of a request that has no answer."""
+    code, param = _CODES.get(problem, (None, None))
+    return Problem(STATUS.get(problem, 500), sentence, code, param or None, retry_after)
 
 
 @dataclass(frozen=True, slots=True)

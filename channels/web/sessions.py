@@ -23,6 +23,7 @@ from channels.web.operations import (
     as_json,
     body,
     stream,
+    unanswered,
 )
 from channels.web.pictures import picture
 from channels.web.shapes import (
@@ -116,7 +117,7 @@ class Sessions:
                 gives=Answer,
                 accepts=Accepted,
                 parameters=(_SESSION, _PREFER),
-                problems=(400, 404, 409, 413, 503),
+                problems=(400, 403, 404, 409, 413, 429, 500, 503),
                 streams=True,
             ),
             Operation(
@@ -280,7 +281,8 @@ async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[Ev
         feed.give_up(inbound.id)
         raise
     if accepted is None:
-        raise Problem(503, (await arrived(waiting)).data["text"])
+        refused = (await arrived(waiting)).data
+        raise unanswered(refused["problem"], refused["text"])
     if not (accepted.is_new or is_known or waiting.done()):
         feed.give_up(inbound.id)
         waiting.set_result(_earlier(feed, inbound.id))

@@ -85,12 +85,14 @@ class CommandReply(BaseModel):
 
 
 class Answer(CommandReply):
-    """What a message is answered: `id` is the message's, `turn` null where no turn was made."""
+    """What a message is answered: `id` is the message's, `turn` null where no turn was made.
+    `problem` says in a word why the text is no answer, such as "timeout" ("": it is one)."""
 
     id: str
     turn: str | None
     usage: Tokens
     resent: bool = False
+    problem: str = ""
 
 
 class Accepted(BaseModel):
@@ -156,6 +158,7 @@ class State(BaseModel):
 class Fault(BaseModel):
     message: str
     type: str
+    param: str | None = None
     code: str | None = None
 
 
@@ -184,6 +187,7 @@ def answer(outbound: Outbound, usage: Usage) -> dict[str, Any]:
         **command_reply(outbound.reply),
         "usage": asdict(usage),
         "resent": outbound.is_resent,
+        "problem": outbound.reply.problem,
     }
 
 
@@ -201,6 +205,8 @@ def transcript_item(said: Said) -> dict[str, Any]:
     }
 
 
-def failure(message: str, kind: str, code: str | None = None) -> Mapping[str, Any]:
+def failure(
+    message: str, kind: str, code: str | None = None, param: str | None = None
+) -> Mapping[str, Any]:
     """A `Failure`."""
-    return {"error": {"message": message, "type": kind, "code": code}}
+    return {"error": {"message": message, "type": kind, "param": param, "code": code}}

@@ -58,8 +58,15 @@ _SUMS = (  # the columns of a Bill
 )
 
 
-def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent) -> None:
-    """Store one call, booked to who spoke last in the conversation."""
+def insert(
+    database: SqliteDatabase,
+    conversation: int | None,
+    turn: int | None,
+    spent: Spent,
+    person: str = "",
+) -> None:
+    """Store one call, booked to who spoke last in the conversation; to `person` where it belongs to
+    none."""
     who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
     rows.insert(
         database,
@@ -74,7 +81,7 @@ def insert(database: SqliteDatabase, conversation: int, turn: int, spent: Spent)
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,
-        person=(who.fetchone() or ("",))[0],
+        person=(who.fetchone() or (person,))[0],
     )
 
 

@@ -39,7 +39,7 @@ Near = Annotated[int, Field(ge=0, le=50)]
 Many = Annotated[int, Field(ge=1, le=MOST)]
 
 
-@tool(touches={"reads"})
+@tool(touches={"reads"}, needs_conversation=True)
 async def context_search(  # noqa: PLR0913 - these are the parameters that flo.monster documents
     context: ToolContext,
     mode: Literal["search", "tail", "head", "turn"],

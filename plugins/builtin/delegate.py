@@ -9,7 +9,7 @@ from pydantic import Field
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
 
-@tool
+@tool(needs_conversation=True)
 async def delegate(
     context: ToolContext, task: Annotated[str, Field(min_length=1, max_length=100_000)]
 ) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -31,6 +31,7 @@ from channels.base import (
     ToolStarted,
     TurnStarted,
 )
+from channels.completion import Completed, CompletionRequest
 from channels.message import Action, Address, Inbound, Outbound, Reply
 
 GLANCE = Glance(12_400, 50_000, 7, 20, 0.02, is_measured=True)
@@ -137,6 +138,11 @@ class FakeBot:
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         return None
+
+    async def complete(
+        self, holder: KeyHolder, request: CompletionRequest
+    ) -> AsyncGenerator[Delta | Completed, None]:
+        yield Completed("", "stop")
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         return False

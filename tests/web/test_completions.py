@@ -13,6 +13,14 @@ from openai import AsyncOpenAI, AuthenticationError, BadRequestError
 from tests.fakes.openai_server import Call, Received, Say
 from tests.web.site import Site, serving
 
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "weather",
+        "description": "The weather somewhere.",
+        "parameters": {"type": "object", "properties": {"place": {"type": "string"}}},
+    },
+}
 PIXEL = "data:image/png;base64,iVBORw0KGgo="
 
 
@@ -96,10 +104,10 @@ async def test_earlier_messages_fill_an_empty_conversation_and_no_other(tmp_path
     assert said == ["One?", "1.", "Two?", "re: Two?", "Three?"]
 
 
-async def test_without_a_name_each_request_is_a_conversation_of_its_own(tmp_path: Path) -> None:
+async def test_nothing_is_shared_between_requests_that_name_no_conversation(tmp_path: Path) -> None:
     async with serving(tmp_path, echo) as site, client(site) as openai:
         for text in ("One?", "Two?"):
-            await openai.chat.completions.create(model="x", messages=[user(text)])
+            await openai.chat.completions.create(model="x", messages=[user(text)], user="one user")
         assert [m["content"] for m in sent(site)[1:]] == ["Two?"]
         _, listed = await site.get("/api/sessions")
         assert listed["sessions"] == []
@@ -121,14 +129,34 @@ async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"tools": [{"type": "function", "function": {"name": "f"}}]}, "its own tools"),
         ({"n": 2}, "one answer"),
-        ({"messages": [{"role": "assistant", "content": "Hi"}]}, "no message with the role user"),
         ({"messages": []}, "messages"),
+        ({"messages": [{"role": "king", "content": "Hi"}]}, "role"),
+        ({"logprobs": True}, "probabilities"),
+        ({"modalities": ["text", "audio"]}, "neither hears nor speaks"),
+        ({"temperature": 3}, "temperature"),
+        ({"seed": 2**70}, "seed"),
         (named("a b"), "parley_conversation"),
-        (
-            {"messages": [user([{"type": "image_url", "image_url": {"url": "http://x/y"}}])]},
-            "data:",
+        ({**named("ann"), "tools": [TOOL]}, "takes no tools"),
+        ({**named("ann"), "response_format": {"type": "json_object"}}, "takes no response_format"),
+        ({**named("ann"), "messages": [{"role": "assistant", "content": "Hi"}]}, "role user"),
+        ({"messages": [user([{"type": "input_audio", "input_audio": {"data": ""}}])]}, "input_aud"),
+        ({"messages": [user([{"type": "file", "file": {"file_id": "x"}}])]}, "pictures"),
+        ({"tools": [{**TOOL, "function": {"name": "f", "parameters": {"x": 2**70}}}]}, "too large"),
+        *(
+            ({"messages": [user([{"type": "image_url", "image_url": {"url": url}}])]}, "endpoint")
+            for url in (
+                "http://localhost/x.png",
+                "http://127.0.0.1/x.png",
+                "http://169.254.169.254/latest/meta-data",
+                "http://[::1]/x.png",
+                "http://2130706433/x.png",
+                "http://0x7f.1/x.png",
+                "http://printer/x.png",
+                "http://router.lan/x.png",
+                "file:///etc/passwd",
+                "http://[",
+            )
         ),
     ],
 )

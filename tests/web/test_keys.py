@@ -6,10 +6,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from openai import AuthenticationError
+from openai import AuthenticationError, RateLimitError
 
 from bot.data_folder import DATABASE
 from main import main
+from tests.fakes.openai_server import Say
 from tests.web.site import Site, serving
 from tests.web.test_completions import client, echo, named, sent, user
 
@@ -181,3 +182,26 @@ async def test_a_key_that_may_command_does_what_its_holder_may(
         assert (await site.commands("/config tools.shell"))["data"]["value"] is False
         await says(site, boss, "/config tools.shell true", "trip")
         assert (await site.commands("/config tools.shell"))["data"]["value"] is True
+
+
+# Limits
+
+
+async def test_the_holder_of_a_key_has_the_limits_of_a_user_and_a_bill_of_their_own(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    settings = {"messages_per_minute": 2}
+    async with serving(tmp_path, lambda _: Say("Hi."), settings, token=TOKEN) as site:
+        ann, bob = [await new_key(tmp_path, capsys, name) for name in ("ann", "bob")]
+        for name in ("", "trip"):
+            await says(site, ann, "Hi", name)
+        for name in ("", "trip"):
+            with pytest.raises(RateLimitError, match="messages_per_minute") as refused:
+                await says(site, ann, "Hi", name)
+            assert int(refused.value.response.headers["Retry-After"]) > 0
+        await says(site, bob, "Hi")
+        await says(site, TOKEN, "Hi")
+        bills = await site.app.store.read(
+            lambda db: dict(db.execute_sql("SELECT person, COUNT(*) FROM usage GROUP BY 1"))
+        )
+    assert bills == {"web/ann": 2, "web/bob": 1, "web/": 1}

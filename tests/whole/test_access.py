@@ -19,6 +19,7 @@ from bot.access import (
     HOUR,
     MOST_PENDING,
     MOST_TRIES,
+    TOO_FAST,
     Access,
     Pace,
     Rules,
@@ -26,7 +27,7 @@ from bot.access import (
     new_code,
 )
 from bot.ports import WELCOME
-from bot.router import TOO_FAST, key_of
+from bot.router import key_of
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError

@@ -23,7 +23,7 @@ _PAUSE = timedelta(hours=1)  # after so long a new block begins, with its time
 _HIT, _BESIDE = 600, 160  # characters that are shown of a hit, and of a message beside it
 
 
-@tool
+@tool(needs_conversation=True)
 async def memory_search(
     context: ToolContext,
     query: Annotated[str, Field(max_length=1_000)],

@@ -1,0 +1,239 @@
+"""Requests in OpenAI's protocol that stand by themselves: who asks, what it may cost, the answer.
+
+Each is an audience of its own: a folder that is there as long as the request. The agent works on it
+as on every turn; nothing of it is in a transcript, and the ledger has what it cost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+import time
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import uuid4
+
+from agent.loop import Agent
+from agent.models.base import (
+    ModelError,
+    ModelReply,
+    Usage,
+)
+from agent.models.catalogue import spent_on
+from bot.access import CLOSED, TOO_FAST, Access, name_of
+from bot.keys import CHANNEL
+from bot.logs import in_turn
+from bot.problems import BROKEN, problem_of
+from bot.spending import Spending
+from channels.base import Delta, KeyHolder
+from channels.completion import Completed, CompletionRequest, Given, HandedCall, NotCompleted
+from channels.message import Address
+from memory.context.emergency import NoRoom
+from memory.conversations import Conversations
+from memory.keys import ConversationKey
+from memory.messages import Image, Message, Role, ToolCall
+from memory.record.store import StoreError
+from memory.stateless import GivenMessage, StatelessTurn
+
+log = logging.getLogger(__name__)
+
+FOLDERS = ".request-"
+"""How the audiences of requests begin; no chat's does."""
+BROKE_OFF = "The model's answer broke off after a part of it had been sent; ask again."
+STOPPED = "The bot is being stopped; ask again in a moment."
+AN_HOUR = 3600
+_ROLES: dict[str, Role] = {"system": "note", "user": "user", "assistant": "user", "tool": "user"}
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRules:
+    """What holds for a request; asked for each."""
+
+    agent_for: Callable[[ConversationKey, CompletionRequest], Agent]
+    timeout_for: Callable[[ConversationKey], float]
+    folder_of: Callable[[ConversationKey], Path]
+
+
+class Completions:
+    """Answers requests that stand by themselves."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        rules: CompletionRules,
+        spending: Spending,
+        access: Access,
+    ) -> None:
+        self._conversations, self._rules = conversations, rules
+        self._spending, self._access = spending, access
+
+    async def answer(
+        self, holder: KeyHolder, request: CompletionRequest
+    ) -> AsyncGenerator[Delta | Completed, None]:
+        """The text as it streams, and last the whole. Raises NotCompleted."""
+        address = Address(CHANNEL, holder.user, user=holder.user)
+        name = uuid4().hex
+        key = ConversationKey(f"{name_of(address)}/{FOLDERS}{name}", f"{FOLDERS}{name}")
+        await self._admit(address, key)
+        try:
+            agent = self._rules.agent_for(key, request)
+            turn = await StatelessTurn.opened(
+                self._conversations,
+                key,
+                name_of(address),
+                _messages(request.messages),
+                hands_out=request.tools is not None,
+            )
+            running = _Running(agent, turn, request.is_streamed)
+            async with aclosing(running.events(self._rules.timeout_for(key))) as events:
+                async for event in events:
+                    yield event
+        finally:
+            folder = self._rules.folder_of(key)
+            await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+
+    async def _admit(self, address: Address, key: ConversationKey) -> None:
+        """Raises NotCompleted where something keeps who asks from it."""
+        try:
+            person = await self._access.meet(address)
+        except StoreError as error:
+            raise NotCompleted("failed", str(error)) from None
+        if person is None:
+            raise NotCompleted("refused", CLOSED)
+        if self._access.is_too_fast(person):
+            raise NotCompleted("too_fast", TOO_FAST, self._access.wait)
+        if refusal := self._spending.refusal_of_request(key, person.limited):
+            raise NotCompleted("spent", refusal, AN_HOUR)
+
+
+class _Running:
+    """A request that is being answered."""
+
+    def __init__(self, agent: Agent, turn: StatelessTurn, is_streamed: bool) -> None:
+        self._agent, self._turn, self._is_streamed = agent, turn, is_streamed
+        self._queue: asyncio.Queue[str | None] = asyncio.Queue()
+        self._draft: list[str] = []
+        self._has_said = False
+
+    async def events(self, seconds: float) -> AsyncGenerator[Delta | Completed, None]:
+        """What happens, for at most so long. Whatever becomes of it, what it took is booked."""
+        started = time.monotonic()
+        task = asyncio.create_task(self._work())
+        task.add_done_callback(lambda _: self._queue.put_nowait(None))
+        try:
+            while (text := await self._next(started + seconds, seconds)) is not None:
+                yield Delta(text)
+            reply = _result(task)
+            if self._is_streamed and self._draft and "".join(self._draft) != reply.text:
+                raise NotCompleted("upstream", BROKE_OFF)
+            log.info("answered a request in %.2f s", time.monotonic() - started)
+            yield self._completed(reply)
+        finally:
+            task.cancel()
+            await asyncio.wait({task})
+            if task.cancelled() or self._draft:
+                await self._book_the_rest()
+            await self._turn.close()
+
+    async def _work(self) -> Message:
+        with in_turn(self._turn.conversation.key.id):
+            return await self._agent.answer(self._turn, self)
+
+    async def _next(self, end: float, seconds: float) -> str | None:
+        try:
+            return await asyncio.wait_for(self._queue.get(), max(0.0, end - time.monotonic()))
+        except TimeoutError:
+            raise NotCompleted(
+                "timeout",
+                f"The answer took longer than {seconds:g} s and was ended; the setting "
+                "turn_timeout says how long it may take.",
+            ) from None
+
+    def _completed(self, reply: Message) -> Completed:
+        calls = tuple(HandedCall(c.id, c.name, c.arguments) for c in reply.tool_calls)
+        bill = self._turn.bill
+        return Completed(
+            reply.text,
+            "tool_calls" if calls else self._turn.finish,
+            calls,
+            reply.reasoning,
+            bill.prompt,
+            bill.cached,
+            bill.completion,
+        )
+
+    async def _book_the_rest(self) -> None:
+        """The model was still answering: nobody has reported what that took, so that the meter's
+        figures stand."""
+        view, model = self._turn.asked, self._agent.model
+        if view is None:
+            return
+        draft = "".join(self._draft)
+        usage = Usage(view.tokens, await self._turn.conversation.tokens_of(draft) if draft else 0)
+        reply = ModelReply(draft, (), "", model.name)
+        with suppress(StoreError):
+            await self._turn.record(spent=spent_on("", model, reply, usage))
+
+    # --- what the agent tells while it works ---
+
+    def delta(self, text: str) -> None:
+        if not text:
+            return
+        gap = "\n\n" if self._has_said and not self._draft else ""
+        self._has_said = True
+        self._draft.append(text)
+        self._queue.put_nowait(gap + text)
+
+    def step_restarted(self) -> None:
+        if self._is_streamed and self._draft:
+            raise NotCompleted("upstream", BROKE_OFF)
+        self._draft.clear()
+
+    def tool_started(self, call: ToolCall) -> None:
+        del call
+        self._draft.clear()
+
+    def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
+
+
+def _messages(given: Sequence[Given]) -> list[Message]:
+    """What a client sent, for the meter and for the model."""
+    picture = Image("", "")
+    return [
+        GivenMessage(_ROLES[one.role], one.text, images=(picture,) * one.pictures, wire=one.wire)
+        for one in given
+    ]
+
+
+def _result(task: asyncio.Task[Message]) -> Message:
+    """The reply, once the agent is done. Raises NotCompleted."""
+    if task.cancelled():
+        raise NotCompleted("unavailable", STOPPED)
+    error = task.exception()
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    if error is None:
+        return task.result()
+    if isinstance(error, NotCompleted):
+        raise error
+    if isinstance(error, ModelError | NoRoom | StoreError):
+        log.warning("a request failed: %s", error)
+    else:
+        log.error("a request failed", exc_info=error)
+    raise failure_of(error) from None
+
+
+def failure_of(error: BaseException) -> NotCompleted:
+    """Why there is no answer, by the error that a turn ended with."""
+    sentence = str(error) if isinstance(error, ModelError | NoRoom | StoreError) else BROKEN
+    retry_after = error.retry_after if isinstance(error, ModelError) else 0
+    return NotCompleted(problem_of(error), sentence, retry_after)
+
+
+def clear_up(data: Path) -> None:
+    """Delete the folders of requests that a crash has cut short."""
+    for folder in (data / "audiences").glob(f"{FOLDERS}*"):
+        shutil.rmtree(folder, ignore_errors=True)

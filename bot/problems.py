@@ -1,0 +1,36 @@
+"""What went wrong with a turn, as a word that a program can decide by."""
+
+from __future__ import annotations
+
+from agent.models.base import (
+    AccountRefused,
+    ContextOverflow,
+    ModelError,
+    ModelRefused,
+    ModelSilent,
+    ModelUnreachable,
+)
+from channels.message import Problem
+from memory.context.emergency import NoRoom
+
+BROKEN = (
+    "Something went wrong inside the bot, so this has no answer; the log has the details "
+    "(data/logs). Your message is kept: say it again to try again."
+)
+_FAULTS_OF_THE_REQUEST = (400, 413, 422)
+
+
+def problem_of(error: BaseException) -> Problem:
+    """What went wrong, for who decides by it whether to ask again."""
+    match error:
+        case ContextOverflow() | NoRoom():
+            return "too_long"
+        case ModelSilent():
+            return "timeout"
+        case ModelUnreachable():
+            return "busy" if error.status == 429 else "unavailable"
+        case ModelRefused() if not isinstance(error, AccountRefused):
+            return "invalid" if error.status in _FAULTS_OF_THE_REQUEST else "upstream"
+        case ModelError():
+            return "upstream"
+    return "failed"

@@ -1,0 +1,359 @@
+"""What clients of OpenAI's protocol send, as it is checked, and what is made of it.
+
+A message goes to the model as it came, with the fields that the protocol gives it and no others.
+What is not done is refused with a sentence, never left out without a word; what only tells the
+provider something about the client (`metadata`, `store`, `user`) is left aside.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from ipaddress import ip_address
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+from channels.completion import CompletionRequest, Given
+from channels.message import Attachment
+from channels.web.operations import Problem
+from channels.web.shapes import NAME
+
+MODEL = "parley"
+CHOICES = "Parley gives one answer; leave `n` out, or let it be 1."
+NO_LOGPROBS = "Parley does not hand out the probabilities of tokens; leave `logprobs` out."
+NO_AUDIO = "Parley neither hears nor speaks; leave `audio` and the modality out."
+NO_QUESTION = "There is no message with the role user, so there is nothing to answer."
+NO_PART = (
+    "Parley takes text and pictures (image_url); send what stands in the {kind} as text instead."
+)
+NO_PICTURE = (
+    "A picture is a data: URL in base64, or an http address that the model's endpoint can reach."
+)
+NOT_SENDABLE = "A number is too large, or it is nested too deeply, so that it can't be sent on."
+_LONGEST_URL = 8_000
+_INT = 2**63 - 1
+_HERE = re.compile(r"(^|\.)(localhost|local|internal|lan|home\.arpa)$|^[\da-fx.]+$", re.IGNORECASE)
+_TEXT_PARTS = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
+
+
+class Lenient(BaseModel):
+    """What clients of OpenAI send: fields that are not known here are left aside."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class ImageUrl(Lenient):
+    url: str
+    detail: str | None = None
+
+
+class Part(Lenient):
+    """A piece of a message: text, or a picture."""
+
+    type: str
+    text: str = ""
+    refusal: str = ""
+    image_url: ImageUrl | None = None
+
+    @property
+    def words(self) -> str:
+        return str(getattr(self, _TEXT_PARTS[self.type])) if self.type in _TEXT_PARTS else ""
+
+    @property
+    def wire(self) -> dict[str, Any]:
+        """The piece as it is sent on. Raises Problem for what no model is sent."""
+        if self.type in _TEXT_PARTS:
+            return {"type": "text", "text": self.words}
+        if self.type != "image_url" or self.image_url is None:
+            raise Problem(400, NO_PART.format(kind=self.type[:40] or "part"), param="messages")
+        checked(self.image_url.url)
+        return {"type": "image_url", "image_url": self.image_url.model_dump(exclude_none=True)}
+
+
+class Function(Lenient):
+    name: str = Field(min_length=1)
+    arguments: str = ""
+
+
+class Call(Lenient):
+    id: str
+    type: str = "function"
+    function: Function
+
+
+class ChatMessage(Lenient):
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | tuple[Part, ...] | None = None
+    name: str | None = None
+    tool_calls: tuple[Call, ...] | None = None
+    tool_call_id: str | None = None
+    function_call: Function | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(part.words for part in self.content or () if part.words)
+
+    @property
+    def pictures(self) -> tuple[ImageUrl, ...]:
+        parts = self.content if isinstance(self.content, tuple) else ()
+        return tuple(part.image_url for part in parts if part.image_url)
+
+    @property
+    def _content(self) -> Any:
+        if isinstance(self.content, tuple):
+            return [part.wire for part in self.content] or ""
+        return self.content if self.content is not None or self.tool_calls else ""
+
+    @property
+    def given(self) -> Given:
+        """The message as it is sent on. Raises Problem."""
+        wire: dict[str, Any] = {"role": self.role, "content": self._content}
+        if self.name:
+            wire["name"] = self.name
+        if self.tool_calls:
+            wire["tool_calls"] = [call.model_dump() for call in self.tool_calls]
+        if self.tool_call_id is not None:
+            wire["tool_call_id"] = self.tool_call_id
+        calls = [f"{c.function.name}{c.function.arguments}" for c in self.tool_calls or ()]
+        role = "system" if self.role == "developer" else self.role
+        counted = "\n".join([self.text, *calls])
+        assert role != "function", "renamed before"
+        return Given(role, wire, counted, len(self.pictures))
+
+
+class ToolFunction(BaseModel):
+    """What a client says of a function; its schema may be anything."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class ClientTool(Lenient):
+    type: Literal["function"] = "function"
+    function: ToolFunction
+
+
+class StreamOptions(Lenient):
+    include_usage: bool | None = None
+
+
+class ResponseFormat(BaseModel):
+    """Sent on as it stands."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    type: str
+
+
+Whole = Annotated[int, Field(ge=-_INT, le=_INT)]
+Count = Annotated[int, Field(ge=1, le=10**9)]
+Penalty = Annotated[float, Field(ge=-2, le=2)]
+
+
+class ChatRequest(Lenient):
+    """A request for an answer, as OpenAI has it, as far as Parley minds it."""
+
+    messages: tuple[ChatMessage, ...] = Field(min_length=1)
+    model: str = MODEL
+    stream: bool | None = None
+    stream_options: StreamOptions | None = None
+    user: Any = None
+    n: int | None = None
+    tools: tuple[ClientTool, ...] | None = None
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool | None = None
+    functions: tuple[ToolFunction, ...] | None = None
+    function_call: str | dict[str, Any] | None = None
+    response_format: ResponseFormat | None = None
+    stop: str | tuple[str, ...] | None = None
+    max_tokens: Count | None = None
+    max_completion_tokens: Count | None = None
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Field(ge=0, le=1)] | None = None
+    presence_penalty: Penalty | None = None
+    frequency_penalty: Penalty | None = None
+    logit_bias: dict[str, float] | None = None
+    seed: Whole | None = None
+    reasoning_effort: str | None = None
+    verbosity: str | None = None
+    logprobs: bool | None = None
+    modalities: tuple[str, ...] | None = None
+    parley_conversation: str | None = Field(default=None, pattern=NAME)
+
+    @property
+    def instructions(self) -> str:
+        said = (m.text for m in self.messages if m.role in ("system", "developer"))
+        return "\n\n".join(filter(None, said))
+
+    @property
+    def reports_usage(self) -> bool:
+        return bool(self.stream_options and self.stream_options.include_usage)
+
+    @property
+    def is_of_functions(self) -> bool:
+        """Whether the client speaks of functions, as the protocol did before it had tools."""
+        return bool(self.functions) and not self.tools
+
+    @property
+    def wants_a_form(self) -> bool:
+        return self.response_format is not None and self.response_format.type != "text"
+
+
+_SENT_ON = (
+    "top_p",
+    "presence_penalty",
+    "frequency_penalty",
+    "logit_bias",
+    "seed",
+    "reasoning_effort",
+    "verbosity",
+)
+
+
+def refuse_what_is_not_done(wanted: ChatRequest) -> None:
+    """Raises Problem."""
+    if wanted.n not in (None, 1):
+        raise Problem(400, CHOICES, "unsupported_value", "n")
+    if wanted.logprobs:
+        raise Problem(400, NO_LOGPROBS, "unsupported_value", "logprobs")
+    if wanted.modalities and "audio" in wanted.modalities:
+        raise Problem(400, NO_AUDIO, "unsupported_value", "modalities")
+
+
+def completion_request(wanted: ChatRequest) -> CompletionRequest:
+    """What the client wants, taken at its word. Raises Problem."""
+    refuse_what_is_not_done(wanted)
+    tools = _tools(wanted)
+    if tools is None and wanted.tool_choice == "none":
+        tools = ()
+    request = CompletionRequest(
+        messages=tuple(message.given for message in _of_today(wanted.messages)),
+        tools=tools,
+        max_tokens=wanted.max_completion_tokens or wanted.max_tokens or 0,
+        temperature=wanted.temperature,
+        parameters=_parameters(wanted, has_tools=bool(tools)),
+        is_streamed=bool(wanted.stream),
+    )
+    try:
+        orjson.dumps([[one.wire for one in request.messages], tools, request.parameters])
+    except TypeError:
+        raise Problem(400, NOT_SENDABLE) from None
+    return request
+
+
+def _tools(wanted: ChatRequest) -> tuple[Mapping[str, Any], ...] | None:
+    """The client's tools; None where it has none."""
+    functions = wanted.functions if wanted.is_of_functions else None
+    if functions:
+        return tuple({"type": "function", "function": f.model_dump()} for f in functions)
+    return tuple(tool.model_dump() for tool in wanted.tools) if wanted.tools else None
+
+
+def _parameters(wanted: ChatRequest, has_tools: bool) -> dict[str, Any]:
+    """What is sent on as it stands."""
+    found = {name: getattr(wanted, name) for name in _SENT_ON}
+    found["stop"] = list(wanted.stop) if isinstance(wanted.stop, tuple) else wanted.stop
+    if wanted.wants_a_form and wanted.response_format:
+        found["response_format"] = wanted.response_format.model_dump()
+    if has_tools:
+        found["tool_choice"] = _choice(wanted)
+        found["parallel_tool_calls"] = wanted.parallel_tool_calls
+    return {name: value for name, value in found.items() if value not in (None, [], {})}
+
+
+def _choice(wanted: ChatRequest) -> str | dict[str, Any] | None:
+    if not wanted.is_of_functions:
+        return wanted.tool_choice
+    if isinstance(wanted.function_call, dict):
+        return {"type": "function", "function": wanted.function_call}
+    return wanted.function_call
+
+
+def _of_today(messages: tuple[ChatMessage, ...]) -> list[ChatMessage]:
+    """The messages with calls of tools where they have those of functions, which are told apart by
+    their place."""
+    found, last = [], ""
+    for number, message in enumerate(messages):
+        if message.function_call is not None and not message.tool_calls:
+            last = f"call_{number}"
+            call = Call(id=last, function=message.function_call)
+            message = message.model_copy(update={"tool_calls": (call,), "function_call": None})
+        elif message.role == "function":
+            message = message.model_copy(
+                update={"role": "tool", "tool_call_id": last, "name": None}
+            )
+        found.append(message)
+    return found
+
+
+def question_of(wanted: ChatRequest) -> ChatMessage:
+    """The last thing that a person said, which is all that a conversation of the bot's own takes.
+    Raises Problem for what is not done there."""
+    refuse_what_is_not_done(wanted)
+    for field, is_there in (
+        ("tools", wanted.tools or wanted.functions),
+        ("response_format", wanted.wants_a_form),
+    ):
+        if is_there:
+            raise Problem(
+                400,
+                f"A conversation that Parley keeps (parley_conversation) takes no {field}; leave "
+                "one of the two out.",
+                "unsupported_parameter",
+                field,
+            )
+    asked = [message for message in wanted.messages if message.role == "user"]
+    if not asked:
+        raise Problem(400, NO_QUESTION, param="messages")
+    return asked[-1]
+
+
+def attached(message: ChatMessage) -> tuple[Attachment, ...]:
+    """The pictures of a message, which all came with it. Raises Problem."""
+    return tuple(_picture(picture.url) for picture in message.pictures)
+
+
+def _picture(url: str) -> Attachment:
+    """The picture in a data: URL; none is fetched from anywhere. Raises Problem."""
+    found = re.fullmatch(r"data:(image/[\w.+-]+);base64,(.*)", url, re.DOTALL)
+    try:
+        data = base64.b64decode(found[2], validate=True) if found else b""
+    except binascii.Error:
+        data = b""
+    if not found or not data:
+        raise Problem(
+            400, "A picture must come in the request, as a data: URL in base64.", param="messages"
+        )
+    return Attachment(f"picture.{found[1].partition('/')[2]}", found[1], data)
+
+
+def checked(url: str) -> None:
+    """Refuse the address of a picture that is none. An http address is for the model's endpoint to
+    read; Parley never does, and passes none on that is of a machine here. Raises Problem."""
+    if url.startswith("data:"):
+        _picture(url)
+        return
+    try:
+        parts = urlsplit(url)
+        host = (parts.hostname or "").rstrip(".")
+    except ValueError:
+        host = ""
+    is_http = url.startswith(("http://", "https://")) and len(url) <= _LONGEST_URL
+    if not (is_http and _is_elsewhere(host)):
+        raise Problem(400, NO_PICTURE, "invalid_image_url", "messages")
+
+
+def _is_elsewhere(host: str) -> bool:
+    """Whether a host's name may be one of the open internet."""
+    try:
+        return ip_address(host.strip("[]")).is_global
+    except ValueError:
+        return "." in host and not _HERE.search(host)

@@ -1,0 +1,462 @@
+"""Requests that stand by themselves: taken at their word, answered as the protocol has it, gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from openai import (
+    APIError,
+    APIStatusError,
+    AsyncOpenAI,
+    BadRequestError,
+    InternalServerError,
+    NotFoundError,
+)
+from pydantic import BaseModel
+
+from tests.fakes.openai_server import (
+    Break,
+    Call,
+    Fail,
+    Hang,
+    Say,
+    StreamError,
+    openai_overflow,
+)
+from tests.web.site import Site, events_of, serving
+from tests.web.test_completions import PIXEL, TOOL, client, echo, sent, user
+
+Json = dict[str, Any]
+WEATHER = Call("weather", '{"place": "Lisbon"}', "call_7")
+
+
+def assistant(text: str | None, *calls: Call) -> Json:
+    wire = [
+        {"id": c.id, "type": "function", "function": {"name": c.name, "arguments": c.arguments}}
+        for c in calls
+    ]
+    return {"role": "assistant", "content": text, **({"tool_calls": wire} if wire else {})}
+
+
+async def asked(site: Site, *messages: Json, **more: Any) -> Any:
+    async with client(site) as openai:
+        return await openai.chat.completions.create(model="x", messages=list(messages), **more)
+
+
+async def streamed(site: Site, *messages: Json, **more: Any) -> list[Any]:
+    """The chunks of an answer."""
+    async with client(site) as openai:
+        stream = await openai.chat.completions.create(
+            model="x", messages=list(messages), stream=True, **more
+        )
+        return [chunk async for chunk in stream]
+
+
+async def counted(site: Site, table: str, where: str = "1") -> int:
+    statement = f"SELECT COUNT(*) FROM {table} WHERE {where}"
+    found = await site.app.store.read(lambda db: db.execute_sql(statement).fetchone()[0])
+    return int(found)
+
+
+def folders(folder: Path) -> list[str]:
+    return sorted(one.name for one in (folder / "data" / "audiences").glob("*"))
+
+
+# Taken at its word
+
+
+async def test_the_whole_history_reaches_the_model_as_it_was_sent(tmp_path: Path) -> None:
+    picture = {"type": "image_url", "image_url": {"url": PIXEL, "detail": "low"}}
+    abroad = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
+    messages = [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "Hi", "name": "ann"},
+        assistant("Hello."),
+        {"role": "developer", "content": "Be brief, really."},
+        user([{"type": "text", "text": "And these?"}, picture, abroad]),
+        assistant(None, WEATHER),
+        {"role": "tool", "tool_call_id": "call_7", "content": "Rain."},
+        user("/imagine a cat"),
+        assistant("A cat is"),
+    ]
+    async with serving(tmp_path, echo) as site:
+        answer = await asked(site, *messages, tools=[TOOL], user="any@one, of any/shape", seed=7)
+        assert sent(site) == messages
+    assert answer.choices[0].message.content == "re: A cat is"
+
+
+async def test_no_strategy_cuts_what_a_client_sends(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 2, "agent_max_context_tokens": 1_000}
+    history = [one for n in range(30) for one in (user(f"Question {n}? " * 50), assistant("Yes."))]
+    async with serving(tmp_path, echo, settings) as site:
+        await asked(site, *history, user("And now?"))
+        assert sent(site)[1:] == [*history, user("And now?")]
+        assert await counted(site, "view_event") == 0
+        assert await counted(site, "summary") == 0
+
+
+async def test_the_owners_instructions_stand_where_the_client_has_none(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo, {"system_prompt": "You are a pirate."}) as site:
+        await asked(site, user("Hi"))
+        assert sent(site)[0]["content"].startswith("You are a pirate.")
+        await asked(site, {"role": "system", "content": "You are a nurse."}, user("Hi"))
+        assert "pirate" not in str(sent(site))
+
+
+async def test_nothing_of_a_request_is_kept_but_what_it_cost(tmp_path: Path) -> None:
+    call = Call("write_file", '{"path": "files/secret.txt", "content": "1234"}', "c")
+    async with serving(tmp_path, [Say(calls=(call,)), Say("Done.")]) as site:
+        answer = await asked(site, user("Keep 1234 for me."))
+        assert answer.choices[0].message.content == "Done."
+        assert "secret.txt" in str(sent(site)), "the tool was run"
+        for table in ("message", "inbox", "outbox", "conversation"):
+            assert await counted(site, table) == 0
+        assert await counted(site, "usage", "conversation IS NULL AND purpose = 'request'") == 2
+        _, listed = await site.get("/api/sessions")
+        assert listed["sessions"] == []
+        bill = await site.commands("/usage")
+    assert answer.usage.prompt_tokens == bill["data"]["all chats"]["ever"]["prompt"]
+    assert [name for name in folders(tmp_path) if "request" in name] == []
+
+
+async def test_what_a_killed_process_left_of_a_request_is_gone_after_the_next_start(
+    tmp_path: Path,
+) -> None:
+    left = tmp_path / "data" / "audiences" / ".request-1" / "files"
+    left.mkdir(parents=True)
+    (left / "secret.txt").write_text("1234")
+    async with serving(tmp_path, echo) as site:
+        await asked(site, user("Hi"))
+    assert [name for name in folders(tmp_path) if "request" in name] == []
+
+
+async def test_a_request_longer_than_the_window_gets_the_protocols_own_error(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, echo, {"context": {"max_tokens": 4_000}}) as site:
+        with pytest.raises(BadRequestError, match="maximum context length is 4000") as refused:
+            await asked(site, user("word " * 5_000))
+        assert not site.server.requests
+    body: Any = refused.value.body
+    assert (body["code"], body["param"], body["type"]) == (
+        "context_length_exceeded",
+        "messages",
+        "invalid_request_error",
+    )
+
+
+async def test_so_it_does_when_only_the_provider_knows(tmp_path: Path) -> None:
+    async with serving(tmp_path, [openai_overflow(9_000, 8_000)]) as site:
+        with pytest.raises(BadRequestError) as refused:
+            await asked(site, user("Hi"))
+    assert refused.value.code == "context_length_exceeded"
+
+
+# What the client asks for
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"stop": "\n"},
+        {"stop": ["a", "b"]},
+        {"top_p": 0.5, "presence_penalty": 1.0, "frequency_penalty": -1.0, "temperature": 0.0},
+        {"seed": 7, "logit_bias": {"50256": -100}},
+        {"max_tokens": 12},
+        {"response_format": {"type": "json_object"}},
+        {"reasoning_effort": "low"},
+        {"tools": [TOOL], "tool_choice": "auto", "parallel_tool_calls": False},
+        {"tools": [TOOL], "tool_choice": "required"},
+        {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "weather"}}},
+        {"tools": [TOOL], "tool_choice": "none"},
+    ],
+)
+async def test_the_parameters_of_the_protocol_are_sent_on_as_they_are(
+    tmp_path: Path, more: Json
+) -> None:
+    async with serving(tmp_path, echo) as site:
+        await asked(site, user("Hi"), **more)
+        body = site.server.requests[-1].body
+    assert {name: body.get(name) for name in more} == more
+
+
+async def test_without_a_clients_tools_the_bots_own_are_offered_that_need_no_conversation(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, echo) as site:
+        await asked(site, user("Hi"))
+        offered = {tool["function"]["name"] for tool in site.server.requests[-1].body["tools"]}
+        await asked(site, user("Hi"), tool_choice="none")
+        assert "tools" not in site.server.requests[-1].body
+    assert {"read_file", "calculate"} <= offered
+    assert not offered & {"context_search", "memory_search", "delegate"}
+
+
+async def test_a_tool_that_asks_first_is_told_that_nobody_can_be_asked(tmp_path: Path) -> None:
+    call = Call("web_fetch", '{"url": "https://example.com/"}', "c")
+    settings = {"tools": {"web_fetch": True}}
+    async with serving(tmp_path, [Say(calls=(call,)), Say("I could not.")], settings) as site:
+        await asked(site, user("Read example.com"))
+        assert "nobody can be asked" in sent(site)[-1]["content"]
+
+
+# The client's tools
+
+
+async def test_the_calls_of_a_clients_tools_are_handed_out_and_their_results_taken_back(
+    tmp_path: Path,
+) -> None:
+    script = [Say("Let me look.", (WEATHER,), finish="tool_calls"), Say("It rains.")]
+    async with serving(tmp_path, script) as site:
+        first = await asked(site, user("Lisbon?"), tools=[TOOL])
+        choice = first.choices[0]
+        assert choice.finish_reason == "tool_calls"
+        assert choice.message.content == "Let me look."
+        (call,) = choice.message.tool_calls
+        assert (call.id, call.function.name) == ("call_7", "weather")
+        assert json.loads(call.function.arguments) == {"place": "Lisbon"}
+        assert [tool["function"]["name"] for tool in site.server.requests[-1].body["tools"]] == [
+            "weather"
+        ]
+        result = {"role": "tool", "tool_call_id": call.id, "content": "Rain."}
+        said = choice.message.model_dump(exclude_none=True)
+        second = await asked(site, user("Lisbon?"), said, result, tools=[TOOL])
+        assert second.choices[0].message.content == "It rains."
+        assert sent(site)[-1] == result
+
+
+async def test_calls_stream_with_their_index(tmp_path: Path) -> None:
+    other = Call("weather", '{"place": "Oslo"}', "call_8")
+    script = [Say("", (WEATHER, other), finish="tool_calls")]
+    async with (
+        serving(tmp_path, script) as site,
+        client(site) as openai,
+        openai.chat.completions.stream(model="x", messages=[user("Both?")], tools=[TOOL]) as stream,
+    ):
+        kinds = [event.type async for event in stream]
+        whole = await stream.get_final_completion()
+    calls = whole.choices[0].message.tool_calls
+    assert [(c.id, json.loads(c.function.arguments)["place"]) for c in calls] == [
+        ("call_7", "Lisbon"),
+        ("call_8", "Oslo"),
+    ]
+    assert whole.choices[0].finish_reason == "tool_calls"
+    assert kinds.count("tool_calls.function.arguments.done") == 2
+
+
+async def test_a_client_of_before_there_were_tools_is_understood(tmp_path: Path) -> None:
+    script = [Say("", (WEATHER,), finish="tool_calls"), Say("Rain.")]
+    functions = [TOOL["function"]]
+    async with serving(tmp_path, script) as site:
+        first = await asked(
+            site, user("Lisbon?"), functions=functions, function_call={"name": "weather"}
+        )
+        assert site.server.requests[-1].body["tool_choice"]["function"] == {"name": "weather"}
+        choice = first.choices[0]
+        assert choice.finish_reason == "function_call"
+        said = {
+            "role": "assistant",
+            "content": None,
+            "function_call": choice.message.function_call.model_dump(),
+        }
+        result = {"role": "function", "name": "weather", "content": "Rain."}
+        await asked(site, user("Lisbon?"), said, result, functions=functions)
+        assert [message["role"] for message in sent(site)] == [
+            "system",
+            "user",
+            "assistant",
+            "tool",
+        ]
+
+
+# The official SDK
+
+
+class Place(BaseModel):
+    name: str
+    people: int
+
+
+async def test_a_form_is_filled_in(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path, [Say('{"name": "Lisbon", "people": 500000}')]) as site,
+        client(site) as openai,
+    ):
+        answer = await openai.chat.completions.parse(
+            model="x", messages=[user("Lisbon?")], response_format=Place
+        )
+        form = site.server.requests[-1].body["response_format"]
+    assert answer.choices[0].message.parsed == Place(name="Lisbon", people=500_000)
+    assert form["json_schema"]["schema"]["required"] == ["name", "people"]
+
+
+@pytest.mark.parametrize(
+    ("said", "finish"),
+    [
+        (Say("It was a dark and", finish="length"), "length"),
+        (Say("", finish="length"), "length"),
+        (Say("", finish="content_filter"), "content_filter"),
+        (Say("", finish="stop"), "stop"),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_the_answer_and_its_reason_are_the_models_own(
+    tmp_path: Path, said: Say, finish: str, is_streamed: bool
+) -> None:
+    async with serving(tmp_path, [said]) as site:
+        if is_streamed:
+            chunks = await streamed(site, user("Hi"))
+            text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+            reason = chunks[-1].choices[0].finish_reason
+        else:
+            answer = await asked(site, user("Hi"))
+            text, reason = answer.choices[0].message.content, answer.choices[0].finish_reason
+    assert (text, reason) == (said.text, finish)
+
+
+async def test_what_a_model_thought_is_handed_on(tmp_path: Path) -> None:
+    async with serving(tmp_path, lambda _: Say("4.", reasoning="2 and 2 …")) as site:
+        answer = await asked(site, user("2+2?"))
+        assert answer.choices[0].message.reasoning_content == "2 and 2 …"
+        chunks = await streamed(site, user("2+2?"))
+    thoughts = [getattr(chunk.choices[0].delta, "reasoning_content", "") for chunk in chunks]
+    assert "".join(filter(None, thoughts)) == "2 and 2 …"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Fail(429, {"message": "slow down", "type": "rate_limit"}), 429),
+        (Fail(500, {"message": "oops"}), 503),
+        (Fail(401, {"message": "Incorrect API key provided"}), 502),
+        (Fail(402, {"message": "pay"}), 502),
+        (Fail(404, {"message": "no such model"}), 502),
+        (Fail(400, {"message": "your schema is none"}), 400),
+        (StreamError({"message": "overloaded"}), 502),
+        (Break(""), 502),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_an_error_has_the_status_that_a_retry_goes_by(
+    tmp_path: Path, answer: Any, status: int, is_streamed: bool
+) -> None:
+    async with serving(tmp_path, lambda _: answer) as site:
+        with pytest.raises(APIStatusError) as refused:
+            await asked(site, user("Hi"), stream=is_streamed)
+    assert refused.value.status_code == status
+    error: Any = refused.value.body
+    assert error["message"]
+    assert error["type"]
+    if status in (429, 503):
+        assert int(refused.value.response.headers["Retry-After"]) > 0
+
+
+async def test_a_model_that_takes_too_long_is_a_time_out(tmp_path: Path) -> None:
+    async with serving(tmp_path, [Hang()], {"turn_timeout": 5}) as site:
+        with pytest.raises(InternalServerError) as refused:
+            await asked(site, user("Hi"))
+    assert refused.value.status_code == 504
+
+
+async def test_the_sdk_asks_again_and_gets_its_answer(tmp_path: Path) -> None:
+    async with (
+        serving(tmp_path, [Break(""), Break(""), Say("Here.")]) as site,
+        AsyncOpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=1) as openai,
+    ):
+        answer = await openai.chat.completions.create(
+            model="x", messages=[{"role": "user", "content": "Hi"}]
+        )
+    assert answer.choices[0].message.content == "Here."
+
+
+@pytest.mark.parametrize(
+    "answer", [Break("It was a dark"), StreamError({"message": "x"}, "It was")]
+)
+async def test_what_breaks_off_in_a_stream_is_an_error_and_no_end(
+    tmp_path: Path, answer: Any
+) -> None:
+    async with serving(tmp_path, [answer]) as site:
+        with pytest.raises(APIError, match="broke off"):
+            await streamed(site, user("Hi"))
+        site.server.answers.append(answer)
+        request = {"model": "x", "stream": True, "messages": [user("Hi")]}
+        async with site.http.post(f"{site.url}/v1/chat/completions", json=request) as response:
+            told = [event.data async for event in events_of(response)]
+    assert told[-1]["error"]["type"] == "server_error"
+    assert "[DONE]" not in told
+
+
+def awaited(site: Site) -> asyncio.Event:
+    """Set once a call to a model was booked."""
+    booked = asyncio.Event()
+    book = site.app.conversations.on_spent
+
+    def hear(key: Any, person: str, call: Any) -> None:
+        book(key, person, call)
+        booked.set()
+
+    site.app.conversations.on_spent = hear
+    return booked
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_a_client_that_leaves_takes_its_request_along_and_what_it_took_is_booked(
+    tmp_path: Path, is_streamed: bool
+) -> None:
+    async with serving(tmp_path, [Hang()]) as site:
+        booked = awaited(site)
+        ask = streamed if is_streamed else asked
+        waiting = asyncio.create_task(ask(site, user("Hi")))
+        await asyncio.wait_for(site.server.reached.acquire(), 30)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        await asyncio.wait_for(site.server.hung_up.acquire(), 30)
+        await asyncio.wait_for(booked.wait(), 30)
+        assert await counted(site, "usage", "is_reported = 0 AND prompt > 0") == 1
+    assert [name for name in folders(tmp_path) if "request" in name] == []
+
+
+async def test_so_it_does_when_a_part_of_the_answer_was_there(tmp_path: Path) -> None:
+    request = {"model": "x", "stream": True, "messages": [user("Hi")]}
+    async with serving(tmp_path, [Hang("It was")]) as site:
+        booked = awaited(site)
+        async with site.http.post(f"{site.url}/v1/chat/completions", json=request) as response:
+            async for event in events_of(response):
+                if event.data["choices"][0]["delta"].get("content"):
+                    break
+            response.close()
+        await asyncio.wait_for(site.server.hung_up.acquire(), 30)
+        await asyncio.wait_for(booked.wait(), 30)
+        assert await counted(site, "usage", "is_reported = 0 AND completion > 0") == 1
+
+
+# The rest of the protocol
+
+
+async def test_the_one_model_is_shown_and_no_other(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site, client(site) as openai:
+        assert (await openai.models.retrieve("parley")).id == "parley"
+        with pytest.raises(NotFoundError) as refused:
+            await openai.models.retrieve("gpt-4o")
+    assert refused.value.code == "model_not_found"
+
+
+async def test_what_is_not_there_says_so_in_the_protocols_shape(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site, client(site) as openai:
+        with pytest.raises(NotFoundError, match="/v1/embeddings is not there"):
+            await openai.embeddings.create(model="x", input="y")
+        with pytest.raises(NotFoundError, match="/v1/completions is not there"):
+            await openai.completions.create(model="x", prompt="y")
+
+
+async def test_two_chats_of_one_user_do_not_meet(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        await asyncio.gather(
+            *(asked(site, user(f"My PIN is {n}."), user="u1") for n in range(1000, 1010))
+        )
+        for request in site.server.requests:
+            assert str(request.body["messages"]).count("My PIN is") == 1
