@@ -1,46 +1,74 @@
 """Which files of a workspace came from outside, so that what they say is no instruction.
 
 In `files/` that is all but what the model wrote itself while it had nothing from outside before it:
-people send files, commands write them, and a page that was saved is still a stranger's. In
+people send files, commands write them, and a page that was saved is still a stranger's. The same
+holds of their names, which can say as much as a text. In
 `sessions/` it is what was offloaded of results that were from outside, or too long to be shown;
-the other folders are the house's own.
+the other folders are the house's own, and all names but those in `files/`.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
-from agent.tools.workspace import WRITABLE, open_file
+from agent.tools.workspace import WRITABLE
 from memory.record.offload import CONTEXT, FLAG, SESSIONS
 
 OWN = ".own"
-"""The SHA-256 of each content that the model wrote itself, a line each; out of its tools' reach."""
+"""The SHA-256 of each content that the model wrote itself, and of each name that it gave, a line
+each; out of its tools' reach."""
 
 
-def vouch(root: Path, content: bytes) -> None:
-    """Keep that this content is the model's own. Raises OSError."""
-    line = hashlib.sha256(content).hexdigest()
-    if line not in _own(root):
+def vouch(root: Path, target: Path, content: bytes) -> None:
+    """Keep that this content is the model's own, and the name of the file that it wrote it to, with
+    those of the folders around it. Raises OSError."""
+    places = [
+        target,
+        *(folder for folder in target.parents if folder.is_relative_to(root / WRITABLE)),
+    ]
+    lines = {_of_content(content), *(_of_name(root, place) for place in places)}
+    new = sorted(lines - _own(root))
+    if new:
         with open(os.open(root / OWN, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
-            file.write(f"{line}\n")
+            file.write("".join(f"{line}\n" for line in new))
 
 
-def is_from_outside(root: Path, target: Path) -> bool:
-    """Whether a file holds what somebody else wrote; one that can't be read may."""
-    folder = target.relative_to(root).parts[:1]
-    try:
-        with open_file(root, target) as file:
+class Origins:
+    """What is known, at this moment, of where a workspace's files come from."""
+
+    def __init__(self, root: Path) -> None:
+        self._root, self._known = root, _own(root)
+
+    def is_from_outside(self, target: Path, file: BinaryIO) -> bool:
+        """Whether this file, which is open, holds what somebody else wrote; one that can't be read
+        may. It is left where it stands."""
+        folder = target.relative_to(self._root).parts[:1]
+        place = file.tell()
+        try:
+            file.seek(0)
             if folder == (WRITABLE,):
-                return _digest(file) not in _own(root)
+                return _digest(file) not in self._known
             if folder == (SESSIONS,):
                 return target.name != CONTEXT or any(FLAG in line for line in file)
             return False
-    except OSError:
-        return True
+        except OSError:
+            return True
+        finally:
+            file.seek(place)
+
+    def are_own_names(self, targets: Iterable[Path]) -> bool:
+        """Whether no one else gave any of these files and folders its name."""
+        return all(map(self._is_own_name, targets))
+
+    def _is_own_name(self, target: Path) -> bool:
+        place = target.relative_to(self._root).parts
+        is_ours = len(place) < 2 or place[0] != WRITABLE
+        return is_ours or _of_name(self._root, target) in self._known
 
 
 def _digest(file: BinaryIO) -> str:
@@ -48,6 +76,15 @@ def _digest(file: BinaryIO) -> str:
     while piece := file.read(1 << 20):
         sha256.update(piece)
     return sha256.hexdigest()
+
+
+def _of_content(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _of_name(root: Path, target: Path) -> str:
+    name = os.fsencode(target.relative_to(root))
+    return hashlib.sha256(b"name\0" + name).hexdigest()
 
 
 def _own(root: Path) -> frozenset[str]:

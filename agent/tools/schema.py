@@ -210,12 +210,12 @@ def _runner(
         values = vars(checked) | dict.fromkeys(handed_in, context)
         if is_async:
             return await function(**values)
-        return await _in_a_thread(function, values)
+        return await in_a_thread(function, values)
 
     return run
 
 
-async def _in_a_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+async def in_a_thread(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Call a sync function in a thread of its own: one that does not return takes no thread from
     anybody else, and does not keep the bot from ending."""
     result: Future[Any] = Future()

@@ -109,7 +109,7 @@ class Toolbox:
     def _tool(self, name: str) -> Tool:
         if name in self._tools:
             return self._tools[name]
-        nearest = difflib.get_close_matches(name, self._tools, n=1)
+        nearest = difflib.get_close_matches(name[:100], self._tools, n=1)
         guess = f" Did you mean {nearest[0]}?" if nearest else ""
         known = ", ".join(self._tools) or "none"
         raise ToolError(f"There is no tool {name[:100]!r}.{guess} Tools: {known}.")

@@ -128,7 +128,8 @@ def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozen
 def finder(text: str) -> regex.Pattern[str]:
     """Finds a text in any case, whatever spaces and line breaks stand between its words."""
     words = filter(None, regex.split(r"\s+", text))
-    return regex.compile(r"\s+".join(map(regex.escape, words)), regex.IGNORECASE | regex.FULLCASE)
+    text = r"\s+".join(map(regex.escape, words))
+    return regex.compile(text, regex.IGNORECASE | regex.FULLCASE, cache_pattern=False)
 
 
 def told(message: Message) -> str:

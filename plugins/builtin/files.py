@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
-import itertools
 import operator
 import os
 import stat
-import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from fnmatch import fnmatchcase
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from fnmatch import translate
 from itertools import accumulate, islice, takewhile
 from pathlib import Path, PurePosixPath
 from typing import Annotated, BinaryIO
@@ -18,7 +18,9 @@ from typing import Annotated, BinaryIO
 import regex
 from pydantic import Field
 
-from agent.tools.provenance import is_from_outside, vouch
+from agent.tools.provenance import Origins, vouch
+from agent.tools.schema import in_a_thread
+from agent.tools.search import SECONDS, Search
 from agent.tools.workspace import (
     files_below,
     list_folder,
@@ -37,8 +39,10 @@ _SHOWN_FILE = 60_000  # characters that one read_file shows
 _SHOWN_LINE = 5_000  # characters of a line that read_file shows
 _SHOWN_HIT = 300  # characters of a line that grep shows
 _SHOWN_NAMES = 500  # names that list_files and glob show
-_GREP_SECONDS = 5.0
+_SENT = 1_000_000  # characters of lines that are searched at once
+_OPEN = 64  # files that are held open meanwhile
 _COMPARED_NAMES = 2_000  # among which the nearest of a mistyped name are looked for
+_COMPARED = 100  # characters of each: comparing costs the square of them
 
 
 @tool(touches={"reads"})
@@ -55,10 +59,10 @@ def read_file(
         offset: The line to begin with, counted from 1.
         limit: How many lines to read.
     """
-    target = _found(context.workspace, path)
-    if is_from_outside(context.workspace, target):
-        context.from_outside()
+    target = _found(context, path)
     with plain_errors(path), open_file(context.workspace, target) as file:
+        if Origins(context.workspace).is_from_outside(target, file):
+            context.from_outside()
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
             raise ToolError(f"{quoted(path)} is a binary file ({size}); only text can be read.")
@@ -77,9 +81,10 @@ def list_files(context: ToolContext, path: str = ".") -> str:
     Args:
         path: The folder, relative to the workspace; "." is the workspace itself.
     """
-    target = _found(context.workspace, path)
+    target = _found(context, path)
     with plain_errors(path):
         entries = list_folder(context.workspace, target)
+    _mark(context, (target / name for name, _ in entries))
     lines = (_entry(name, status) for name, status in entries)
     return _first(lines, _SHOWN_NAMES, "entries") or f"{quoted(path)} is an empty folder."
 
@@ -91,15 +96,18 @@ def glob(context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_l
     Args:
         pattern: Such as "*.md" (in any folder), "files/*.txt" or "files/**/plan-?.md".
     """
-    root = context.workspace
+    root, is_match = context.workspace, _Glob(pattern)
     with plain_errors("."):
-        names = (_name(root, file) for file in files_below(root, _found(root, ".")))
-        hits = (name for name in names if _is_match(name.split("/"), _steps(pattern)))
-        return _first(hits, _SHOWN_NAMES, "files") or f"No file matches {quoted(pattern)}."
+        hits = [
+            file for file in files_below(root, _found(context, ".")) if is_match(_name(root, file))
+        ]
+    _mark(context, hits[:_SHOWN_NAMES])
+    names = (_name(root, file) for file in hits)
+    return _first(names, _SHOWN_NAMES, "files") or f"No file matches {quoted(pattern)}."
 
 
 @tool(touches={"reads"})
-def grep(
+async def grep(
     context: ToolContext,
     pattern: Annotated[str, Field(min_length=1, max_length=1000)],
     path: str = ".",
@@ -114,11 +122,19 @@ def grep(
         ignore_case: Whether A is the same as a.
         limit: How many hits to show.
     """
-    root, search = context.workspace, _search(pattern, ignore_case=ignore_case)
-    target = _found(root, path)
-    with plain_errors(path):
-        hits = _hits(root, files_below(root, target) if target.is_dir() else [target], search)
-        shown = _first(_marking(hits, context), limit, "lines that match")
+    search = Search(pattern, ignore_case=ignore_case)
+    try:
+        async with asyncio.timeout(SECONDS):
+            shown = await in_a_thread(
+                _grep, {"context": context, "search": search, "path": path, "limit": limit}
+            )
+    except TimeoutError:
+        raise ToolError(
+            f"The search was stopped after {SECONDS:g} seconds: "
+            "simplify the pattern, or name a smaller folder."
+        ) from None
+    finally:
+        search.end()  # also when the turn is stopped
     return shown or f"No line of a text file matches {quoted(pattern)} in {quoted(path)}."
 
 
@@ -134,7 +150,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
     with plain_errors(path):
         is_replaced = save_file(context.workspace, target, data := _encoded(content))
         if not context.has_outside():
-            vouch(context.workspace, data)
+            vouch(context.workspace, target, data)
     name, before = _name(context.workspace, target), ", in the place of what was there"
     count = "1 character" if len(content) == 1 else f"{len(content):,} characters"
     return f"Wrote {count} to {name}{before if is_replaced else ''}."
@@ -145,37 +161,51 @@ def parley_tools() -> list[Tool]:
     return [glob, grep, list_files, read_file, write_file]
 
 
-def _found(root: Path, path: str) -> Path:
+def _mark(context: ToolContext, targets: Iterable[Path]) -> None:
+    """These names are shown: the result is marked where somebody else gave one of them."""
+    if not Origins(context.workspace).are_own_names(targets):
+        context.from_outside()
+
+
+def _found(context: ToolContext, path: str) -> Path:
     """Where `path` is; a ToolError with the nearest names where it is not."""
+    root = context.workspace
     target = resolve(root, path, must_write=False)
     if target == root:
         root.mkdir(parents=True, exist_ok=True)  # a workspace is there once it is looked at
     if not os.path.lexists(target):
-        raise ToolError(f"There is no {quoted(path)} in the workspace. {_nearest(root, path)}")
+        raise ToolError(f"There is no {quoted(path)} in the workspace. {_nearest(context, path)}")
     return target
 
 
-def _nearest(root: Path, path: str) -> str:
-    known = _names(root)
+def _nearest(context: ToolContext, path: str) -> str:
+    known = _names(context.workspace)
     wanted = PurePosixPath(path)
     close = [
         known[match]
         for name in (path, wanted.name)
-        for match in difflib.get_close_matches(name, known)
+        for match in difflib.get_close_matches(name[:_COMPARED], known)
     ]
     if close:
-        return f"Did you mean {' or '.join(dict.fromkeys(close[:3]))}?"
+        nearest = [*dict.fromkeys(close)][:3]
+        _mark(context, (context.workspace / name for name in nearest))
+        return f"Did you mean {' or '.join(nearest)}?"
     return "list_files and glob show what is there." if known else "It holds no files yet."
 
 
 def _names(root: Path) -> dict[str, str]:
-    """What is in the workspace, by its own name and by its path from the root."""
+    """What is in the workspace, by its own name and by its path from the root, as far as they are
+    compared."""
     with suppress(OSError):
         files = [
             file.relative_to(root) for file in islice(files_below(root, root), _COMPARED_NAMES)
         ]
         places = [place for file in files for place in (file, *file.parents) if place.name]
-        return {key: place.as_posix() for place in places for key in (place.name, place.as_posix())}
+        return {
+            key[:_COMPARED]: place.as_posix()
+            for place in places
+            for key in (place.name, place.as_posix())
+        }
     return {}
 
 
@@ -247,76 +277,99 @@ def _size(count: int) -> str:
     return f"{count / 1_000:.1f} KB" if count < 1_000_000 else f"{count / 1_000_000:,.1f} MB"
 
 
-def _steps(pattern: str) -> tuple[str, ...]:
-    """A glob pattern as parts; without a slash it means any folder."""
-    return PurePosixPath(pattern if "/" in pattern else f"**/{pattern}").parts
+class _Glob:
+    """Whether a path fits a pattern; `**` stands for any number of folders, and a pattern without
+    a slash means any folder. Each part is compiled for this once, and kept nowhere."""
+
+    def __init__(self, pattern: str) -> None:
+        parts = PurePosixPath(pattern if "/" in pattern else f"**/{pattern}").parts
+        self._steps = [
+            None if part == "**" else regex.compile(translate(part), cache_pattern=False)
+            for part in parts
+        ]
+
+    def __call__(self, path: str) -> bool:
+        names = path.split("/")
+        fits = [True, *(False for _ in names)]  # fits[n]: the first n names fit the steps so far
+        for step in self._steps:
+            if step is None:
+                fits = list(accumulate(fits, operator.or_))
+            else:
+                fits = [
+                    False,
+                    *(fits[n] and bool(step.match(name)) for n, name in enumerate(names)),
+                ]
+        return fits[-1]
 
 
-def _is_match(names: Sequence[str], steps: Sequence[str]) -> bool:
-    """Whether a path fits a pattern, both as parts; `**` stands for any number of folders."""
-    fits = [True, *(False for _ in names)]  # fits[n]: the first n names fit the steps so far
-    for step in steps:
-        if step == "**":
-            fits = list(accumulate(fits, operator.or_))
-        else:
-            fits = [False, *(fits[n] and fnmatchcase(name, step) for n, name in enumerate(names))]
-    return fits[-1]
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A line of a file that is open meanwhile, so that what is judged is what was read."""
+
+    path: Path
+    file: BinaryIO
+    number: int
+    text: str
 
 
-def _search(pattern: str, *, ignore_case: bool) -> Callable[[str], int | None]:
-    """A function that says where in a line the pattern matches first.
-
-    It raises ToolError once `_GREP_SECONDS` are over, also in the midst of a line.
-    """
-    try:
-        expression = regex.compile(pattern, regex.IGNORECASE if ignore_case else 0)
-    except (regex.error, RecursionError) as error:
-        raise ToolError(f"{quoted(pattern)} is not a regular expression: {error}.") from None
-    deadline = time.monotonic() + _GREP_SECONDS
-
-    def search(line: str) -> int | None:
-        try:
-            match = expression.search(line, timeout=_seconds_to(deadline))
-        except TimeoutError:
-            raise ToolError(
-                f"The search was stopped after {_GREP_SECONDS:g} seconds: "
-                "simplify the pattern, or name a smaller folder."
-            ) from None
-        return match.start() if match else None
-
-    return search
+def _grep(context: ToolContext, search: Search, path: str, limit: int) -> str:
+    with search, plain_errors(path):
+        root, target = context.workspace, _found(context, path)
+        files = files_below(root, target) if target.is_dir() else [target]
+        hits = _marking(_hits(root, files, search), context)
+        return _first(hits, limit, "lines that match")
 
 
-def _seconds_to(deadline: float) -> float:
-    seconds = deadline - time.monotonic()
-    if seconds <= 0:
-        raise TimeoutError
-    return seconds
+def _hits(root: Path, files: Iterable[Path], search: Search) -> Iterator[tuple[_Line, int]]:
+    """The lines that match, and where in them first."""
+    for lines in _batches(root, files):
+        yield from (
+            (lines[number], place) for number, place in search.hits([x.text for x in lines])
+        )
+        if search.is_ended:
+            return
 
 
-def _hits(
-    root: Path, files: Iterable[Path], search: Callable[[str], int | None]
-) -> Iterator[tuple[Path, str]]:
-    for file in files:
-        for number, line in enumerate(_text_lines(root, file), 1):
-            place = search(line)
-            if place is not None:
-                yield file, f"{_name(root, file)}:{number}: {_around(line, place)}"
+def _batches(root: Path, files: Iterable[Path]) -> Iterator[list[_Line]]:
+    """The lines of all text files, as many as are searched at once. What is binary, gone, or not
+    to be opened has none."""
+    batch: list[_Line] = []
+    size = 0
+    with ExitStack() as opened:
+        for count, path in enumerate(files, 1):
+            for line in _text_lines(root, path, opened):
+                batch.append(line)
+                size += len(line.text) + 1
+                if size > _SENT:
+                    yield batch
+                    batch, size = [], 0
+            if count % _OPEN == 0:
+                yield batch
+                batch, size = [], 0
+                opened.close()
+        yield batch
 
 
-def _marking(hits: Iterable[tuple[Path, str]], context: ToolContext) -> Iterator[str]:
-    """The hits' lines; the first one of a file that came from outside has the result marked."""
-    for file, group in itertools.groupby(hits, key=operator.itemgetter(0)):
-        if is_from_outside(context.workspace, file):
-            context.from_outside()
-        yield from (line for _, line in group)
+def _text_lines(root: Path, path: Path, opened: ExitStack) -> Iterator[_Line]:
+    with suppress(OSError):
+        file = opened.enter_context(open_file(root, path))
+        if not _is_binary(file):
+            for number, text in enumerate(_lines(file), 1):
+                yield _Line(path, file, number, text)
 
 
-def _text_lines(root: Path, file: Path) -> Iterator[str]:
-    """The lines of a text file; none where it is binary, gone, or not to be opened."""
-    with suppress(OSError), open_file(root, file) as stream:
-        if not _is_binary(stream):
-            yield from _lines(stream)
+def _marking(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Iterator[str]:
+    """The hits as they are shown; one in a file that came from outside, or whose name did, has the
+    result marked."""
+    root, origins = context.workspace, Origins(context.workspace)
+    last: BinaryIO | None = None
+    for line, place in hits:
+        if line.file is not last:
+            last = line.file
+            is_own = origins.are_own_names([line.path])
+            if not is_own or origins.is_from_outside(line.path, line.file):
+                context.from_outside()
+        yield f"{_name(root, line.path)}:{line.number}: {_around(line.text, place)}"
 
 
 def _around(line: str, place: int) -> str:

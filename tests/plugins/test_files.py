@@ -1,19 +1,26 @@
+import asyncio
 import json
 import os
+import re
 import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
+import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.tools.base import ToolContext
+from agent.tools.search import Search
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
+from memory.record.passages import finder
 from plugins.builtin import files
 
 Run = Callable[..., Awaitable[str]]
@@ -237,12 +244,11 @@ async def test_no_glob_takes_long(run: Run, root: Path, pattern: str) -> None:
 
 @given(pattern=st.text(st.sampled_from("ab*?/.[]!"), min_size=1, max_size=20))
 def test_a_pattern_without_stars_for_folders_fits_as_python_says(pattern: str) -> None:
-    steps = files._steps(f"x/{pattern}")
+    steps = Path(f"x/{pattern}").parts
     if "**" not in steps:
         name = Path("x/a/b")
-        assert files._is_match(name.parts, steps) == (
-            len(steps) == 3 and name.match("/".join(steps))
-        )
+        is_match = files._Glob(f"x/{pattern}")(name.as_posix())
+        assert is_match == (len(steps) == 3 and name.match("/".join(steps)))
 
 
 async def test_a_search_shows_hits_with_their_place(run: Run, root: Path) -> None:
@@ -280,7 +286,7 @@ async def test_the_part_of_a_long_line_that_matches_is_shown(run: Run, root: Pat
 async def test_a_pattern_that_takes_for_ever_is_stopped(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_GREP_SECONDS", 0.2)
+    monkeypatch.setattr(files, "SECONDS", 0.2)
     put(root, "files/a.txt", "a" * 5_000 + "b")
     assert await run("grep", pattern="(a|aa)+$") == (
         "! The search was stopped after 0.2 seconds: "
@@ -291,9 +297,109 @@ async def test_a_pattern_that_takes_for_ever_is_stopped(
 async def test_a_search_of_too_much_is_stopped(
     run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_GREP_SECONDS", 0)
+    monkeypatch.setattr(files, "SECONDS", 0)
     put(root, "files/a.txt", "short\nlines")
     assert (await run("grep", pattern="x")).startswith("! The search was stopped after 0 seconds")
+
+
+EXPLODING = """
+import asyncio, json, resource, sys
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+
+from agent.tools.base import ToolContext
+from agent.tools.toolbox import Toolbox
+from memory.keys import ConversationKey
+from memory.messages import ToolCall
+from plugins.builtin import files
+
+async def main():
+    context = ToolContext(ConversationKey("pipe/main", "main"), Path(sys.argv[1]), ZoneInfo("UTC"))
+    for pattern in sys.argv[2:]:
+        call = ToolCall("1", "grep", json.dumps({"pattern": pattern}))
+        print((await Toolbox(files.parley_tools()).run(call, context))[0])
+    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+
+asyncio.run(main())
+"""
+
+
+def test_a_pattern_that_describes_more_than_a_machine_holds_is_refused(root: Path) -> None:
+    put(root, "files/a.txt", "a" * 1_000)
+    patterns = ["(?:a{65535}){65535}", *(f"(?:a{{6000}}){{{n}}}" for n in (300, 301)), "a{9}"]
+    done = subprocess.run(
+        [sys.executable, "-c", EXPLODING, root, *patterns],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=100,
+    )
+    *texts, last, megabytes = done.stdout.split("\n")[:-1]
+    assert texts == [
+        f"The search was stopped: {pattern!r} takes more than 400 MB of memory or 5 seconds. "
+        "Simplify the pattern."
+        for pattern in patterns[:3]
+    ]
+    assert last.startswith("files/a.txt:1: aaa")
+    assert int(megabytes) < 300, "nothing of it is left in the bot"
+
+
+async def test_a_search_ends_with_its_turn(
+    run: Run, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, "files/a.txt", "a" * 5_000 + "b")
+    begun, ended = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    class Watched(Search):
+        def hits(self, lines: Sequence[str]) -> list[tuple[int, int]]:
+            loop.call_soon_threadsafe(begun.set)
+            try:
+                return super().hits(lines)
+            finally:
+                loop.call_soon_threadsafe(ended.set)
+
+    monkeypatch.setattr(files, "Search", Watched)
+    task = asyncio.ensure_future(run("grep", pattern="(a|aa)+$"))
+    await begun.wait()
+    start = time.monotonic()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await ended.wait()
+    assert time.monotonic() - start < 2, "its process was killed"
+
+
+async def test_what_users_of_the_tool_know_of_patterns_still_holds(run: Run, root: Path) -> None:
+    put(root, "files/a.txt", "price: 12 €\nPREIS: 12 €\nanna\nGrüße\n")
+    for pattern, line in (
+        (r"(?<=price: )\d+", "1: price: 12 €"),
+        (r"^(\w)(\w)\2\1$", "3: anna"),
+        (r"\p{Lu}{5}", "2: PREIS: 12 €"),
+        (r"^(?:Gruse){e<=2}$", "4: Grüße"),
+    ):
+        assert f"files/a.txt:{line}" in await run("grep", pattern=pattern)
+
+
+async def test_no_pattern_of_the_models_is_kept(run: Run, root: Path) -> None:
+    put(root, "files/a.txt", "a")
+    finder("kept by the house: how a text is split")
+    before = len(regex._main._cache), len(re._cache)  # type: ignore[attr-defined]
+    for number in range(5):
+        await run("grep", pattern=f"kept{number}")
+        await run("glob", pattern=f"kept{number}*")
+        finder(f"kept {number}")
+    assert (len(regex._main._cache), len(re._cache)) == before  # type: ignore[attr-defined]
+
+
+async def test_a_mistyped_name_takes_no_long_to_compare(run: Run, root: Path) -> None:
+    for number in range(300):
+        put(root, "files/" + "ab" * 100 + f"/{'ab' * 100}{number}", "")
+    start = time.process_time()
+    assert "There is no" in await run("read_file", path="/".join(["ba" * 120] * 8))
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("pattern", ["(", "[", "*", "(" * 900, r"\L<x>", "(?P<a>x)(?P=b)"])

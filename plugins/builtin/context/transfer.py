@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from agent.tools.provenance import is_from_outside
+from agent.tools.provenance import Origins
 from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
 from memory.files import TERSE, WHOLE
 from memory.messages import Message
@@ -63,21 +63,15 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
     `NAME.json` may lie its lines, in `NAME.terse.json`."""
     try:
         place = _place(root, exported, name)
-        content = _content(root, place)
-        lines = f"{place.removesuffix('.json')}.terse.json"
-        has_lines = resolve(root, lines, must_write=False).is_file()
-        turns = parsed(content, _content(root, lines) if has_lines else b"")
-        sources = [place, lines] if has_lines else [place]
-        is_doubtful = any(_is_a_strangers(root, source) for source in sources)
-        return _doubted(turns) if is_doubtful else turns
+        whole, is_strange = _content(root, place)
+        lines, are_strange = f"{place.removesuffix('.json')}.terse.json", False
+        terse = b""
+        if resolve(root, lines, must_write=False).is_file():
+            terse, are_strange = _content(root, lines)
+        turns = parsed(whole, terse)
+        return _doubted(turns) if is_strange or are_strange else turns
     except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
-
-
-def _is_a_strangers(root: Path, place: str) -> bool:
-    """Whether somebody may have written the file; an export lies where only the house writes."""
-    target = resolve(root, place, must_write=False)
-    return target.is_relative_to(root / WRITABLE) and is_from_outside(root, target)
 
 
 def _doubted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
@@ -95,13 +89,17 @@ def _place(root: Path, exported: str, name: str) -> str:
     return place if resolve(root, place, must_write=False).is_file() else name
 
 
-def _content(root: Path, name: str) -> bytes:
+def _content(root: Path, name: str) -> tuple[bytes, bool]:
+    """What a file holds, and whether somebody may have written it; an export lies where only the
+    house writes."""
     target = resolve(root, name, must_write=False)
     with plain_errors(name), open_file(root, target) as file:
+        is_writable = target.is_relative_to(root / WRITABLE)
+        is_strange = is_writable and Origins(root).is_from_outside(target, file)
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise Unreadable(f"it is larger than {MOST_BYTES // 1_000_000} MB.")
-    return content
+    return content, is_strange
 
 
 def save(root: Path, name: str, content: bytes) -> Path:

@@ -1,0 +1,110 @@
+"""Searching lines for a pattern that the model wrote, in a process that may fail at it
+([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from agent.tools.base import ToolError
+from agent.tools.workspace import quoted
+
+SECONDS = 5
+"""How long a search may take, with all that is read for it."""
+MEGABYTES = 400
+"""Memory that its process may have."""
+_SEARCHER = Path(__file__).with_name("searcher.py")
+
+
+class Search:
+    """A search for one pattern. It has a process from its beginning, which `end` kills from any
+    thread; everything else is for one thread, which enters it and leaves it."""
+
+    def __init__(self, pattern: str, *, ignore_case: bool) -> None:
+        spec = find_spec("regex")
+        assert spec is not None
+        assert spec.origin is not None
+        packages = Path(spec.origin).parents[1]
+        self._pattern, self._ignores_case = pattern, ignore_case
+        self.is_ended = False
+        self._process = subprocess.Popen(
+            [sys.executable, "-I", "-S", _SEARCHER, packages, str(MEGABYTES), str(SECONDS)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env={},
+            cwd="/",
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        """Raises ToolError where the pattern is none, or takes too much."""
+        try:
+            wanted = {"pattern": self._pattern, "ignore_case": self._ignores_case}
+            if fault := self._asked(json.dumps(wanted).encode()).get("fault"):
+                name = quoted(self._pattern)
+                raise ToolError(f"{name} is not a regular expression: {fault}.")
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.end()
+        for stream in (self._process.stdin, self._process.stdout):
+            assert stream is not None
+            try:
+                stream.close()
+            except OSError:  # what was not sent to a process that is gone
+                stream.close()
+        self._process.wait()
+
+    def end(self) -> None:
+        """Kill the process: who waits for it hears that at once."""
+        self.is_ended = True
+        self._process.kill()
+
+    def hits(self, lines: Sequence[str]) -> list[tuple[int, int]]:
+        """Which of the lines match, and where in them first. Raises ToolError."""
+        found = self._asked("\n".join(lines).encode())
+        return [(number, place) for number, place in found["hits"]]
+
+    def _asked(self, content: bytes) -> dict[str, Any]:
+        into, out = self._process.stdin, self._process.stdout
+        assert into is not None
+        assert out is not None
+        try:
+            into.write(len(content).to_bytes(4, "big") + content)
+            into.flush()
+            size = int.from_bytes(_exactly(out.read(4), 4), "big")
+            answer: dict[str, Any] = json.loads(_exactly(out.read(size), size))
+        except (BrokenPipeError, EOFError):
+            raise ToolError(_ended(self._pattern)) from None
+        if "is_too_large" in answer:
+            raise ToolError(_ended(self._pattern))
+        return answer
+
+
+def _exactly(content: bytes, size: int) -> bytes:
+    if len(content) < size:
+        raise EOFError
+    return content
+
+
+def _ended(pattern: str) -> str:
+    return (
+        f"The search was stopped: {quoted(pattern)} takes more than {MEGABYTES} MB of memory or "
+        f"{SECONDS} seconds. Simplify the pattern."
+    )

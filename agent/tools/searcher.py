@@ -1,0 +1,59 @@
+"""The process in which patterns that the model wrote are compiled and searched for.
+
+It is started for one search (`agent/tools/search.py`), imports nothing of Parley, and takes limits
+upon itself before it reads the pattern: a few characters can describe more than a machine holds.
+Arguments: the folder of the package `regex`, megabytes of memory, seconds of computing.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def main() -> None:
+    """Answer each frame with one: the pattern with a complaint or none, lines with their hits."""
+    folder, megabytes, seconds = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    _take_limits(megabytes, seconds)
+    sys.path.insert(0, folder)
+    import regex  # noqa: PLC0415 - found only now
+
+    wanted = json.loads(_read() or b"{}")
+    try:
+        flags = regex.IGNORECASE if wanted["ignore_case"] else 0
+        expression = regex.compile(wanted["pattern"], flags, cache_pattern=False)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        _write({"fault": str(error)})
+        return
+    _write({})
+    while (text := _read()) is not None:
+        found = enumerate(map(expression.search, text.decode().split("\n")))
+        _write({"hits": [(number, match.start()) for number, match in found if match]})
+
+
+def _take_limits(megabytes: int, seconds: int) -> None:
+    import resource  # noqa: PLC0415 - Windows has none, and no file tools either
+
+    limits = {"RLIMIT_AS": megabytes << 20, "RLIMIT_CPU": seconds, "RLIMIT_FSIZE": 0}
+    limits["RLIMIT_CORE"] = 0
+    for name, limit in limits.items():
+        resource.setrlimit(getattr(resource, name), (limit, limit))
+
+
+def _read() -> bytes | None:
+    head = sys.stdin.buffer.read(4)
+    return sys.stdin.buffer.read(int.from_bytes(head, "big")) if len(head) == 4 else None
+
+
+def _write(answer: dict[str, Any]) -> None:
+    content = json.dumps(answer).encode()
+    sys.stdout.buffer.write(len(content).to_bytes(4, "big") + content)
+    sys.stdout.buffer.flush()
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except MemoryError:
+        _write({"is_too_large": True})
