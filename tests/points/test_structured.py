@@ -198,9 +198,6 @@ async def test_the_file_of_settings_is_refused_with_a_template_that_shows_nothin
     assert is_refused
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: a value is a template too"
-)
 async def test_a_field_in_braces_inside_a_value_is_text(tmp_path: Path) -> None:
     answer = FIELDS | {"task_overview": "Fill {next_steps} into the form."}
     sent = await after_a_cut(tmp_path, json.dumps(answer))
