@@ -12,17 +12,17 @@ from typing import Any
 from telegram import Update
 from telegram.ext import ExtBot
 from tornado.httpserver import HTTPServer
-from tornado.iostream import IOStream, StreamClosedError
-from tornado.netutil import bind_sockets
+from tornado.iostream import StreamClosedError
 from tornado.web import Application, RequestHandler, stream_request_body
 
+from channels.listening import Caps, listening
 from channels.settings import TelegramSettings
 
 log = logging.getLogger(__name__)
 
 LARGEST = 1_000_000
 """Bytes of an update; Telegram's have a few thousand."""
-_MOST_CONNECTIONS = 100  # Telegram opens 40
+_MOST_CONNECTIONS = 100  # Telegram opens 40; a proxy stands for all who call
 _LARGEST_HEADER = 16_000  # bytes
 _HEADER_TIME, _BODY_TIME = 60.0, 10.0  # seconds: for the next request to begin, and to arrive
 _DRAINED = 64_000  # bytes that are read for nothing, so that who sent them reads the answer
@@ -41,7 +41,7 @@ class Webhook:
         application = Application(
             default_handler_class=_Call, default_handler_args=handed, log_function=_unlogged
         )
-        self._server = _Server(
+        self._server = HTTPServer(
             application,
             max_body_size=LARGEST,
             max_buffer_size=2 * LARGEST,
@@ -49,28 +49,14 @@ class Webhook:
             idle_connection_timeout=_HEADER_TIME,
             body_timeout=_BODY_TIME,
         )
-        self._server.add_sockets(bind_sockets(settings.webhook_port, settings.webhook_host))
+        caps = Caps(_MOST_CONNECTIONS, _MOST_CONNECTIONS)
+        listener = listening(settings.webhook_host, settings.webhook_port, caps)
+        listener.setblocking(False)
+        self._server.add_sockets([listener])
 
     async def close(self) -> None:
         self._server.stop()
         await self._server.close_all_connections()
-
-
-class _Server(HTTPServer):
-    """A server that takes so many connections and no more."""
-
-    _open = 0
-
-    def handle_stream(self, stream: IOStream, address: tuple[Any, ...]) -> None:
-        if self._open >= _MOST_CONNECTIONS:
-            stream.close()
-            return
-        self._open += 1
-        super().handle_stream(stream, address)
-
-    def on_close(self, server_conn: object) -> None:
-        self._open -= 1
-        super().on_close(server_conn)
 
 
 @stream_request_body

@@ -5,7 +5,7 @@ wide and ending with a newline. NO_COLOR and TERM=dumb are rich's to honour.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
 from rich.console import Console, RenderableType
@@ -15,6 +15,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from channels.message import Action
+from channels.splitting import split
 from channels.terminal.controls import one_line, without_controls
 
 _THEME = Theme(
@@ -30,27 +31,40 @@ _THEME = Theme(
 )
 _ECHO_LINES, _ECHO_CHARACTERS = 12, 1_000
 _MOST_STEPS = 6
+_PAGE, _LONGEST = 8_000, 100_000
+"""Characters of Markdown that are read at once, and in all."""
+_TOOL_SHOWN = 2_000  # characters of a call
 
 
 def markdown(source: str, width: int) -> str:
-    # rich.markdown is slow to import, and the first prompt doesn't wait for it.
-    from channels.terminal.markdown import Page  # noqa: PLC0415
-
-    return _rendered(Page(without_controls(source)), width)
+    return "\n".join(_rendered(page, width) for page in _pages(source))
 
 
 def unfinished(source: str, width: int, height: int) -> str:
     """A markdown block that still grows: its end, as far as `height` lines can show it."""
-    from channels.terminal.markdown import ending  # noqa: PLC0415 - as above
+    from channels.terminal.markdown import ending  # noqa: PLC0415 - as in _pages
 
     return markdown(ending(source, width, height), width)
 
 
 def command_reply(source: str, width: int) -> str:
     """Indented: what the bot says of itself is not what the model says."""
-    from channels.terminal.markdown import Page  # noqa: PLC0415 - as above
+    return "\n".join(_rendered(Padding(page, (0, 0, 0, 2)), width) for page in _pages(source))
 
-    return _rendered(Padding(Page(without_controls(source)), (0, 0, 0, 2)), width)
+
+def _pages(source: str) -> Iterator[RenderableType]:
+    """A text, a piece after the other: what the parser takes long over stays short. What comes
+    behind the longest is shown as its source."""
+    # rich.markdown is slow to import, and the first prompt doesn't wait for it.
+    from channels.terminal.markdown import Page  # noqa: PLC0415
+
+    clean = without_controls(source)
+    if len(clean) <= _PAGE:
+        yield Page(clean)
+        return
+    yield from map(Page, split(clean[:_LONGEST], _PAGE))
+    if rest := clean[_LONGEST:]:
+        yield Text(rest)
 
 
 def next_steps(actions: Sequence[Action], width: int) -> str:
@@ -76,7 +90,8 @@ def question(text: str, width: int, *, is_waiting: bool = False) -> str:
 
 def tool(name: str, arguments: str, outcome: str, width: int) -> str:
     """`⚙ read_file notes.txt … ok`, in one line at any width."""
-    call = Text(one_line(f"⚙ {name} {_values(arguments)}"), "dim")
+    shown = f"⚙ {name[:_TOOL_SHOWN]} {_values(arguments)[:_TOOL_SHOWN]}"
+    call = Text(one_line(shown), "dim")
     call.truncate(max(1, width - len(outcome) - 3), overflow="ellipsis")
     call.append(f" … {outcome}".rstrip(), "red" if outcome == "failed" else "dim")
     return _rendered(call, width)
@@ -86,9 +101,9 @@ def _values(arguments: str) -> str:
     """The values of a call's JSON arguments; what is not an object is shown as it came."""
     try:
         parsed = json.loads(arguments)
-    except ValueError:
+        return arguments if not isinstance(parsed, dict) else " ".join(map(str, parsed.values()))
+    except (ValueError, RecursionError):
         return arguments
-    return " ".join(map(str, parsed.values())) if isinstance(parsed, dict) else arguments
 
 
 def _rendered(thing: RenderableType, width: int) -> str:

@@ -47,11 +47,12 @@ def _is_closed(block: Token, source: str) -> bool:
 def ending(source: str, width: int, height: int) -> str:
     """As much of an unfinished block's end as `height` lines can show, still read as what it is: a
     code block keeps the line that opens it, a table its head."""
+    most = width * height
     lines = source.split("\n")
-    first = next(iter(_BLOCKS.parse("\n".join(lines[:2]))), None)
+    first = next(iter(_BLOCKS.parse("\n".join(line[:most] for line in lines[:2]))), None)
     head = {"fence": 1, "table_open": 2}.get(first.type, 0) if first else 0
-    shown = lines[:head] + lines[head:][-height:]
-    return "\n".join(line[-width * height :] for line in shown)
+    tail = "\n".join(line[-most:] for line in lines[head:][-height:])[-most:]
+    return "\n".join((*(line[:most] for line in lines[:head]), tail))
 
 
 class _LeftHeading(Heading):

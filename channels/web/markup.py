@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from html import escape
 
 import nh3
 from markdown_it import MarkdownIt
+
+from channels.splitting import split
 
 _TEXT = frozenset({"a", "br", "code", "del", "em", "p", "s", "strong"})
 _BLOCKS = frozenset({"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "pre"})
@@ -26,7 +29,27 @@ _cleaner = nh3.Cleaner(
 )
 
 
-@lru_cache(maxsize=512)
+_PIECE = 8_000
+"""Characters that are read at once: what the parser takes long over stays short, and of an answer
+that grows only the last piece is read again."""
+_LONGEST = 200_000
+"""Characters that are read as Markdown; what comes behind them is shown as it stands."""
+
+
 def html(markdown: str) -> str:
-    """Markdown text as HTML, cleaned."""
+    """Markdown text as HTML, cleaned. It takes CPU for a while where `is_long`."""
+    if not is_long(markdown):
+        return _html(markdown)
+    shown = "".join(map(_html, split(markdown[:_LONGEST], _PIECE)))
+    rest = markdown[_LONGEST:]
+    return f"{shown}<pre>{escape(rest)}</pre>" if rest else shown
+
+
+def is_long(markdown: str) -> bool:
+    """Whether a text had better be read in a thread; what was read there is known then."""
+    return len(markdown) > _PIECE
+
+
+@lru_cache(maxsize=512)
+def _html(markdown: str) -> str:
     return _cleaner.clean(_markdown.render(markdown))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 from channels.web.feed import Draft, Event, Feed
-from channels.web.markup import html
+from channels.web.markup import html, is_long
 from channels.web.operations import event
 
 PACE = 0.08
 """Seconds between two pictures of an answer that is being written."""
+_REST = 5
+"""How many times as long as a picture took is waited before the next."""
 STILL_HERE = b": still here\n\n"
 _RETRY = b"retry: 1000\n\n"  # milliseconds that a browser waits before it comes again
 _DRAWN = frozenset({"turn", "delta", "restart", "tool"})
@@ -24,13 +27,15 @@ async def followed(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes
     yield _RETRY
     if after is None:
         after = feed.end
-        yield event({"draft": drawn(feed.draft)}, "snapshot", feed.place(after))
-    elif is_page and (draft := drawn(feed.draft)) is not None:
+        snapshot = await drawn(feed.draft)
+        yield event({"draft": snapshot}, "snapshot", feed.place(after))
+    elif is_page and (draft := await drawn(feed.draft)) is not None:
         yield event(draft, "draft", place)
     async for batch in feed.batches(after):
-        yield (_pictured(feed, batch) if is_page else raw(batch)) or STILL_HERE
-        if is_page and batch:
-            await asyncio.sleep(PACE)  # what comes meanwhile is in the next picture
+        begin = time.monotonic()
+        yield (await _pictured(feed, batch) if is_page else raw(batch)) or STILL_HERE
+        if is_page and batch:  # what comes meanwhile is in the next picture
+            await asyncio.sleep(max(PACE, _REST * (time.monotonic() - begin)))
 
 
 def raw(batch: Sequence[Event]) -> bytes:
@@ -38,21 +43,32 @@ def raw(batch: Sequence[Event]) -> bytes:
     return b"".join(event(one.data, one.kind, one.place) for one in batch)
 
 
-def _pictured(feed: Feed, batch: Sequence[Event]) -> bytes:
+async def _pictured(feed: Feed, batch: Sequence[Event]) -> bytes:
     """Events for the page: the answer so far, whole, in place of its pieces."""
     others = raw([one for one in batch if one.kind not in _DRAWN])
-    draft = drawn(feed.draft)
-    if draft is None or all(one.kind not in _DRAWN for one in batch):
+    if all(one.kind not in _DRAWN for one in batch):
+        return others
+    draft = await drawn(feed.draft)
+    if draft is None:
         return others
     return others + event(draft, "draft", batch[-1].place)
 
 
-def drawn(draft: Draft) -> dict[str, Any] | None:
+async def drawn(draft: Draft) -> dict[str, Any] | None:
     """A draft as JSON, its texts as HTML too; None where no turn runs."""
     if not draft.id:
         return None
-    parts = [{**p, "html": html(p["text"])} if "text" in p else p for p in draft.parts]
-    return {"id": draft.id, "question": draft.question, "parts": parts}
+    picture = {"id": draft.id, "question": draft.question}
+    parts = [dict(part) for part in draft.parts]  # as it is now: it goes on meanwhile
+    for part in parts:
+        if "text" in part:
+            part["html"] = await rendered(part["text"])
+    return {**picture, "parts": parts}
+
+
+async def rendered(markdown: str) -> str:
+    """Markdown as HTML; nobody waits for a long one."""
+    return await asyncio.to_thread(html, markdown) if is_long(markdown) else html(markdown)
 
 
 async def told(

@@ -22,7 +22,7 @@ SMALL, LARGE = 10_000, 100_000
 """Characters."""
 MOST = 15
 """How many times the CPU of the small text the large one may take, which is ten times as long."""
-FLOOR = 0.008
+FLOOR = 0.02
 """Seconds of CPU that count as nothing: a small text takes so much at least."""
 _MEMORY = 1 << 30
 _PATIENCE = 10
