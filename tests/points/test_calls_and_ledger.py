@@ -20,7 +20,7 @@ from tests.fakes.openai_server import (
     Say,
     openai_overflow,
 )
-from tests.points.wire import answered, asks, data, missing, results, with_plugin
+from tests.points.wire import answered, asks, data, missing, results, summarised, with_plugin
 from tests.whole.house import House, living
 
 TOOLS = """
@@ -194,6 +194,22 @@ async def test_a_turn_that_fails_in_the_middle_of_its_answer_is_in_the_ledger(
     assert len(answered(house)) == 2
     assert bill["calls"] == 2
     assert bill["cost"] > 0
+
+
+@missing(17, "a summary that breaks off is in no ledger")
+async def test_a_summary_that_breaks_off_is_in_the_ledger(tmp_path: Path) -> None:
+    """Point 17: calls for summaries are calls like any other."""
+
+    def script(request: Received) -> Answer:
+        return Say("Yes. " * 100) if "tools" in request.body else Break("They talked of ")
+
+    async with living(tmp_path, script) as house:
+        for number in range(4):
+            await house.says(f"question {number}")
+        await house.says("/context compact")
+        bill = await ledger(house)
+    assert summarised(house), "no summary was asked for"
+    assert bill["calls"] == len(house.server.requests)
 
 
 # --- 18: too long, in other words -------------------------------------------------------------
