@@ -26,14 +26,14 @@ from agent.pictures import Pictures
 from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
-from memory.context.meter import Frame
+from memory.context.meter import PromptPrefix
 from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
-from memory.errand import Errand
 from memory.messages import Mark, Message, ToolCall
-from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
 from memory.stateless import StatelessTurn
+from memory.subagent_turn import SubagentTurn
+from memory.turn_log import OpenTurn
 
 ToolChoice = Literal["auto", "none"]
 
@@ -63,7 +63,7 @@ class Agent:
     the house's own."""
 
     model: Model
-    frame: Frame
+    frame: PromptPrefix
     toolbox: Toolbox
     surroundings: ToolContext
     pictures: Pictures
@@ -175,7 +175,7 @@ class Agent:
         counted nothing, the meter's own figures stand."""
         usage = reply.usage
         if usage is None:
-            written = await turn.conversation.tokens_of(reply.text)
+            written = await turn.count_tokens(reply.text)
             usage = Usage(view.tokens, written)
         elif usage.prompt:
             await turn.calibrate(view, usage.prompt, self.model.name)
@@ -219,11 +219,10 @@ class Agent:
         return await self.toolbox.run(call, surroundings, lambda: turn.begin_call(call))
 
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
-        is_stateless = isinstance(turn, StatelessTurn)
-        delegate = None if is_stateless or isinstance(turn, Errand) else helpers.work
+        is_alone = isinstance(turn, StatelessTurn | SubagentTurn)
+        delegate = None if is_alone else helpers.work
         return replace(
             self.surroundings,
-            conversation=None if is_stateless else turn.conversation,
             delegate=delegate,
             from_outside=helpers.mark,
             has_outside=lambda: turn.has_outside,

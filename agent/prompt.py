@@ -1,4 +1,4 @@
-"""The system prompt and the `Frame` that it is sent in: base, skills, what plugins make of it.
+"""The system prompt and the `PromptPrefix` that it is sent in: base, skills, what plugins make of it.
 
 Nothing here changes with time: no clock, no counter, no unsorted set. The provider's prompt cache
 holds as long as the frame stays byte for byte the same (DESIGN.md, rule 4).
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from memory.context.meter import Frame
+from memory.context.meter import PromptPrefix
 from memory.context.terse import REQUEST
 from memory.keys import ConversationKey
 from memory.record.offload import CONTEXT
@@ -87,12 +87,12 @@ class Prompt:
 
     def __init__(self, hooks: Sequence[PromptHook] = ()) -> None:
         self._hooks = tuple(hooks)
-        self._frames: dict[tuple[str, tuple[str, ...]], Frame] = {}
+        self._frames: dict[tuple[str, tuple[str, ...]], PromptPrefix] = {}
         self._told: set[tuple[str, str]] = set()
 
     def frame(
         self, key: ConversationKey, system: str, tools: tuple[Mapping[str, Any], ...]
-    ) -> Frame:
+    ) -> PromptPrefix:
         """What is sent besides the conversation: `system` (`base`), as the hooks leave it, and the
         schemas of these tools."""
         for hook in self._hooks:
@@ -101,7 +101,7 @@ class Prompt:
         if known not in self._frames:
             if len(self._frames) > _MOST_FRAMES:  # a hook that never says the same twice
                 self._frames.clear()
-            self._frames[known] = Frame(system, tools)
+            self._frames[known] = PromptPrefix(system, tools)
         return self._frames[known]
 
     def _rewritten(self, hook: PromptHook, system: str, key: ConversationKey) -> str:

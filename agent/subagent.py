@@ -14,9 +14,10 @@ from agent.prompt import SUBAGENT
 from agent.tools.base import ToolError
 from memory.context.emergency import NoRoom
 from memory.context.lines import first_words
-from memory.context.meter import Frame
+from memory.context.meter import PromptPrefix
 from memory.messages import ToolCall
-from memory.open_turn import OpenTurn
+from memory.subagent_turn import SubagentTurn
+from memory.turn_log import OpenTurn
 
 if TYPE_CHECKING:
     from agent.loop import Agent, Output
@@ -46,14 +47,13 @@ class SubAgents:
     async def work(self, task: str) -> str:
         """Have a sub-agent work on the task, within the same limits; returns its result. Raises
         ToolError. It is cancelled with its caller."""
-        conversation = self._turn.conversation
-        errand = await conversation.errand(self._turn.number, task, self._call)
+        own = await SubagentTurn.sent_by(self._turn, task, self._call)
         try:
-            reply = await _helper(self._agent).answer(errand, _Offstage(self._output))
+            reply = await _helper(self._agent).answer(own, _Offstage(self._output))
         except (ModelError, NoRoom) as error:
             raise ToolError(f"The sub-agent could not finish its task: {error}") from error
         finally:
-            self.is_untrusted |= any(entry.message.is_untrusted for entry in errand.entries)
+            self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
         return reply.text
 
@@ -61,7 +61,7 @@ class SubAgents:
 def _helper(agent: Agent) -> Agent:
     toolbox = agent.toolbox.without(TOOL)
     tools = toolbox.wire if agent.frame.tools else ()
-    frame = Frame(f"{agent.frame.system}\n\n{SUBAGENT}", tools)
+    frame = PromptPrefix(f"{agent.frame.system}\n\n{SUBAGENT}", tools)
     return replace(agent, toolbox=toolbox, frame=frame)
 
 

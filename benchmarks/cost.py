@@ -22,9 +22,9 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import memory.cutting
+import memory.compactor
 from memory.context.limits import Limits
-from memory.context.meter import Frame, Meter
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
 from memory.conversation import Conversation
@@ -32,7 +32,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.store import Store
-from memory.room import Room
+from memory.services import MemoryServices
 
 TAU = 600
 """Tokens of a turn: 200 of the person, 400 of the model."""
@@ -130,13 +130,13 @@ async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: i
     """Parley's memory room. Between two turns the person takes the time that a summary takes; a
     soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents."""
     provider = Provider(price)
-    frame = Frame(_words("system", SYSTEM))
+    frame = PromptPrefix(_words("system", SYSTEM))
     result = Result(name, provider)
-    memory.cutting.SOFT_MARK = soft_mark
+    memory.compactor.SOFT_MARK = soft_mark
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         store = await Store.open(data / "parley.db")
-        room = Room(
+        room = MemoryServices(
             store,
             Meter(),
             Bookkeeper(provider),
@@ -156,24 +156,26 @@ async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: i
     return result
 
 
-async def _turn(conversation: Conversation, frame: Frame, number: int, result: Result) -> None:
-    turn = await conversation.turn(_words(f"question{number}", TAU // 3))
-    if conversation.due(frame, by_rule=True):
-        await conversation.compact_by_rule()
+async def _turn(
+    conversation: Conversation, frame: PromptPrefix, number: int, result: Result
+) -> None:
+    turn = await conversation.turns.open(_words(f"question{number}", TAU // 3))
+    if conversation.compactor.due(frame, by_rule=True):
+        await conversation.compactor.compact_by_rule()
     view = await turn.fit(frame)
     result.provider.ask(_prompt(view.to_wire(frame)))
-    history = await conversation.history()
+    history = await conversation.context.history()
     cuts = [event for event in history if event.kind == "compact"]
     result.cuts = sum(event.kind in ("compact", "fold") for event in history)
     if cuts and await _is_of_an_older_cut(conversation, view, cuts[-1].id):
         result.bare += 1
     reply, line = _words(f"reply{number}", TAU * 2 // 3), _words(f"did{number}", LINE)
-    terse = line if conversation.limits.strategy == "slim" else ""
+    terse = line if conversation.context.limits.strategy == "slim" else ""
     await turn.record(Message("assistant", reply, terse=terse))
 
 
 async def _is_of_an_older_cut(conversation: Conversation, view: View, cut: int) -> bool:
-    summary = await conversation.scribe.summary_of(cut)
+    summary = await conversation.compactor.summaries.summary_of(cut)
     return view.preface is None or summary != view.boundaries.preface
 
 

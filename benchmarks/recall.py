@@ -30,7 +30,7 @@ from typing import Any
 
 from benchmarks.cost import Bookkeeper, Provider
 from memory.context.limits import Limits
-from memory.context.meter import Frame, Meter
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.conversations import Conversations
@@ -38,14 +38,14 @@ from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.recall import Recalled
 from memory.record.store import Store
-from memory.room import Room
+from memory.services import MemoryServices
 
 DEPTHS = (5, 10, 20)
 FEW = 5
 """Hits that are shown with their neighbours."""
 WINDOW = 16_000
 """Tokens of the model's window, below the length of the conversations; `full` has all it needs."""
-FRAME = Frame("You are Parley, a helpful assistant in a chat.")
+FRAME = PromptPrefix("You are Parley, a helpful assistant in a chat.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +136,7 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
     with TemporaryDirectory() as folder:
         store = await Store.open(Path(folder) / "parley.db")
         conversations = Conversations(
-            Room(
+            MemoryServices(
                 store,
                 Meter(),
                 Bookkeeper(provider),
@@ -172,7 +172,9 @@ async def searched(data: Sequence[Dialogue]) -> Searched:
         for dialogue in data:
             conversation = await conversations.get(dialogue.key)
             for turn in dialogue.turns:
-                await conversation.append([dialogue.messages(turn)], [line.at for line in turn])
+                await conversation.turns.append(
+                    [dialogue.messages(turn)], [line.at for line in turn]
+                )
             await conversation.memory.recall("what is not there", 1)  # catches up
             for question in dialogue.questions:
                 await _ask(conversation, dialogue.lines, question, result)
@@ -225,7 +227,7 @@ async def held(name: str, data: Sequence[Dialogue], search: Searched, price: flo
                 await _talk(conversation, dialogue, turn, provider)
                 await conversations.settle()
             result.billed.append(provider.billed / len(dialogue.turns))
-            there = {turn.number for turn in conversation.view().turns}
+            there = {turn.number for turn in conversation.context.view().turns}
         context = {
             line.id for n, turn in enumerate(dialogue.turns, 1) if n in there for line in turn
         }
@@ -241,9 +243,9 @@ async def _talk(
     first = dialogue.first_speaker
     question = "\n".join(line.text for line in turn if line.speaker == first)
     reply = "\n".join(line.text for line in turn if line.speaker != first)
-    running = await conversation.turn(question or "…")
-    if conversation.due(FRAME, by_rule=True):
-        await conversation.compact_by_rule()
+    running = await conversation.turns.open(question or "…")
+    if conversation.compactor.due(FRAME, by_rule=True):
+        await conversation.compactor.compact_by_rule()
     view = await running.fit(FRAME)
     wire = view.to_wire(FRAME)
     provider.ask("".join(f"<{message['role']}>{message['content']}" for message in wire))

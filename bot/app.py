@@ -57,17 +57,17 @@ from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
 from channels.completion import CompletionRequest
 from channels.message import Address
 from memory.context.limits import DEFAULT_WINDOW, Limits
-from memory.context.meter import Frame, Meter
+from memory.context.meter import Meter, PromptPrefix
+from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record import overrides, soundness
 from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store, StoreError
-from memory.room import Room
+from memory.services import MemoryServices
 from memory.settings import ContextSettings
-from memory.stage import Stage
-from plugins.api import House, Ports
+from plugins.api import HookContext, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
 from plugins.rules import compacts
@@ -121,7 +121,7 @@ class InForce:
             self.known[made_from] = (settings, limits)  # held, so that no other gets its id
         return self.known[made_from][1]
 
-    def frame(self, key: ConversationKey) -> Frame:
+    def frame(self, key: ConversationKey) -> PromptPrefix:
         settings, takes_tools = self.settings(key), self.model(key).takes_tools
         context = settings.context
         system = base(
@@ -137,8 +137,9 @@ class InForce:
         """The tools that the model is offered."""
         return self.toolbox.offered(self.settings(key).tools)
 
-    def agent(self, key: ConversationKey, address: Address) -> Agent:
+    def agent(self, conversation: Conversation, address: Address) -> Agent:
         """What the next turn of a conversation is answered with; who asks is at an address."""
+        key = conversation.key
         workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
@@ -148,6 +149,7 @@ class InForce:
                 key,
                 workspace,
                 self.settings(key).zone,
+                conversation,
                 skills=self.skills.of(workspace),
                 settings=self.settings(key).tools,
                 approve=self._approve(key, address),
@@ -176,7 +178,7 @@ class InForce:
             model=model,
             frame=self.prompt.frame(key, system, tools)
             if request.tools is None
-            else Frame(system, tools),
+            else PromptPrefix(system, tools),
             toolbox=toolbox,
             surroundings=ToolContext(
                 key,
@@ -310,7 +312,7 @@ class App:
 
     async def _warm_up(self) -> None:
         """Load what is slow, while the person reads the greeting."""
-        await self.conversations.room.meter.ready()
+        await self.conversations.services.meter.ready()
         choice = choice_of(self.in_force.book.effective())
         try:
             if self.in_force.models.uses_embedded(choice):
@@ -380,10 +382,12 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
     hub = Hub()
-    house = House(
-        lambda: book.effective().hooks, lambda key, text: hub.publish(key.id, Notice(text))
+    context = HookContext(
+        lambda: book.effective().hooks,
+        lambda key, text: hub.publish(key.id, Notice(text)),
+        lambda key: conversations.in_memory(key),
     )
-    plugins = load(Path(folder) if folder else data / "plugins", house)
+    plugins = load(Path(folder) if folder else data / "plugins", context)
     hide = hiding(layers.secrets.to_mask())
     toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
@@ -401,10 +405,12 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     summarizer = ModelSummarizer(
         in_force.summary_model, in_force.summary_window, alerts.model_refused_unheard
     )
-    room = _room(store, in_force, spending, summarizer, Events(plugins.listeners), hide)
-    conversations = Conversations(room)
-    conversations.on_change = lambda conversation: _show(hub, conversation)
-    conversations.on_spent = spending.book
+    services = replace(
+        _services(store, in_force, spending, summarizer, Events(plugins.listeners), hide),
+        on_change=lambda key: _show(hub, conversations.in_memory(key)),
+        on_spent=spending.book,
+    )
+    conversations = Conversations(services)
     turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     delivery.on_aside = alerts.reply_put_aside
@@ -480,20 +486,20 @@ def _losses(database: Path) -> tuple[str, ...]:
     return (lost,)
 
 
-def _room(
+def _services(
     store: Store,
     in_force: InForce,
     spending: Spending,
     summarizer: ModelSummarizer,
     events: Events,
     hide: Callable[[str], str],
-) -> Room:
+) -> MemoryServices:
     """What memory is handed of all that stands above it."""
 
     def is_enough(key: ConversationKey) -> bool:
         return spending.is_enough(key) and not in_force.summary_model(key).is_free
 
-    return Room(
+    return MemoryServices(
         store,
         Meter(),
         ThriftySummarizer(summarizer, is_enough),
@@ -534,10 +540,10 @@ def credentials(layers: Layers) -> Credentials:
     )
 
 
-def _show(hub: Hub, conversation: Stage) -> None:
+def _show(hub: Hub, conversation: Conversation | None) -> None:
     """Tell whoever watches a conversation how full its context is."""
-    if hub.is_watched(conversation.key.id):
-        hub.publish(conversation.key.id, ContextChanged(glance_of(conversation)))
+    if conversation is not None and hub.is_watched(conversation.key.id):
+        hub.publish(conversation.key.id, ContextChanged(glance_of(conversation.context)))
 
 
 async def _first_of(

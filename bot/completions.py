@@ -36,7 +36,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record.store import StoreError
-from memory.stateless import GivenMessage, StatelessTurn
+from memory.stateless import GivenMessage, StatelessLog, StatelessTurn
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +80,9 @@ class Completions:
         await self._admit(address, key)
         try:
             agent = self._rules.agent_for(key, request)
+            known = self._conversations
             turn = await StatelessTurn.opened(
-                self._conversations,
-                key,
-                name_of(address),
+                StatelessLog(known.services, known.models, key, name_of(address)),
                 _messages(request.messages),
                 hands_out=request.tools is not None,
             )
@@ -139,7 +138,7 @@ class _Running:
             await self._turn.close()
 
     async def _work(self) -> Message:
-        with in_turn(self._turn.conversation.key.id):
+        with in_turn(self._turn.log.state.key.id):
             return await self._agent.answer(self._turn, self)
 
     async def _next(self, end: float, seconds: float) -> str | None:
@@ -172,7 +171,7 @@ class _Running:
         if view is None:
             return
         draft = "".join(self._draft)
-        usage = Usage(view.tokens, await self._turn.conversation.tokens_of(draft) if draft else 0)
+        usage = Usage(view.tokens, await self._turn.count_tokens(draft) if draft else 0)
         reply = ModelReply(draft, (), "", model.name)
         with suppress(StoreError):
             await self._turn.record(spent=spent_on("", model, reply, usage))

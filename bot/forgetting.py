@@ -13,7 +13,7 @@ from channels.base import Channel, Remembering
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.record.forget import Held, delete_folder
+from memory.record.forget import StoredCounts, delete_folder
 from plugins.api import Kept, Wish
 
 
@@ -31,7 +31,7 @@ class Forgetting:
     async def weigh(self, key: ConversationKey, wish: Wish) -> Kept:
         """What would be deleted."""
         conversations = [await self._conversations.get(k) for k in await self._keys(key, wish)]
-        held = [await conversation.held(wish.turns or None) for conversation in conversations]
+        held = [await conversation.stored(wish.turns or None) for conversation in conversations]
         return _kept(held, await self._files(key, wish))
 
     async def forget(self, key: ConversationKey, wish: Wish) -> Kept:
@@ -44,7 +44,7 @@ class Forgetting:
                 await asyncio.to_thread(delete_folder, self._folder(key))
             for mine, gone in zip(keys, held, strict=True):
                 self._tell_channel(mine, gone.questions if wish.turns else None)
-            await self._conversations.room.store.scrub()
+            await self._conversations.services.store.scrub()
         return _kept(held, files)
 
     async def retire(self, before: float) -> int:
@@ -58,7 +58,7 @@ class Forgetting:
                     count += await conversation.retire()
         await self._conversations.delete_mail_before(before)
         if count:
-            await self._conversations.room.store.scrub()
+            await self._conversations.services.store.scrub()
         return count
 
     async def _keys(self, key: ConversationKey, wish: Wish) -> list[ConversationKey]:
@@ -75,7 +75,7 @@ class Forgetting:
             yield [await self._conversations.get(key) for key in keys]
 
     def _folder(self, key: ConversationKey) -> Path:
-        return self._conversations.room.audience_folder(key.audience)
+        return self._conversations.services.audience_folder(key.audience)
 
     async def _files(self, key: ConversationKey, wish: Wish) -> int:
         """How many files go with an audience."""
@@ -92,7 +92,7 @@ def _count(folder: Path) -> int:
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 
-def _kept(held: Sequence[Held], files: int) -> Kept:
+def _kept(held: Sequence[StoredCounts], files: int) -> Kept:
     return Kept(
         turns=tuple(turn for part in held for turn in part.turns),
         messages=sum(part.messages for part in held),

@@ -219,21 +219,21 @@ class Router:
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         """The newest turns, or those before this one."""
         conversation = await self._conversations.get(key_of(address))
-        newest = conversation.newest + 1
+        newest = conversation.context.newest + 1
         end = min(before, newest) if before else newest
-        turns = await conversation.turns(range(max(1, end - most), end))
+        turns = await conversation.context.turns(range(max(1, end - most), end))
         return [_said(entry) for turn in turns for entry in turn.entries]
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         """Append these turns, if there is none yet."""
         conversation = await self._conversations.get(key_of(address))
-        if conversation.newest or not exchanges:
+        if conversation.context.newest or not exchanges:
             return False
         turns = [
             [Message("user", cleaned(question)), Message("assistant", cleaned(answer))]
             for question, answer in exchanges
         ]
-        await conversation.append(turns)
+        await conversation.turns.append(turns)
         return True
 
     def _lane(self, key: ConversationKey, line: Line) -> Hashable:

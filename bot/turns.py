@@ -28,11 +28,12 @@ from bot.spending import Spending
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, Usage
 from channels.message import Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
+from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message, ToolCall
-from memory.open_turn import OpenTurn, unbroken
 from memory.record.store import StoreError
+from memory.turn_log import OpenTurn, unbroken
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +59,7 @@ class TurnRules:
     `when_busy`; `waited_for` counts the seconds for which turns waited for a person, which are no
     part of their time."""
 
-    agent_for: Callable[[ConversationKey, Address], Agent]
+    agent_for: Callable[[Conversation, Address], Agent]
     timeout_for: Callable[[ConversationKey], float]
     busy_for: Callable[[ConversationKey], str]
     waited_for: Callable[[ConversationKey], float]
@@ -217,7 +218,7 @@ class Turns:
         often and came no further."""
         received, message = said.received, said.message
         conversation = await self._conversations.get(key)
-        turn = await conversation.turn(
+        turn = await conversation.turns.open(
             message.text,
             speaker=message.speaker,
             inbox=received.row,
@@ -270,7 +271,8 @@ class Turns:
         output = _Broadcast(self._hub, key.id)
         started = time.monotonic()
         seconds = self._rules.timeout_for(key)
-        agent = self._rules.agent_for(key, received.address)
+        conversation = await self._conversations.get(key)
+        agent = self._rules.agent_for(conversation, received.address)
         task = asyncio.create_task(agent.answer(turn, output))
         running = self._running[key.id] = _Running(task)
         try:

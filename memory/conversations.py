@@ -14,15 +14,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
-from memory.conversation import Conversation
+from memory.calibration import KnownModels
+from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
 from memory.indexer import Indexer
 from memory.keys import ConversationKey
 from memory.record import aside, ledger, mailbox, summaries, titles, transcript
-from memory.record.ledger import Spent
 from memory.record.titles import Listed
-from memory.room import Room
-from memory.stage import Keepsake, Stage
+from memory.services import MemoryServices
 
 MOST_ATTEMPTS = 3
 """Starts in which a job is taken up, before it is put aside."""
@@ -30,14 +29,11 @@ MOST_ATTEMPTS = 3
 MOST_OPEN = 200
 """Conversations that stay in memory though nothing happens in them."""
 
-MOST_KEEPSAKES = 1_000
+MOST_EVICTED = 1_000
 """Conversations that left memory of which more is known than what is on disk; of those that left
 longer ago, the next summary is written again if it is needed."""
 
 log = logging.getLogger(__name__)
-
-OnSpent = Callable[[ConversationKey, str, Spent], None]
-"""Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
 IDLE = 3_600.0
 """Seconds after which a conversation in which nothing happens leaves memory; its session is over
@@ -53,23 +49,20 @@ class Conversations:
 
     def __init__(
         self,
-        room: Room,
+        services: MemoryServices,
         most_open: int = MOST_OPEN,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.room, self._clock = room, clock
-        self.ratios: dict[str, float] = {}
-        self.windows: dict[str, int] = {}
-        self.on_change: Callable[[Stage], None] = lambda conversation: None
-        self.on_spent: OnSpent = lambda key, person, spent: None
-        self.mirror = Mirror()
-        self.indexer = Indexer(room.store)
+        self.services, self._clock = services, clock
+        self._mirror, self._indexer = Mirror(), Indexer(services.store)
+        self.models = KnownModels()
+        self._shared = Shared(self.models, self._mirror, self._indexer, self._looked_through)
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._used: dict[str, float] = {}  # when each of these was asked for last
         self._alive: WeakValueDictionary[str, Conversation] = WeakValueDictionary()
         self._loading: dict[str, asyncio.Task[Conversation]] = {}
-        self._keepsakes: OrderedDict[str, Keepsake] = OrderedDict()
+        self._evicted: OrderedDict[str, EvictedState] = OrderedDict()
         self._were_here: set[str] = set()
         self.troubles: list[str] = []
 
@@ -91,11 +84,11 @@ class Conversations:
         return await asyncio.shield(task)
 
     async def _load(self, key: ConversationKey, is_restart: bool) -> Conversation:
-        await self.room.meter.ready()
-        conversation = Conversation(self, key)
+        await self.services.meter.ready()
+        conversation = Conversation(self.services, key, self._shared)
         is_back = key.id in self._were_here
-        await conversation.restore(is_restart and not is_back, self._keepsakes.get(key.id))
-        self._keepsakes.pop(key.id, None)
+        await conversation.restore(is_restart and not is_back, self._evicted.get(key.id))
+        self._evicted.pop(key.id, None)
         self._were_here.add(key.id)
         self._alive[key.id] = conversation
         return conversation
@@ -114,7 +107,7 @@ class Conversations:
         before = self._clock() - IDLE
         for name in [name for name, used in self._used.items() if used < before]:
             if self._may_rest(name, before):
-                await self._open[name].end_session()
+                await self._open[name].turns.end_session()
             if self._may_rest(name, before):  # listeners may take their time
                 self._leave(name)
 
@@ -123,20 +116,25 @@ class Conversations:
 
     def _leave(self, name: str) -> None:
         del self._used[name]
-        self._keepsakes[name] = self._open.pop(name).keepsake
-        self._keepsakes.move_to_end(name)
-        while len(self._keepsakes) > MOST_KEEPSAKES:
-            self._keepsakes.popitem(last=False)
+        self._evicted[name] = self._open.pop(name).evicted
+        self._evicted.move_to_end(name)
+        while len(self._evicted) > MOST_EVICTED:
+            self._evicted.popitem(last=False)
 
-    async def looked_through(self, name: str) -> None:
-        """An owner let in a summary of the conversation of this name."""
+    async def _looked_through(self, name: str) -> None:
+        """An owner let in a summary of the conversation of this name: it may be its preface."""
         if (conversation := self._alive.get(name)) is not None:
-            await conversation.read_preface_again()
+            async with conversation.context.changing:
+                await conversation.context.read_preface_again()
+
+    def in_memory(self, key: ConversationKey) -> Conversation | None:
+        """The conversation of this key, if it is in memory."""
+        return self._alive.get(key.id)
 
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""
-        self.ratios = await self.room.store.read(ledger.ratios)
-        for key, job in await self.room.store.read(summaries.unfinished):
+        self.models.ratios = await self.services.store.read(ledger.ratios)
+        for key, job in await self.services.store.read(summaries.unfinished):
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:
                     await self.get(key)  # it takes its own jobs up when it is restored
@@ -147,11 +145,11 @@ class Conversations:
             await self._put_job_aside(key, job)
 
     async def _count_attempt(self, job: int) -> int:
-        return await self.room.store.write(lambda db: summaries.count_attempt(db, job))
+        return await self.services.store.write(lambda db: summaries.count_attempt(db, job))
 
     async def _put_job_aside(self, key: ConversationKey, job: int) -> None:
         why = f"it was taken up {MOST_ATTEMPTS} times and never done"
-        await self.room.store.write(lambda db: aside.put_aside(db, "job", job, why))
+        await self.services.store.write(lambda db: aside.put_aside(db, "job", job, why))
         sentence = (
             f"What left the context of {key.id} could not be brought to its daily memory in "
             f"{MOST_ATTEMPTS} starts, so that is put aside; the transcript still has it, and the "
@@ -162,42 +160,42 @@ class Conversations:
 
     async def excuse(self) -> None:
         """The bot stops in good order: the jobs that it cuts short did not fail."""
-        await self.room.store.write(summaries.excuse)
+        await self.services.store.write(summaries.excuse)
 
     async def idle_since(self, before: float) -> list[ConversationKey]:
         """Conversations in which nothing was said since a time (seconds since 1970), and of which
         something is kept."""
-        return await self.room.store.read(lambda db: transcript.idle_since(db, before))
+        return await self.services.store.read(lambda db: transcript.idle_since(db, before))
 
     async def of_audience(self, audience: str) -> list[ConversationKey]:
         """All conversations of an audience."""
-        return await self.room.store.read(lambda db: transcript.of_audience(db, audience))
+        return await self.services.store.read(lambda db: transcript.of_audience(db, audience))
 
     async def listed(self, prefix: str, words: str = "") -> list[Listed]:
         """Conversations whose key begins so, the newest first; see `titles.listed`."""
-        return await self.room.store.read(lambda db: titles.listed(db, prefix, words))
+        return await self.services.store.read(lambda db: titles.listed(db, prefix, words))
 
     async def delete_mail_before(self, before: float) -> None:
         """Delete what came in and was answered before a time (seconds since 1970)."""
-        await self.room.store.write(lambda db: mailbox.delete_before(db, before))
+        await self.services.store.write(lambda db: mailbox.delete_before(db, before))
 
     async def settle(self) -> None:
         """Wait until summaries are in the daily memory, and files and index are written."""
         for conversation in self._loaded():
-            await conversation.scribe.idle()
-        await self.mirror.settle()
-        await self.indexer.idle()
+            await conversation.compactor.summaries.idle()
+        await self._mirror.settle()
+        await self._indexer.idle()
 
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
-        endings = [conversation.end_session() for conversation in self._loaded()]
+        endings = [conversation.turns.end_session() for conversation in self._loaded()]
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await asyncio.gather(*endings)
-        await self.mirror.close()
+        await self._mirror.close()
         for conversation in self._loaded():
-            await conversation.scribe.close()
-        await self.indexer.close()
+            await conversation.compactor.summaries.close()
+        await self._indexer.close()
 
     def _loaded(self) -> list[Conversation]:
         return list(self._alive.values())

@@ -10,11 +10,9 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
-if TYPE_CHECKING:
-    from memory.conversation import Conversation
-    from memory.stage import Stage
+from memory.keys import ConversationKey
 
 log = logging.getLogger(__name__)
 
@@ -32,14 +30,15 @@ EventName = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happens now. `turn` is the running turn's number (0: none runs).
+    """Something that happens now in the conversation of this key. `turn` is the running turn's
+    number (0: none runs).
 
     `text` is what it is about: the question (turn_start), the reply (turn_end), the result
     (tool_end), the reason (pre_compact, error). `tool` and `arguments` are set for tools.
     """
 
     name: EventName
-    conversation: Conversation | Stage
+    key: ConversationKey
     turn: int = 0
     text: str = ""
     tool: str = ""

@@ -10,18 +10,15 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory.record import exchange
 from memory.record.store import StoreError
 from memory.turns import Turn
-
-if TYPE_CHECKING:
-    from memory.stage import Stage
 
 log = logging.getLogger(__name__)
 
@@ -77,18 +74,20 @@ def _replace(path: Path, content: bytes) -> None:
     draft.replace(path)
 
 
+Write = Callable[[], Awaitable[Written]]
+
+
 class Mirror:
     """Keeps the files of those conversations up to date that are touched."""
 
     def __init__(self) -> None:
-        self._touched: dict[str, Stage] = {}
+        self._touched: dict[str, Write] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._hurry = asyncio.Event()
 
-    def touch(self, conversation: Stage) -> None:
-        """Something was said, or forgotten: the files are due."""
-        name = conversation.key.id
-        self._touched[name] = conversation
+    def touch(self, name: str, write: Write) -> None:
+        """Something was said in the conversation of this name, or forgotten: its files are due."""
+        self._touched[name] = write
         if name not in self._tasks:
             self._tasks[name] = asyncio.create_task(self._follow(name), name=f"files {name}")
 
@@ -113,14 +112,14 @@ class Mirror:
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._hurry.wait(), pause)
                 started = time.monotonic()
-                await _try_to_write(self._touched.pop(name))
+                await _try(self._touched.pop(name), name)
                 pause = max(PAUSE, _REST * (time.monotonic() - started))
         finally:
             del self._tasks[name]
 
 
-async def _try_to_write(conversation: Stage) -> None:
+async def _try(write: Write, name: str) -> None:
     try:
-        await conversation.write_files()
+        await write()
     except (OSError, StoreError):
-        log.exception("the files of %s could not be written", conversation.key.id)
+        log.exception("the files of %s could not be written", name)

@@ -77,7 +77,8 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of the transcript. System prompts are not messages: they belong to the `Frame`.
+    """One message of the transcript. System prompts are not messages: they belong to the
+    `PromptPrefix`.
 
     `call_id` and `tool` are set on tool results, `speaker` on user messages where several people
     talk, `reasoning` where the model returned its thoughts; `mark` on a turn's last message.

@@ -9,23 +9,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from memory.calibration import Calibration, KnownModels
+from memory.compactor import Compactor
 from memory.context.change import Boundaries
 from memory.context.emergency import NoRoom
-from memory.context.meter import Frame
+from memory.context.meter import PromptPrefix
 from memory.context.view import View
-from memory.conversation import Conversation
+from memory.context_state import ContextState
 from memory.events import Event
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
-from memory.open_turn import OpenTurn
 from memory.record import ledger
 from memory.record.ledger import Spent
+from memory.services import MemoryServices
+from memory.turn_log import OpenTurn, TurnLog
 from memory.turns import Entry, Turn
-
-if TYPE_CHECKING:
-    from memory.conversations import Conversations
 
 PURPOSE = "request"
 """What the ledger calls the calls of such a turn."""
@@ -42,47 +42,46 @@ class GivenMessage(Message):
         return dict(self.wire)
 
 
-class Ground(Conversation):
+class StatelessLog(TurnLog):
     """What a stateless turn stands on: the limits, the meter and the listeners of a conversation,
     and no row in the database. `person` pays for it."""
 
-    def __init__(self, house: Conversations, key: ConversationKey, person: str) -> None:
-        super().__init__(house, key)
-        self._person = person
+    def __init__(
+        self, services: MemoryServices, models: KnownModels, key: ConversationKey, person: str
+    ) -> None:
+        calibration = Calibration(services.store, models)
+        state = ContextState(services, key, calibration)
+        state.person = person
+        compactor = Compactor(services, state, calibration)
+        super().__init__(services, state, calibration, compactor, on_end=lambda: None)
 
     async def begin_call(self, turn: int, call: str) -> None:
         """Nothing: such a turn is never taken up again."""
 
     async def book(self, turn: int, spent: Spent) -> None:
         """Put a call on the bill of the person; it belongs to no conversation."""
-        person = self._person
-        await self._room.store.write(lambda db: ledger.insert(db, None, None, spent, person))
-        self._spent(spent)
+        person = self.state.person
+        await self.services.store.write(lambda db: ledger.insert(db, None, None, spent, person))
+        self.state.book(spent)
 
 
 class StatelessTurn(OpenTurn):
     """`given` is what the client sent. With `hands_out` the tools are the client's: a reply that
     asks for one ends the turn, and its calls are the client's to run."""
 
-    def __init__(self, ground: Ground, given: Sequence[Entry], hands_out: bool = False) -> None:
-        super().__init__(ground, Turn(1, tuple(given)))
+    def __init__(self, log: TurnLog, given: Sequence[Entry], hands_out: bool = False) -> None:
+        super().__init__(log, Turn(1, tuple(given)))
         self._count, self._hands_out = len(given), hands_out
         self._asked: View | None = None
 
     @classmethod
     async def opened(
-        cls,
-        house: Conversations,
-        key: ConversationKey,
-        person: str,
-        messages: Sequence[Message],
-        hands_out: bool,
+        cls, log: StatelessLog, messages: Sequence[Message], hands_out: bool
     ) -> StatelessTurn:
         """A turn that begins with these messages, at least one."""
-        await house.room.meter.ready()
-        ground = Ground(house, key, person)
-        given = [await _entry(ground, place, one) for place, one in enumerate(messages, 1)]
-        return cls(ground, given, hands_out)
+        await log.services.meter.ready()
+        given = [await _entry(log, place, one) for place, one in enumerate(messages, 1)]
+        return cls(log, given, hands_out)
 
     @property
     def _own(self) -> list[Entry]:
@@ -119,11 +118,12 @@ class StatelessTurn(OpenTurn):
     async def begin(self) -> None:
         """Nothing: no session begins, and nobody is told of a turn."""
 
-    async def fit(self, frame: Frame) -> View:
+    async def fit(self, prefix: PromptPrefix) -> View:
         """All of it. Raises NoRoom where it is longer than the window."""
         self._asked = None
-        limits = self.conversation.limits
-        view = self.conversation.alone(Turn(self.number, tuple(self.entries)), Boundaries(), frame)
+        limits = self.log.state.limits
+        turn = Turn(self.number, tuple(self.entries))
+        view = self.log.view_alone(turn, Boundaries(), prefix)
         if view.tokens > limits.window:
             raise NoRoom(
                 f"This model's maximum context length is {limits.window} tokens. However, your "
@@ -132,7 +132,7 @@ class StatelessTurn(OpenTurn):
         self._asked = view
         return view
 
-    async def make_room(self, view: View, frame: Frame, window: int) -> bool:
+    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
         """Nothing is cut of what a client sent."""
         return False
 
@@ -144,18 +144,18 @@ class StatelessTurn(OpenTurn):
         self._asked = None
         for message in messages:
             place = self.entries[-1].seq + 1
-            self.entries.append(await _entry(self.conversation, place, message))
+            self.entries.append(await _entry(self.log, place, message))
         if spent is not None:
             spent = replace(spent, purpose=PURPOSE)
             self.bill = self.bill.plus(spent)
-            await self.conversation.book(self.number, spent)
+            await self.log.book(self.number, spent)
 
     async def close(self) -> None:
         """Those who were told of its tools hear that it is over."""
-        if self.conversation.is_heard("session_end"):
-            await self.conversation.tell(Event("session_end", self.conversation))
+        if self.log.is_heard("session_end"):
+            await self.log.tell(Event("session_end", self.log.state.key))
 
 
-async def _entry(ground: Conversation, place: int, message: Message) -> Entry:
-    arrived, tokens = await ground.weighed(message)
+async def _entry(log: TurnLog, place: int, message: Message) -> Entry:
+    arrived, tokens = await log.receive(message)
     return Entry(place, 1, arrived, tokens, datetime.now(UTC))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 
 from memory.messages import Message
 
@@ -21,7 +22,7 @@ class Entry:
     at: datetime
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Turn:
     """A user's message and all that follows until the final reply; at least one entry."""
 
@@ -32,11 +33,11 @@ class Turn:
     def id(self) -> str:
         return f"t{self.number}"
 
-    @property
+    @cached_property
     def is_complete(self) -> bool:
         return self.entries[-1].message.is_final
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         return sum(entry.tokens for entry in self.entries)
 
@@ -49,7 +50,7 @@ class Turn:
         """The final reply, or None while the turn runs."""
         return self.entries[-1].message if self.is_complete else None
 
-    @property
+    @cached_property
     def has_outside(self) -> bool:
         """Whether a result in it came from outside, or it was written with such text in view."""
         return any(entry.message.has_outside for entry in self.entries)

@@ -44,7 +44,7 @@ __all__ = [
     "Command",
     "CommandError",
     "Event",
-    "House",
+    "HookContext",
     "Listener",
     "Permission",
     "Person",
@@ -65,12 +65,13 @@ hookimpl = pluggy.HookimplMarker("parley")
 
 
 @dataclass(frozen=True, slots=True)
-class House:
-    """What listeners may ask of the bot: the hook rules in force, and a line to whoever watches a
-    conversation, which is part of no answer."""
+class HookContext:
+    """What listeners may ask of the bot: the hook rules in force; a line to whoever watches a
+    conversation, which is part of no answer; and the conversation of an event."""
 
     rules: Callable[[], Sequence[Rule]] = tuple
     notify: Callable[[ConversationKey, str], None] = lambda key, text: None
+    conversation: Callable[[ConversationKey], Conversation | None] = lambda key: None
 
 
 class CommandError(Exception):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from channels.base import Glance
-from memory.stage import Stage
+from memory.context_state import ContextState
 
 
-def glance_of(conversation: Stage) -> Glance:
+def glance_of(context: ContextState) -> Glance:
     """What the terminal's bar and `/context` show; `max_turns` is 0 where turns have no limit."""
-    limits = conversation.limits
-    view = conversation.view(limits=limits)
-    bill = conversation.bill
+    limits = context.limits
+    view = context.view(limits=limits)
+    bill = context.bill
     return Glance(
         tokens=view.tokens,
         max_tokens=limits.budget,

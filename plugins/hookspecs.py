@@ -6,7 +6,7 @@ import pluggy
 
 from memory.events import Listener
 from memory.keys import ConversationKey
-from plugins.api import Command, House, Tool
+from plugins.api import Command, HookContext, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
 
@@ -24,9 +24,9 @@ def parley_tools() -> list[Tool]:
 
 
 @hookspec
-def parley_listeners(house: House) -> list[Listener]:
+def parley_listeners(context: HookContext) -> list[Listener]:
     """Who hears what happens in conversations (`memory/events.py`); what needs nothing of the
-    house may leave the argument out."""
+    bot may leave the argument out."""
     raise NotImplementedError
 
 

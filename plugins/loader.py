@@ -25,7 +25,7 @@ from agent.prompt import PromptHook
 from memory.events import Listener
 from memory.keys import ConversationKey
 from plugins import hookspecs
-from plugins.api import Command, House, Tool
+from plugins.api import Command, HookContext, Tool
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +55,14 @@ class Loaded:
     problems: list[str] = field(default_factory=list)
 
 
-def load(folder: Path, house: House = House()) -> Loaded:  # noqa: B008 - a frozen value
+def load(folder: Path, context: HookContext = HookContext()) -> Loaded:  # noqa: B008 - a frozen value
     """Load the built-in plugins, those of a user's folder, and those of installed packages."""
     loaded = Loaded()
     manager = pluggy.PluginManager("parley")
     manager.add_hookspecs(hookspecs)
     for name, find in _sources(folder):
         try:
-            _add(manager, name, find(), loaded, house)
+            _add(manager, name, find(), loaded, context)
         except (Exception, SystemExit) as error:
             log.info("the plugin %s fails:", name, exc_info=True)  # the problem itself is told
             loaded.problems.append(f"The plugin {name!r} was left out: {_reason(error)}.")
@@ -98,7 +98,7 @@ def _from_file(file: Path) -> ModuleType:
 
 
 def _add(
-    manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded, house: House
+    manager: pluggy.PluginManager, name: str, plugin: Any, loaded: Loaded, context: HookContext
 ) -> None:
     """Take all that a plugin offers, or nothing of it."""
     if manager.has_plugin(name):
@@ -108,7 +108,7 @@ def _add(
         _refuse_unknown_hooks(manager, plugin)
         commands = _offered(manager, plugin, "parley_commands", Command)
         tools = _offered(manager, plugin, "parley_tools", Tool)
-        listeners = _offered(manager, plugin, "parley_listeners", Listener, house=house)
+        listeners = _offered(manager, plugin, "parley_listeners", Listener, context=context)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn

@@ -204,7 +204,7 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayedState:
     """What all events of a conversation come to while one strategy is in force: all that a request
     needs to know of them, so that it costs the same however many there are.
 
@@ -225,7 +225,7 @@ class Outcome:
     cleared: int = 0
     reached: int = 0
 
-    def after(self, event: ViewEvent, strategy: str) -> Outcome:
+    def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
         """What they come to after one more, which holds and takes none back.
 
         What a person or an emergency did always holds; what a strategy did holds only while that
@@ -240,7 +240,7 @@ class Outcome:
         elif event.leaving and applies and event.kind != "fold":
             cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
         is_injection = event.kind == "inject" and cut is not None and change.target == cut.id
-        return Outcome(
+        return ReplayedState(
             self.boundaries.moved_by(change) if applies else self.boundaries,
             cut,
             is_injection or (self.is_injected and cut is self.cut),
@@ -254,9 +254,9 @@ class Outcome:
 _MOVES = ("compact", "fold", "restart", "new", "clear", "drop", "undo", "redo")
 
 
-def outcome(events: Sequence[ViewEvent], strategy: str) -> Outcome:
+def replayed(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
     """What these events, all of a conversation and oldest first, come to under a strategy."""
-    result = Outcome()
+    result = ReplayedState()
     for event in standing(events):
         result = result.after(event, strategy)
     newest = reversed(events)

@@ -1,7 +1,8 @@
-"""Carrying plans out: when one is due, which event it becomes, and what is on its way to memory."""
+"""When a plan is due and what is planned on demand, which event it becomes, and for which summary."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -11,9 +12,14 @@ from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of
 from memory.context.strategies import STRATEGIES
+from memory.context.strategies.split import split
+from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View, clipped
 
+Planner = Callable[[View, Limits], Plan | None]
+"""Says what should leave the view; None for nothing."""
+ASKED = "asked for by a person"
 HELD_TURNS = 5
 HELD_GROWTH = 1.2
 """After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
@@ -21,7 +27,7 @@ HELD_GROWTH = 1.2
 
 def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = False) -> Plan | None:
     """What the strategy in force wants done now, unless an undo holds it off: before a step, or as
-    a turn begins by a rule. `move` is `Outcome.move`."""
+    a turn begins by a rule. `move` is `ReplayedState.move`."""
     strategy = STRATEGIES[limits.strategy]
     if strategy.by_rule != by_rule or is_held(view, limits, move):
         return None
@@ -29,7 +35,7 @@ def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = Fals
 
 
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Whether a person has just taken a cut back (by `Outcome.move`), so that none is made for a
+    """Whether a person has just taken a cut back (by `ReplayedState.move`), so that none is made for a
     while."""
     if move is None or move.kind != "undo" or not view.turns:
         return False
@@ -98,8 +104,55 @@ def restart(view: View, limits: Limits) -> Plan | None:
     return Plan(change, why, numbers, view.moved_by(change).tokens, kind="restart")
 
 
+def asked_for(focus: str) -> Planner:
+    """What `/context compact` does: all complete turns but the newest leave, with what stands in
+    the activity log."""
+
+    def plan(view: View, limits: Limits) -> Plan | None:
+        del limits
+        leaving = view.movable[:-1] or view.movable
+        if not leaving:
+            return None
+        change = replace(cut_of(view, leaving), roll=leaving[-1].number + 1)
+        numbers = tuple(sorted({*view.logged, *(turn.number for turn in leaving)}))
+        why = f"{ASKED}: {focus}" if focus else ASKED
+        return Plan(change, why, numbers, view.moved_by(change).tokens, focus=focus)
+
+    return plan
+
+
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Split:
+    """Digitorn's action compact_context ("" and 0: as the settings say)."""
+
+    strategy: str = ""
+    keep_recent: int = 0
+    summary_max_tokens: int = 0
+    why: str = ""
+
+    def plan(self, view: View, limits: Limits) -> Plan | None:
+        """All but the last messages leave, with a reminder or a recap in their place."""
+        plan = split(
+            view, self.keep_recent or limits.keep_recent, self.why or "a rule asked for it"
+        )
+        style: Style = "reminder" if (self.strategy or limits.strategy) == "truncate" else "recap"
+        return plan and replace(plan, style=style, max_tokens=self.summary_max_tokens)
+
+
+def compressed(config: Mapping[str, float]) -> Planner:
+    """What AgentScope's compress_context() does with these settings for one call."""
+
+    def plan(view: View, limits: Limits) -> Plan | None:
+        once = replace(limits, **config)  # type: ignore[arg-type]  # the names are limits' own
+        made = structured(view, once)
+        most = int(config.get("summary_max_tokens", 0))
+        return made and replace(made, style="structured", max_tokens=most)
+
+    return plan
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySpec:
     """What a summary must be made for; a prepared one serves for exactly this and nothing else.
 
     `after` is the event whose summary it continues (0: none); `max_tokens` 0 means what the
@@ -117,6 +170,8 @@ class Wanted:
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:
     """How what leaves by this plan is summarised. In an emergency `truncate` and `summarize` ask
     no model, since it has just refused (Digitorn); a person who asks for a summary gets one."""
+    if plan.style:
+        return plan.style
     strategy = STRATEGIES[limits.strategy]
     if plan.kind == "fold":
         return "lines"

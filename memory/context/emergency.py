@@ -53,7 +53,7 @@ def no_room(view: View, limits: Limits) -> NoRoom:
     part = view.scale.part
     return NoRoom(
         f"The model's window of {limits.window:,} tokens is too small: the system prompt has "
-        f"{part(view.frame.system):,} tokens, the tools {part(view.frame.tools):,}, the running "
+        f"{part(view.prefix.system):,} tokens, the tools {part(view.prefix.tools):,}, the running "
         f"turn {part(_current(view)):,}, and {limits.window - limits.ceiling:,} are kept free for "
         "the reply. Take a model with a larger window, raise context.max_tokens, shorten "
         "system_prompt, or say less at once."

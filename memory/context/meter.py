@@ -43,7 +43,7 @@ class VocabularyMissing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
+class PromptPrefix:
     """What is sent besides the conversation: the system prompt, and the tools as they are sent."""
 
     system: str
@@ -51,8 +51,8 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True)
-class FrameTokens:
-    """The size of a frame, in raw tokens."""
+class PrefixTokens:
+    """The size of a prefix, in raw tokens."""
 
     system: int
     tools: int
@@ -67,7 +67,7 @@ class Meter:
     def __init__(self) -> None:
         self._encoding: tiktoken.Encoding | None = None
         self._loading: asyncio.Task[tiktoken.Encoding] | None = None
-        self._frames: dict[int, tuple[Frame, FrameTokens]] = {}
+        self._prefixes: dict[int, tuple[PromptPrefix, PrefixTokens]] = {}
 
     async def ready(self) -> None:
         """Load the vocabulary, once, in a thread; the other methods want this done."""
@@ -112,20 +112,20 @@ class Meter:
             return extra + await asyncio.to_thread(self._count_all, texts)
         return extra + self._count_all(texts)
 
-    def frame(self, frame: Frame) -> FrameTokens:
-        """Tokens of a frame; counted once for each frame that is still the same object."""
-        known = self._frames.get(id(frame))
-        if known is None or known[0] is not frame:
-            if len(self._frames) > 100:
-                self._frames.clear()
-            known = (frame, self._count_frame(frame))
-            self._frames[id(frame)] = known
+    def prefix(self, prefix: PromptPrefix) -> PrefixTokens:
+        """Tokens of a prefix; counted once for each that is still the same object."""
+        known = self._prefixes.get(id(prefix))
+        if known is None or known[0] is not prefix:
+            if len(self._prefixes) > 100:
+                self._prefixes.clear()
+            known = (prefix, self._count_prefix(prefix))
+            self._prefixes[id(prefix)] = known
         return known[1]
 
-    def _count_frame(self, frame: Frame) -> FrameTokens:
-        tools = json.dumps(frame.tools, ensure_ascii=False) if frame.tools else ""
-        system = self.count(frame.system) + _PER_MESSAGE if frame.system else 0
-        return FrameTokens(system, self.count(tools))
+    def _count_prefix(self, prefix: PromptPrefix) -> PrefixTokens:
+        tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
+        system = self.count(prefix.system) + _PER_MESSAGE if prefix.system else 0
+        return PrefixTokens(system, self.count(tools))
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)

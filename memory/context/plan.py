@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from memory.context.change import Change, Kind
+from memory.context.summary import Style
 from memory.context.view import View
 from memory.turns import Turn
 
@@ -15,7 +17,8 @@ class Plan:
     the meter's figure once it is carried out.
 
     `leaving` are the turns that leave by it and are summarised; `kind` is that of the event that it
-    becomes.
+    becomes. `style` is how they are summarised ("": as the strategy in force does it), `focus` what
+    the summary is to keep above all, `max_tokens` how long it may be (0: as the settings say).
     """
 
     change: Change
@@ -23,6 +26,9 @@ class Plan:
     leaving: tuple[int, ...] = ()
     tokens_after: int = 0
     kind: Kind = "compact"
+    style: Style | Literal[""] = ""
+    focus: str = ""
+    max_tokens: int = 0
 
 
 def cut_of(view: View, leaving: tuple[Turn, ...]) -> Change:

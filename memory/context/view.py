@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip
-from memory.context.meter import Frame, FrameTokens
+from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.messages import Message
 from memory.turns import Entry, Turn
 
@@ -62,9 +63,9 @@ ACKNOWLEDGED = "Understood. I go on from there."
 _AROUND_LOG = 24  # raw tokens of the exchange besides its lines
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class View:
-    """What the next request holds, besides the frame.
+    """What the next request holds, besides the prompt prefix.
 
     `whole` are the turns in play, oldest first, as they are in the transcript; `turns` are the
     same as the boundaries show them; `lines` are those of all turns that may stand in the activity
@@ -74,7 +75,7 @@ class View:
 
     whole: tuple[Turn, ...]
     turns: tuple[Turn, ...]
-    frame: FrameTokens
+    prefix: PrefixTokens
     boundaries: Boundaries = field(default_factory=Boundaries)
     scale: Scale = field(default_factory=Scale)
     preface: Preface | None = None
@@ -84,12 +85,12 @@ class View:
     current: int = 0
     newest: int = 0
 
-    @property
+    @cached_property
     def raw_tokens(self) -> int:
         turns = sum(turn.tokens for turn in self.turns)
-        return self.frame.system + self.frame.tools + self.front_tokens + turns
+        return self.prefix.system + self.prefix.tools + self.front_tokens + turns
 
-    @property
+    @cached_property
     def front_tokens(self) -> int:
         """Raw tokens of what stands for the turns that left."""
         log = self.log
@@ -97,7 +98,7 @@ class View:
         around = _AROUND_LOG if self.rendering == "exchange" and (log or preface) else 0
         return preface + around + sum(line.tokens for line in log)
 
-    @property
+    @cached_property
     def log(self) -> tuple[LogLine, ...]:
         """The activity log: the lines of turns that are not in play, but for those rolled up, and
         those that a person dropped."""
@@ -110,7 +111,7 @@ class View:
         """The turns that stand in the activity log, in order."""
         return tuple(sorted({line.turn for line in self.log}))
 
-    @property
+    @cached_property
     def has_outside(self) -> bool:
         """Whether it holds text that came from outside, or what was made of it: the rest of its
         turn, a summary, a line of the activity log. What is written with it before the model is
@@ -119,18 +120,18 @@ class View:
         is_logged = any(line.is_untrusted for line in self.log)
         return is_summed or is_logged or any(turn.has_outside for turn in self.whole)
 
-    @property
+    @cached_property
     def tokens(self) -> int:
         """The size of the next request, by the one meter."""
         return self.scale.tokens(self.raw_tokens)
 
-    @property
+    @cached_property
     def complete(self) -> tuple[Turn, ...]:
         """The complete turns: all but the running one, or one that a crash has cut short and that
         is about to go on."""
         return tuple(turn for turn in self.turns if turn.is_complete)
 
-    @property
+    @cached_property
     def movable(self) -> tuple[Turn, ...]:
         """The turns that a strategy may let go: complete, and not pinned."""
         return tuple(t for t in self.complete if t.number not in self.boundaries.pinned)
@@ -138,6 +139,10 @@ class View:
     @property
     def messages(self) -> list[Message]:
         return [entry.message for turn in self.turns for entry in turn.entries]
+
+    def scaled(self, scale: Scale) -> View:
+        """The same, as large as the provider counts it."""
+        return replace(self, scale=scale)
 
     def moved_by(self, change: Change) -> View:
         """The view after a change that makes it smaller. The preface is left as it is: what will
@@ -153,9 +158,9 @@ class View:
         lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []
         return "\n\n".join(summary + lines)
 
-    def to_wire(self, frame: Frame) -> list[dict[str, Any]]:
+    def to_wire(self, prefix: PromptPrefix) -> list[dict[str, Any]]:
         """The messages of the next request, the system prompt first."""
-        system = [{"role": "system", "content": frame.system}] if frame.system else []
+        system = [{"role": "system", "content": prefix.system}] if prefix.system else []
         messages = [_to_wire(message, self.rendering) for message in self.messages]
         front = self.front
         if not front:

@@ -28,7 +28,7 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class StoredCounts:
     """What is kept of some turns: their numbers, their messages, what they were asked with, the
     jobs by which summaries of them come into the daily memory, and the sections there."""
 
@@ -48,7 +48,9 @@ class _Gone:
     summaries: frozenset[int]
 
 
-def held(database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None) -> Held:
+def stored(
+    database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
+) -> StoredCounts:
     """What is kept of these turns of a conversation (None: of all of it)."""
     columns = tables.Message
     query = columns.select(columns.turn).where(columns.conversation == conversation)
@@ -59,7 +61,7 @@ def held(database: SqliteDatabase, conversation: int, turns: Collection[int] | N
         gone = _gone(database, conversation, numbers)
         jobs = [job for job in jobs if _is_hit(job, gone)]
     questions = _questions(database, conversation, numbers)
-    return Held(tuple(sorted(numbers)), len(mine), questions, tuple(job.id for job in jobs))
+    return StoredCounts(tuple(sorted(numbers)), len(mine), questions, tuple(job.id for job in jobs))
 
 
 def _questions(

@@ -14,7 +14,7 @@ import orjson
 from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
-from memory.context.framing import Framing
+from memory.context.fingerprint import PromptFingerprint
 from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, ToolCall
@@ -31,13 +31,13 @@ DAMAGED = datetime.fromtimestamp(0, UTC)
 @dataclass(frozen=True, slots=True)
 class ConversationRow:
     """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
-    newest inbox row that a turn was opened for, and how its last request was framed."""
+    newest inbox row that a turn was opened for, and what its last request began with."""
 
     id: int
     last_seq: int
     last_turn: int
     person: str
-    framing: Framing
+    fingerprint: PromptFingerprint
     last_inbox: int
 
 
@@ -68,18 +68,21 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
         fn.COALESCE(newest, 0),
     ).where(columns.key == key.id)
     ((row, last_seq, last_turn, person, framing, last_inbox),) = query.tuples().execute(database)
-    return ConversationRow(row, last_seq, last_turn, person, _framing(framing), last_inbox)
+    return ConversationRow(row, last_seq, last_turn, person, _fingerprint(framing), last_inbox)
 
 
-def _framing(kept: str) -> Framing:
-    """How the last request was framed; unknown where that can't be read."""
+def _fingerprint(kept: str) -> PromptFingerprint:
+    """What the last request began with; unknown where that can't be read."""
     found: Any = next(rows.readable([kept], orjson.loads), {})
     return found if isinstance(found, dict) else {}
 
 
-def keep_framing(database: SqliteDatabase, conversation: int, framing: Framing) -> None:
-    """Keep how the next request is framed."""
-    rows.update(database, tables.Conversation, conversation, framing=orjson.dumps(framing).decode())
+def keep_fingerprint(
+    database: SqliteDatabase, conversation: int, fingerprint: PromptFingerprint
+) -> None:
+    """Keep what the next request begins with."""
+    kept = orjson.dumps(fingerprint).decode()
+    rows.update(database, tables.Conversation, conversation, framing=kept)
 
 
 def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:

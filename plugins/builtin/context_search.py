@@ -104,7 +104,7 @@ def _number(turn_id: str) -> int:
 
 
 def _room(conversation: Conversation) -> int:
-    return min(LONGEST, conversation.limits.longest_result * _PER_TOKEN)
+    return min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
 
 
 def _nothing(found: Passages, wanted: Wanted) -> str:

@@ -44,7 +44,7 @@ async def forget(ask: Ask) -> Reply:
             None,
             (Action("This chat", "/forget chat"),),
         )
-    request = parsed(ask.text, ask.conversation.newest)
+    request = parsed(ask.text, ask.conversation.context.newest)
     if request.scope == "all":
         ask.require_owner("delete everything with its files")
     elif not ask.address.is_private:

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from memory.conversation import Conversation
 from memory.events import NOTHING, EventName
-from plugins.api import Event, House, Listener, Verdict, hookimpl
-from plugins.rules import Rule, auto_compact, compacts
+from plugins.api import Event, HookContext, Listener, Verdict, hookimpl
+from plugins.rules import Rule
 from plugins.rules.actions import CompactContext, InjectMessage, Log, Notify
 from plugins.rules.conditions import Moment
 
@@ -51,9 +51,9 @@ class Session:
     tallies: dict[str, Tally] = field(default_factory=dict)
     waiting: tuple[str, ...] = ()
 
-    def count(self, event: Event) -> None:
+    def count(self, event: Event, conversation: Conversation) -> None:
         """Take note of a compaction, and then of a call that has ended."""
-        newest = event.conversation.outcome.compaction
+        newest = conversation.context.replayed.compaction
         if newest != self.compaction:
             self.compaction, self.compacted_at = newest, self.calls
         self.calls += event.name == "tool_end"
@@ -74,85 +74,81 @@ class Session:
 class Engine:
     """Does what the rules in force want. Their state lasts as long as a session."""
 
-    def __init__(self, house: House, clock: Callable[[], float] = time.monotonic) -> None:
-        self._house, self._clock = house, clock
+    def __init__(self, context: HookContext, clock: Callable[[], float] = time.monotonic) -> None:
+        self._context, self._clock = context, clock
         self._sessions: dict[str, Session] = {}
 
     def minds(self, name: EventName) -> bool:
         """Whether an event can set a rule off, or is needed to count."""
-        rules = self._house.rules()
-        if name in ("turn_start", "session_end"):
-            return True  # `_auto_compact` acts on the one, and the other ends the session
+        rules = self._context.rules()
+        if name == "session_end":
+            return bool(self._sessions)
         return any(rule.on == name for rule in rules) or (name == "tool_end" and bool(rules))
 
     async def hear(self, event: Event) -> Verdict:
         """Let each rule act whose event and condition this is."""
-        session = self._sessions.setdefault(event.conversation.key.id, Session())
-        session.count(event)
+        conversation = self._context.conversation(event.key)
+        if conversation is None:
+            return NOTHING  # it has left memory, and nothing happens in it
+        session = self._sessions.setdefault(event.key.id, Session())
+        session.count(event, conversation)
         said: list[str] = []
         for rule in self._rules_for(event):
             now = self._clock()
-            moment = Moment(event, session.calls_for(rule))
+            moment = Moment(event, conversation, session.calls_for(rule))
             if session.tally(rule).allows(rule, now) and rule.condition.holds(moment):
                 session.act(rule, now)
-                said += await self._carried_out(rule, event)
+                said += await self._carry_out(rule, moment)
         return self._verdict(session, event, tuple(said))
 
     def _rules_for(self, event: Event) -> Iterator[Rule]:
-        rules = [*self._house.rules()]
-        limits = event.conversation.limits
-        is_moved_by_rules = limits.strategy in ("truncate", "summarize") and limits.auto_compact
-        if is_moved_by_rules and not compacts(rules):
-            rules.append(auto_compact(limits))
-        own = (rule for rule in rules if rule.enabled and rule.on == event.name)
+        own = (r for r in self._context.rules() if r.enabled and r.on == event.name)
         return iter(sorted(own, key=lambda rule: rule.priority))
 
-    async def _carried_out(self, rule: Rule, event: Event) -> tuple[str, ...]:
+    async def _carry_out(self, rule: Rule, moment: Moment) -> tuple[str, ...]:
         """Let a rule act, in the time that it has; returns what it says to the model."""
         try:
             async with asyncio.timeout(rule.timeout):
-                return await self._act(rule, event)
+                return await self._act(rule, moment)
         except TimeoutError:
             log.warning("the rule %s took longer than %g s and was ended", rule.id, rule.timeout)
         except Exception:
             log.exception("the rule %s failed", rule.id)
         return ()
 
-    async def _act(self, rule: Rule, event: Event) -> tuple[str, ...]:
+    async def _act(self, rule: Rule, moment: Moment) -> tuple[str, ...]:
         match rule.action:
             case InjectMessage(content=content):
                 return (content,)
             case Notify(message=message):
-                self._house.notify(event.conversation.key, message)
+                self._context.notify(moment.event.key, message)
             case Log(message=message, level=level):
                 log.log(LEVELS[level], "%s: %s", rule.id, message)
             case CompactContext() as compaction:
-                await _compact(rule, compaction, event)
+                await _compact(rule, compaction, moment.conversation)
         return ()
 
     def _verdict(self, session: Session, event: Event, said: tuple[str, ...]) -> Verdict:
         """What the model is to read; where it does not read on, it waits for the next turn."""
         session.waiting += said
         if event.name == "session_end":
-            del self._sessions[event.conversation.key.id]
+            self._sessions.pop(event.key.id, None)
         if event.name not in BEFORE_A_STEP or not session.waiting:
             return NOTHING
         said, session.waiting = session.waiting, ()
         return Verdict(inject=said)
 
 
-async def _compact(rule: Rule, compaction: CompactContext, event: Event) -> None:
-    conversation = event.conversation
-    assert isinstance(conversation, Conversation)  # only pre_compact comes from a mere stage
-    await conversation.compact_by_rule(
+async def _compact(rule: Rule, compaction: CompactContext, conversation: Conversation) -> None:
+    await conversation.compactor.compact_by_rule(
         compaction.strategy,
         compaction.keep_recent,
         compaction.summary_max_tokens,
-        why=f"the rule {rule.id}, with the window {conversation.pressure:.0%} full",
+        why=f"the rule {rule.id}, with the window {conversation.context.pressure:.0%} full",
     )
 
 
 @hookimpl
-def parley_listeners(house: House) -> list[Listener]:
-    engine = Engine(house)
+def parley_listeners(context: HookContext) -> list[Listener]:
+    engine = Engine(context)
     return [Listener("hook rules", engine.hear, timeout=None, minds=engine.minds)]

@@ -15,9 +15,9 @@ UNSET = "--unset"
 async def new(ask: Ask) -> Reply:
     """Stops the running turn, then puts all turns away."""
     stopped = ask.bot.turns.stop(ask.conversation.key)
-    await ask.conversation.wait_for_turn()
-    had_summary = ask.conversation.view().preface is not None
-    cleared = await ask.conversation.clear("new")
+    await ask.conversation.context.idle.wait()
+    had_summary = ask.conversation.context.view().preface is not None
+    cleared = await ask.conversation.editor.clear("new")
     first = "I stopped the running answer. " if stopped else ""
     data = {"turns": [f"t{n}" for n in cleared.turns]}
     if not cleared.turns and not had_summary:

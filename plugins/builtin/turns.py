@@ -64,7 +64,7 @@ def _number(text: str) -> int:
 
 def _last(ask: Ask, most: int) -> tuple[Turn, ...]:
     """The last turns in play, the running one among them."""
-    turns = ask.conversation.view().whole
+    turns = ask.conversation.context.view().whole
     if not turns:
         raise CommandError("There is nothing to take back: no turn is in play.")
     if most > len(turns):
@@ -77,9 +77,9 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
     """Stop what runs, and take the turns out of the view; returns what to say of the stop."""
     conversation = ask.conversation
     is_stopped = ask.bot.turns.stop(conversation.key)
-    await conversation.wait_for_turn()
+    await conversation.context.idle.wait()
     numbers = frozenset(turn.number for turn in turns)
-    await conversation.change("drop", Change(drop=numbers), why)
+    await conversation.editor.change("drop", Change(drop=numbers), why)
     return "I stopped the running answer. " if is_stopped else ""
 
 

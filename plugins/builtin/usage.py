@@ -39,7 +39,7 @@ async def _show(ask: Ask) -> Reply:
     person = ask.person
     accounts = ask.bot.spending.accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
-    groups: dict[str, Bills] = {"": {"this chat, ever": ask.conversation.bill}}
+    groups: dict[str, Bills] = {"": {"this chat, ever": ask.conversation.context.bill}}
     if ask.person.is_owner:
         groups |= await _of_all(ask)
     rows = [row for title, bills in groups.items() for row in _rows(title, bills)]

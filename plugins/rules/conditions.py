@@ -8,15 +8,17 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from memory.conversation import Conversation
 from memory.events import Event
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """An event, and how many tool calls ended since the session began, the context was compacted
-    or the rule acted, whichever came last."""
+    """An event in a conversation, and how many tool calls ended since the session began, the
+    context was compacted or the rule acted, whichever came last."""
 
     event: Event
+    conversation: Conversation
     calls: int = 0
 
 
@@ -47,7 +49,7 @@ class ContextPressure(Strict):
     threshold: float = Field(default=0.75, ge=0, le=1)
 
     def holds(self, moment: Moment) -> bool:
-        return moment.event.conversation.pressure >= self.threshold
+        return moment.conversation.context.pressure >= self.threshold
 
 
 class TurnCount(Strict):
@@ -85,7 +87,7 @@ class MessageCount(Strict):
     threshold: int = Field(ge=1)
 
     def holds(self, moment: Moment) -> bool:
-        return len(moment.event.conversation.view().messages) >= self.threshold
+        return len(moment.conversation.context.view().messages) >= self.threshold
 
 
 def _alternatives(match: Any) -> Any:

@@ -101,8 +101,8 @@ def compacts(rules: Iterable[Rule]) -> bool:
 
 
 def auto_compact(limits: Limits) -> Rule:
-    """The rule that is added where no other compacts; the only trigger of `truncate` and
-    `summarize` (Digitorn)."""
+    """What `truncate` and `summarize` do as a turn begins, where no rule compacts, as the rule that
+    it is in Digitorn's document; here it is part of the strategies (`memory/compactor.py`)."""
     return Rule(
         id="_auto_compact",
         on="turn_start",

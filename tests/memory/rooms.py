@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.context.limits import Limits
-from memory.context.meter import Frame, Meter
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.view import View
 from memory.conversation import Conversation
@@ -21,10 +21,10 @@ from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
-from memory.room import Room
+from memory.services import MemoryServices
 
 KEY = ConversationKey("pipe/main", "pipe-main")
-FRAME = Frame("You are a test.", ({"type": "function", "function": {"name": "look"}},))
+FRAME = PromptPrefix("You are a test.", ({"type": "function", "function": {"name": "look"}},))
 
 
 @dataclass
@@ -51,13 +51,13 @@ class Lodge:
     limits: Limits = field(default_factory=Limits)
     summarizer: Obedient = field(default_factory=Obedient)
     restores_exactly: bool = True
-    frame: Frame = FRAME
+    frame: PromptPrefix = FRAME
     events: Events = field(default_factory=Events)
     offloader: Offloader | None = None
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
-        room = Room(
+        room = MemoryServices(
             self.store,
             Meter(),
             self.summarizer,
@@ -91,7 +91,7 @@ class Lodge:
     ) -> list[View]:
         """A whole turn, with one step for each tool result; returns the view of each request."""
         conversation = await self.conversation(**who)
-        turn = await conversation.turn(text)
+        turn = await conversation.turns.open(text)
         views = [await turn.fit(self.frame)]
         for number, result in enumerate(results):
             call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
@@ -107,4 +107,4 @@ class Lodge:
 
 def texts(view: View) -> list[str]:
     """What the messages of the next request say, without the frame."""
-    return [str(message["content"]) for message in view.to_wire(Frame(""))]
+    return [str(message["content"]) for message in view.to_wire(PromptPrefix(""))]

@@ -46,16 +46,16 @@ def is_loaded(lodge: Lodge, key: ConversationKey = KEY) -> bool:
 
 async def seen(conversation: Conversation) -> dict[str, Any]:
     """All that can be seen of a conversation, the next request byte for byte."""
-    view = conversation.view()
+    view = conversation.context.view()
     return {
         "request": json.dumps(view.to_wire(FRAME)),
         "tokens": (view.tokens, view.raw_tokens, view.scale),
         "boundaries": view.boundaries,
-        "events": (await conversation.history()),
-        "forecast": conversation.forecast(),
-        "bill": conversation.bill,
-        "newest": conversation.newest,
-        "besides": conversation.keepsake,
+        "events": (await conversation.context.history()),
+        "forecast": conversation.compactor.forecast(),
+        "bill": conversation.context.bill,
+        "newest": conversation.context.newest,
+        "besides": conversation.evicted,
     }
 
 
@@ -65,11 +65,11 @@ async def test_one_that_left_memory_comes_back_byte_for_byte(lodge: Lodge) -> No
         await lodge.says(f"question {number}", results=["a result"] * (number % 2))
         await lodge.settle()  # so that no summary is late and put in place at a turn of its own
     conversation = await lodge.conversation()
-    await conversation.change("pin", Change(pin=frozenset({9})))
-    await conversation.calibrate(conversation.view(), 4_321, lodge.limits.model)
+    await conversation.editor.change("pin", Change(pin=frozenset({9})))
+    await conversation.calibration.learn(conversation.context.view(), 4_321, lodge.limits.model)
     await lodge.says("one more")
     await lodge.settle()
-    await conversation.begin_session()
+    await conversation.turns.begin_session()
     before, summaries = await seen(conversation), len(lodge.summarizer.requests)
     assert before["events"]
     assert before["besides"].prepared is not None, "the summary of the next cut is written"
@@ -86,9 +86,9 @@ async def test_coming_back_is_no_restart_and_a_restart_still_is_one(lodge: Lodge
     for number in range(12):
         await lodge.says(f"question {number}", results=["a result"])
     await crowd_out(lodge)
-    assert len((await lodge.conversation()).view().turns) == 12
+    assert len((await lodge.conversation()).context.view().turns) == 12
     await lodge.restart()
-    assert len((await lodge.conversation()).view().turns) == 3
+    assert len((await lodge.conversation()).context.view().turns) == 3
 
 
 async def test_the_talk_goes_on_after_coming_back(lodge: Lodge) -> None:
@@ -99,9 +99,8 @@ async def test_the_talk_goes_on_after_coming_back(lodge: Lodge) -> None:
 
 
 async def test_one_with_a_running_turn_stays(lodge: Lodge) -> None:
-    turn = await (await lodge.conversation()).turn("Wait for it.")
-    conversation = id(turn.conversation)
-    del turn
+    conversation = id(await lodge.conversation())
+    await (await lodge.conversation()).turns.open("Wait for it.")
     await crowd_out(lodge)
     assert is_loaded(lodge)
     assert id(await lodge.conversation()) == conversation
@@ -111,7 +110,7 @@ async def test_one_whose_summary_is_under_way_stays(lodge: Lodge) -> None:
     for number in range(6):
         await lodge.says(f"question {number}")
     lodge.summarizer.gate = asyncio.Event()
-    await (await lodge.conversation()).clear("new")
+    await (await lodge.conversation()).editor.clear("new")
     for key in OTHERS:
         await lodge.says("Hello.", key=key)
     assert is_loaded(lodge)
@@ -125,9 +124,9 @@ async def test_one_that_somebody_still_holds_is_never_there_twice(lodge: Lodge) 
     held = await lodge.conversation()
     await crowd_out(lodge)
     assert KEY.id not in lodge.conversations._open
-    await held.turn("I was away.")
+    await held.turns.open("I was away.")
     assert await lodge.conversation() is held
-    assert held.newest == 1
+    assert held.context.newest == 1
 
 
 async def test_one_that_waits_for_another_strategy_stays_until_it_has_it(lodge: Lodge) -> None:
@@ -136,7 +135,9 @@ async def test_one_that_waits_for_another_strategy_stays_until_it_has_it(lodge: 
     await crowd_out(lodge)
     assert is_loaded(lodge)
     await lodge.says("Again.")
-    assert [event.kind for event in (await (await lodge.conversation()).history())] == ["rebase"]
+    assert [event.kind for event in (await (await lodge.conversation()).context.history())] == [
+        "rebase"
+    ]
 
 
 async def test_memory_does_not_grow_with_the_number_of_conversations(lodge: Lodge) -> None:
@@ -157,22 +158,22 @@ async def test_one_that_is_idle_for_an_hour_leaves_and_its_session_is_over(tmp_p
     now, heard = 0.0, list[str]()
 
     async def hear(event: Event) -> None:
-        heard.append(f"{event.name} {event.conversation.key.id}")
+        heard.append(f"{event.name} {event.key.id}")
 
     lodge = Lodge(tmp_path, events=Events([Listener("ear", hear)]))
     await lodge.open()
     lodge.conversations._clock = lambda: now
     for key in (KEY, OTHERS[0]):
-        await (await lodge.conversation(key)).begin_session()
-    running = await (await lodge.conversation(OTHERS[1])).turn("Wait for it.")
+        await (await lodge.conversation(key)).turns.begin_session()
+    running = await (await lodge.conversation(OTHERS[1])).turns.open("Wait for it.")
     now = IDLE / 2
     await lodge.conversation(OTHERS[0])
     now = IDLE + 1
     await lodge.conversations.rest()
     assert is_loaded(lodge, OTHERS[0]), "it was looked at meanwhile"
-    assert is_loaded(lodge, running.conversation.key), "a turn runs in it"
+    assert is_loaded(lodge, running.log.state.key), "a turn runs in it"
     assert not is_loaded(lodge)
     assert heard[2:] == [f"session_end {KEY.id}"]
-    await (await lodge.conversation()).begin_session()
+    await (await lodge.conversation()).turns.begin_session()
     assert heard[3:] == [f"session_start {KEY.id}"]
     await lodge.close()

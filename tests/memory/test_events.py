@@ -35,7 +35,7 @@ async def test_a_session_begins_once_and_ends_when_the_bot_stops(tmp_path: Path)
     lodge = await lodge_with(tmp_path, hearing(heard))
     conversation = await lodge.conversation()
     for text in ("Hello", "Bye"):
-        turn = await conversation.turn(text)
+        turn = await conversation.turns.open(text)
         await turn.begin()
         await turn.record(Message("assistant", "Yes."))
         await turn.tell("turn_end", "Yes.")
@@ -53,10 +53,10 @@ async def test_a_session_begins_once_and_ends_when_the_bot_stops(tmp_path: Path)
 async def test_a_turn_that_goes_on_has_begun_already(tmp_path: Path) -> None:
     heard: list[str] = []
     lodge = await lodge_with(tmp_path, hearing(heard))
-    turn = await (await lodge.conversation()).turn("Look!", inbox=1)
+    turn = await (await lodge.conversation()).turns.open("Look!", inbox=1)
     await turn.record(Message("assistant", "", (ToolCall("c", "look", "{}"),)))
     await lodge.restart()
-    again = await (await lodge.conversation()).turn("Look!", inbox=1)
+    again = await (await lodge.conversation()).turns.open("Look!", inbox=1)
     await again.begin()
     await lodge.close()
     assert again.number == turn.number
@@ -68,7 +68,7 @@ async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Pa
     late = hearing(heard, "late", Verdict("no", ("b",)), 200)
     early = hearing(heard, "early", Verdict("never", ("a",)), 1)
     lodge = await lodge_with(tmp_path, late, early)
-    turn = await (await lodge.conversation()).turn("Hello")
+    turn = await (await lodge.conversation()).turns.open("Hello")
     verdict = await turn.tell("tool_start", call=ToolCall("c", "look", "{}"))
     await lodge.close()
     assert verdict == Verdict("never", ("a", "b"))
@@ -77,7 +77,7 @@ async def test_listeners_hear_by_priority_and_the_first_veto_counts(tmp_path: Pa
 
 async def test_what_listeners_say_stands_behind_the_question(tmp_path: Path) -> None:
     lodge = await lodge_with(tmp_path, hearing([], verdict=Verdict(inject=("Be brief.",))))
-    turn = await (await lodge.conversation()).turn("Hello")
+    turn = await (await lodge.conversation()).turns.open("Hello")
     await turn.begin()
     await lodge.close()
     assert [(e.message.role, e.message.text) for e in turn.entries] == [
@@ -104,7 +104,7 @@ async def test_a_listener_that_fails_or_sleeps_is_passed_over(
         Listener("slow", sleeps, timeout=0.01),
         hearing(heard, verdict=Verdict(inject=("x",))),
     )
-    turn = await (await lodge.conversation()).turn("Hello")
+    turn = await (await lodge.conversation()).turns.open("Hello")
     assert (await turn.tell("turn_start", "Hello")).inject == ("x",)
     await lodge.close()
     assert "bad failed over turn_start" in caplog.text
@@ -121,7 +121,7 @@ async def test_a_listener_hears_only_what_it_minds(tmp_path: Path) -> None:
         heard.append(event.name)
 
     lodge = await lodge_with(tmp_path, Listener("picky", hear, minds=minds))
-    turn = await (await lodge.conversation()).turn("Hello")
+    turn = await (await lodge.conversation()).turns.open("Hello")
     await turn.begin()
     await turn.tell("tool_end", "done", ToolCall("c", "look", "{}"), is_error=True)
     await lodge.close()
@@ -137,6 +137,6 @@ async def test_the_end_of_a_session_keeps_no_one_from_stopping(
 
     monkeypatch.setattr("memory.conversations.FAREWELL", 0.05)
     lodge = await lodge_with(tmp_path, Listener("slow", sleeps, timeout=None))
-    await (await (await lodge.conversation()).turn("Hello")).begin()
+    await (await (await lodge.conversation()).turns.open("Hello")).begin()
     async with asyncio.timeout(5):
         await lodge.close()

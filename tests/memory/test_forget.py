@@ -42,23 +42,25 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
     conversation = await lodge.conversation()
     match step:
         case ("say",):
-            number = conversation.newest + 1
+            number = conversation.context.newest + 1
             result = f"{mark(number)} " * 30
             await lodge.says(f"{mark(number)} is said", [result], f"{mark(number)} is heard")
         case ("clear" | "new" as kind,):
-            await conversation.clear(kind)
+            await conversation.editor.clear(kind)
         case ("restart",):
             await lodge.restart()
         case ("settle",):
             await lodge.settle()
         case ("search",):
             await conversation.memory.search("is said", 5)  # what was said is in the index now
+        case ("compact",):
+            await conversation.compactor.compact_for_person()
         case (name,):
-            await getattr(conversation, name)()
+            await getattr(conversation.editor, name)()
         case ("pin" | "drop" as kind, turns):
-            await conversation.change(kind, Change(**{kind: turns}))
+            await conversation.editor.change(kind, Change(**{kind: turns}))
         case ("squeeze", turns):
-            await conversation.change("compact", Change(squeeze=turns))
+            await conversation.editor.change("compact", Change(squeeze=turns))
 
 
 async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[int]) -> None:
@@ -70,24 +72,24 @@ async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[
         for step in [*steps, ("say",)]:
             await take(lodge, step)
         conversation = await lodge.conversation()
-        newest = conversation.newest
+        newest = conversation.context.newest
         await conversation.forget(forgotten)
         await lodge.store.scrub()
         nothing_is_left_of(forgotten, folder)
         await lodge.settle()
         nothing_is_left_of(forgotten, folder)
-        kept = await conversation.turns(range(1, newest + 1))
+        kept = await conversation.context.turns(range(1, newest + 1))
         assert [turn.number for turn in kept] == sorted({*range(1, newest + 1)} - forgotten)
         await lodge.says("and then?")
-        assert conversation.newest == newest + 1
-        before = conversation.view().to_wire(lodge.frame)
+        assert conversation.context.newest == newest + 1
+        before = conversation.context.view().to_wire(lodge.frame)
         await lodge.settle()
         await lodge.restart()
         conversation = await lodge.conversation()
-        assert conversation.view().to_wire(lodge.frame) == before
-        while await conversation.undo():
+        assert conversation.context.view().to_wire(lodge.frame) == before
+        while await conversation.editor.undo():
             assert not any(
-                mark(n) in str(conversation.view().to_wire(lodge.frame)) for n in forgotten
+                mark(n) in str(conversation.context.view().to_wire(lodge.frame)) for n in forgotten
             )
     finally:
         await lodge.close()

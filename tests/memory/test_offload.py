@@ -214,14 +214,14 @@ async def test_the_marker_names_the_file_with_the_whole_output(
     assert seen.endswith(MARKER.format(WHERE.format(file)))
     assert seen.startswith("line 0\nline 1\n")
     assert (workspace(tmp_path) / file).read_text() == LONG
-    (turn,) = (await lodge.conversation()).view().turns
+    (turn,) = (await lodge.conversation()).context.view().turns
     assert turn.entries[2].tokens <= 204, "the marker is part of what is limited"
 
 
 async def test_the_marker_is_the_same_after_a_restart(lodge: Lodge) -> None:
     seen = await shown(lodge)
     await lodge.restart()
-    assert texts((await lodge.conversation()).view())[2] == seen
+    assert texts((await lodge.conversation()).context.view())[2] == seen
 
 
 async def test_an_object_of_that_shape_serves(lodge: Lodge) -> None:
@@ -252,8 +252,8 @@ async def test_one_that_fails_is_logged_and_holds_nothing_up(
         await lodge.says(text)
     await lodge.settle()
     conversation = await lodge.conversation()
-    assert [turn.number for turn in conversation.view().turns] == [2, 3]
-    (turn,) = await conversation.turns([1])
+    assert [turn.number for turn in conversation.context.view().turns] == [2, 3]
+    (turn,) = await conversation.context.turns([1])
     assert turn.entries[2].message.text == LONG, "the transcript has it"
     assert lodge.summarizer.requests, "and it was summarised"
     assert len(caplog.records) == 2
@@ -278,9 +278,9 @@ async def test_a_turn_that_leaves_again_after_an_undo_stands_once(
     for text in ("One. " * 50, "Two."):
         await lodge.says(text)
     for _ in range(2):
-        await conversation.compact()
+        await conversation.compactor.compact_for_person()
         await lodge.settle()
-        await conversation.undo()
+        await conversation.editor.undo()
     assert [line["turn"] for line in lines(context(tmp_path))] == ["t1", "t1"]
 
 
@@ -304,7 +304,7 @@ async def test_what_was_leaving_when_the_bot_was_killed_is_kept_at_the_next_star
 
 async def test_what_is_cleared_is_not_offloaded(lodge: Lodge, tmp_path: Path) -> None:
     await lodge.says("One.")
-    await (await lodge.conversation()).clear()
+    await (await lodge.conversation()).editor.clear()
     await lodge.settle()
     assert not context(tmp_path).exists()
 
@@ -315,7 +315,7 @@ async def test_what_is_cleared_is_not_offloaded(lodge: Lodge, tmp_path: Path) ->
 async def pictured(lodge: Lodge, folder: Path, content: bytes, key: ConversationKey = KEY) -> Image:
     """A turn with a picture."""
     image = await LocalWorkspace(workspace(folder)).keep(content, "image/png")
-    turn = await (await lodge.conversation(key)).turn("Look!", images=(image,))
+    turn = await (await lodge.conversation(key)).turns.open("Look!", images=(image,))
     await turn.record(Message("assistant", "Nice."))
     return image
 

@@ -86,7 +86,7 @@ async def test_windows_that_overlap_or_touch_are_one(
 
 async def test_a_search_finds_texts_tool_names_inputs_and_results_in_any_case(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
-    turn = await conversation.turn("Die STRASSE, bitte")
+    turn = await conversation.turns.open("Die STRASSE, bitte")
     await turn.record(Message("assistant", "", (ToolCall("c", "Paint", '{"colour": "Teal"}'),)))
     await turn.record(Message("tool", "all Done", call_id="c", tool="Paint"))
     await turn.record(Message("assistant", "It is\n  painted."))
@@ -128,7 +128,7 @@ async def test_a_turn_is_shown_whole_with_the_turns_around_it(lodge: Lodge) -> N
 
 async def test_the_running_turn_is_left_out(lodge: Lodge) -> None:
     await lodge.says("where is the needle")
-    turn = await (await lodge.conversation()).turn("the needle, please")
+    turn = await (await lodge.conversation()).turns.open("the needle, please")
 
     for wanted in (Words("needle"), Tail(), Head(), Around(1, after=5)):
         passages = await found(lodge, wanted)
@@ -143,7 +143,7 @@ async def test_what_left_the_context_is_found_under_every_strategy(lodge: Lodge)
     for number in range(1, 8):
         await lodge.says(f"q{number} {'needle' if number == 1 else ''}")
     conversation = await lodge.conversation()
-    assert 1 not in {turn.number for turn in conversation.view().turns}
+    assert 1 not in {turn.number for turn in conversation.context.view().turns}
 
     for strategy in STRATEGIES:
         lodge.limit(strategy=strategy)
@@ -153,7 +153,7 @@ async def test_what_left_the_context_is_found_under_every_strategy(lodge: Lodge)
 async def test_cleared_turns_are_left_out_as_long_as_the_clear_stands(lodge: Lodge) -> None:
     await lodge.says("a needle")
     conversation = await lodge.conversation()
-    await conversation.clear()
+    await conversation.editor.clear()
     await lodge.says("hay")
 
     assert (await found(lodge, Words("needle"))).parts == ()
@@ -161,7 +161,7 @@ async def test_cleared_turns_are_left_out_as_long_as_the_clear_stands(lodge: Lod
     assert windows(await found(lodge, Head())) == [(1, 2)]
     await lodge.restart()
     assert (await found(lodge, Words("needle"))).parts == ()
-    await (await lodge.conversation()).undo()
+    await (await lodge.conversation()).editor.undo()
     assert windows(await found(lodge, Words("needle", 0, 0))) == [(1, 1)]
 
 
@@ -170,7 +170,7 @@ async def test_turns_that_a_summary_stood_for_are_cleared_with_it(lodge: Lodge) 
     for number in range(1, 6):
         await lodge.says(f"needle {number}")
     conversation = await lodge.conversation()
-    await conversation.clear()
+    await conversation.editor.clear()
 
     assert (await found(lodge, Words("needle"))).total == 0
 
@@ -178,8 +178,8 @@ async def test_turns_that_a_summary_stood_for_are_cleared_with_it(lodge: Lodge) 
 async def test_a_turn_that_ran_while_the_context_was_cleared_is_found_later(lodge: Lodge) -> None:
     await lodge.says("an old needle")
     conversation = await lodge.conversation()
-    turn = await conversation.turn("a running needle")
-    await conversation.clear()
+    turn = await conversation.turns.open("a running needle")
+    await conversation.editor.clear()
     await turn.record(Message("assistant", "done"))
 
     assert texts(await found(lodge, Words("needle"))) == [["a running needle", "done"]]
@@ -187,7 +187,7 @@ async def test_a_turn_that_ran_while_the_context_was_cleared_is_found_later(lodg
 
 async def test_a_new_start_hides_nothing(lodge: Lodge) -> None:
     await lodge.says("a needle")
-    await (await lodge.conversation()).clear("new")
+    await (await lodge.conversation()).editor.clear("new")
 
     assert windows(await found(lodge, Words("needle"))) == [(1, 2)]
 
@@ -196,7 +196,7 @@ async def test_of_very_many_matches_the_newest_are_shown_and_the_rest_is_counted
     lodge: Lodge,
 ) -> None:
     conversation = await lodge.conversation()
-    await conversation.append([[Message("user", "yes"), Message("assistant", "yes")]] * 400)
+    await conversation.turns.append([[Message("user", "yes"), Message("assistant", "yes")]] * 400)
 
     passages = await found(lodge, Words("yes"))
 
@@ -210,7 +210,7 @@ async def test_of_very_many_matches_the_newest_are_shown_and_the_rest_is_counted
 async def test_ten_thousand_messages_are_searched_while_the_loop_goes_on(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     said = [Message("user", "hay " * 30), Message("assistant", "straw " * 30)]
-    await conversation.append([*[said] * 4_999, [replace(said[0], text="a needle"), said[1]]])
+    await conversation.turns.append([*[said] * 4_999, [replace(said[0], text="a needle"), said[1]]])
 
     searching = asyncio.create_task(conversation.passages(Words("needle")))
     rounds = 0

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change, ViewEvent, outcome
+from memory.context.change import Change, ViewEvent, replayed
 from memory.context.emergency import NoRoom
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
@@ -48,10 +48,10 @@ class Witness:
     last: tuple[int, list[dict[str, Any]]] | None = None
 
     async def says(self, conversation: Conversation, text: str, results: list[str]) -> None:
-        turn = await conversation.turn(text)
+        turn = await conversation.turns.open(text)
         self.said.append(text)
-        if conversation.due(by_rule=True):
-            await conversation.compact_by_rule()
+        if conversation.compactor.due(by_rule=True):
+            await conversation.compactor.compact_by_rule()
         fresh: list[str] = []
         for number in range(len(results) + 1):
             try:
@@ -71,8 +71,8 @@ class Witness:
     async def check(
         self, conversation: Conversation, view: View, text: str, fresh: list[str]
     ) -> None:
-        history = await conversation.history()
-        limits = conversation.limits
+        history = await conversation.context.history()
+        limits = conversation.context.limits
         wire = view.to_wire(self.lodge.frame)
         assert not refusal({"model": "m", "messages": wire}), "an orphaned call or result"
         current = wire[-1 - 2 * len(fresh) :]
@@ -84,8 +84,10 @@ class Witness:
             movable = view.movable
             assert view.tokens <= limits.budget or not movable
             assert len(view.turns) <= limits.max_turns or not movable
-        strategy = conversation.limits.strategy
-        assert conversation.outcome == outcome(history, strategy), "one by one, and all at once"
+        strategy = conversation.context.limits.strategy
+        assert conversation.context.replayed == replayed(history, strategy), (
+            "one by one, and all at once"
+        )
         self.check_prefix(len(history), wire)
 
     def check_prefix(self, events: int, wire: list[dict[str, Any]]) -> None:
@@ -114,29 +116,29 @@ def is_held(history: list[ViewEvent]) -> bool:
 async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
     match step:
         case ("compact",):
-            before = conversation.view().to_wire(lodge.frame)
-            made = await conversation.compact()
+            before = conversation.context.view().to_wire(lodge.frame)
+            made = await conversation.compactor.compact_for_person()
             if made is not None and made.event is not None:
                 assert made.event.tokens_after < made.event.tokens_before
-                after = conversation.view().to_wire(lodge.frame)
-                await conversation.undo()
-                assert conversation.view().to_wire(lodge.frame) == before
-                await conversation.redo()
-                assert conversation.view().to_wire(lodge.frame) == after
+                after = conversation.context.view().to_wire(lodge.frame)
+                await conversation.editor.undo()
+                assert conversation.context.view().to_wire(lodge.frame) == before
+                await conversation.editor.redo()
+                assert conversation.context.view().to_wire(lodge.frame) == after
         case ("undo" | "redo" as move,):
-            await getattr(conversation, move)()
+            await getattr(conversation.editor, move)()
         case ("clear" | "new" as kind,):
-            await conversation.clear(kind)
-            assert not conversation.view().turns
+            await conversation.editor.clear(kind)
+            assert not conversation.context.view().turns
         case ("restart",):
-            before = conversation.view().to_wire(lodge.frame)
+            before = conversation.context.view().to_wire(lodge.frame)
             await lodge.restart()
             conversation = await lodge.conversation()
-            assert conversation.view().to_wire(lodge.frame) == before
+            assert conversation.context.view().to_wire(lodge.frame) == before
         case ("settle",):
             await lodge.settle()
         case ("pin" | "unpin" | "drop" as kind, turns):
-            await conversation.change(kind, Change(**{kind: turns}))
+            await conversation.editor.change(kind, Change(**{kind: turns}))
         case (name, value):
             lodge.limit(**{name: value})
 
@@ -167,7 +169,7 @@ async def live(folder: Path, steps: list[tuple[Any, ...]]) -> None:
 async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
     """Every word that was said is in the transcript, in order, once, and a search finds it, whether
     it is still in play or not."""
-    turns = await conversation.turns(range(1, len(said) + 1))
+    turns = await conversation.context.turns(range(1, len(said) + 1))
     kept = [e.message.text for t in turns for e in t.entries if not e.message.tool_calls]
     assert kept == said
     assert [turn.number for turn in turns] == list(range(1, len(turns) + 1))

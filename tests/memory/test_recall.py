@@ -39,7 +39,7 @@ async def tell(lodge: Lodge, *said: str, at: datetime = MONDAY, key: Conversatio
         for n, text in enumerate(said)
     ]
     turns = [messages[n : n + 2] for n in range(0, len(messages), 2)]
-    await conversation.append(turns, [at + timedelta(minutes=n) for n in range(len(said))])
+    await conversation.turns.append(turns, [at + timedelta(minutes=n) for n in range(len(said))])
 
 
 async def recalled(lodge: Lodge, text: str, most: int = 5, key: ConversationKey = KEY) -> list[str]:
@@ -119,16 +119,16 @@ async def test_the_model_finds_neither_the_running_turn_nor_what_was_cleared(lod
     conversation = await lodge.conversation()
     await lodge.says("I live in Lisbon.")
     await lodge.says("Lisbon is warm.", key=THREAD)
-    await conversation.clear()
+    await conversation.editor.clear()
     await lodge.says("I moved to Porto.")
-    running = await conversation.turn("Is it Lisbon or Porto?")
+    running = await conversation.turns.open("Is it Lisbon or Porto?")
     assert sorted(await recalled(lodge, "Lisbon Porto", 2)) == [
         "I moved to Porto.",
         "Lisbon is warm.",
     ]
     assert "I live in Lisbon." in await searched(lodge, "Lisbon")
     await running.record(Message("assistant", "Porto."))
-    await conversation.undo()
+    await conversation.editor.undo()
     assert "I live in Lisbon." in await recalled(lodge, "Lisbon")
 
 
@@ -138,7 +138,7 @@ async def test_what_left_with_a_summary_is_found_until_it_is_cleared(lodge: Lodg
         await lodge.says(text)
     assert await recalled(lodge, "Lisbon", 1) == ["I live in Lisbon."]
     conversation = await lodge.conversation()
-    await conversation.clear()
+    await conversation.editor.clear()
     assert await recalled(lodge, "Lisbon") == []
     await lodge.restart()
     assert await recalled(lodge, "Lisbon") == []
@@ -223,7 +223,7 @@ async def test_tools_are_found_by_name_input_and_result_but_not_by_searches(lodg
         )
 
     conversation = await lodge.conversation()
-    await conversation.append(
+    await conversation.turns.append(
         [
             [Message("user", "Go."), *step("read_file", '{"path": "rhubarb.txt"}', "cinnamon")],
             [Message("user", "Go."), *step("memory_search", '{"query": "nutmeg"}', "cardamom")],

@@ -39,7 +39,7 @@ async def talk(lodge: Lodge, turns: range) -> View:
     """Turns with a tag of their own; returns what the last request held."""
     for number in turns:
         conversation = await lodge.conversation()
-        turn = await conversation.turn(f"question {number}")
+        turn = await conversation.turns.open(f"question {number}")
         view = await turn.fit(FRAME)
         await turn.record(Message("assistant", f"answer {number}", terse=f"did {number}"))
     return view
@@ -110,7 +110,7 @@ async def test_a_turn_without_a_tag_has_a_line_of_its_first_words(lodge: Lodge) 
 
 async def test_a_sub_agents_line_stands_before_the_turns_own(lodge: Lodge) -> None:
     lodge.limit(full_turns=1)
-    turn = await (await lodge.conversation()).turn("Research this.")
+    turn = await (await lodge.conversation()).turns.open("Research this.")
     await turn.record(Message("assistant", "", (ToolCall("c1", "delegate", "{}"),)))
     done = Message("tool", "Found.", call_id="c1", tool="delegate", terse="looked it up")
     await turn.record(done)
@@ -134,7 +134,7 @@ async def test_auto_folds_seven_at_a_time_once_the_provider_caches(lodge: Lodge)
     lodge.limit(fold_turns=0)
     assert len((await talk(lodge, range(1, 8))).turns) == 4
     conversation = await lodge.conversation()
-    turn = await conversation.turn("cached")
+    turn = await conversation.turns.open("cached")
     await turn.fit(FRAME)
     cached = Spent("answer", "m", 100, 50, 1, 0.0)
     await turn.record(Message("assistant", "yes"), spent=cached)
@@ -177,18 +177,18 @@ async def test_a_rolled_up_block_that_was_prepared_comes_with_its_fold(lodge: Lo
 async def test_clear_empties_the_log_and_undo_brings_it_back(lodge: Lodge) -> None:
     await talk(lodge, range(1, 7))
     conversation = await lodge.conversation()
-    before = sent(conversation.view())
-    cleared = await conversation.clear()
+    before = sent(conversation.context.view())
+    cleared = await conversation.editor.clear()
     assert cleared.turns == (1, 2, 3, 4, 5, 6)
-    assert sent(conversation.view()) == sent(replace(conversation.view(), lines=()))
-    assert len(sent(conversation.view())) == 1
-    await conversation.undo()
-    assert sent(conversation.view()) == before
+    assert sent(conversation.context.view()) == sent(replace(conversation.context.view(), lines=()))
+    assert len(sent(conversation.context.view())) == 1
+    await conversation.editor.undo()
+    assert sent(conversation.context.view()) == before
 
 
 async def test_new_summarises_what_stands_in_the_log_too(lodge: Lodge) -> None:
     await talk(lodge, range(1, 7))
-    await (await lodge.conversation()).clear("new")
+    await (await lodge.conversation()).editor.clear("new")
     await lodge.settle()
     (request,) = lodge.summarizer.requests
     assert "question 1" in request.text
@@ -198,11 +198,12 @@ async def test_new_summarises_what_stands_in_the_log_too(lodge: Lodge) -> None:
 async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
     await talk(lodge, range(1, 20))
     conversation = await lodge.conversation()
-    made = await conversation.compact()
+    made = await conversation.compactor.compact_for_person()
     assert made is not None
     assert made.event is not None
+    assert made.summary is not None
     assert made.summary.turns == tuple(range(1, 19))
-    assert conversation.view().log == ()
+    assert conversation.context.view().log == ()
     wire = sent(await talk(lodge, range(20, 21)))
     assert (
         wire[1]["content"]
@@ -213,9 +214,9 @@ async def test_compact_takes_the_log_into_the_summary(lodge: Lodge) -> None:
 async def test_a_pinned_turn_stays_in_full_and_a_dropped_one_leaves_the_log(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     await talk(lodge, range(1, 3))
-    await conversation.change("pin", Change(pin=frozenset({2})))
+    await conversation.editor.change("pin", Change(pin=frozenset({2})))
     await talk(lodge, range(3, 8))
-    await conversation.change("drop", Change(drop=frozenset({1})))
+    await conversation.editor.change("drop", Change(drop=frozenset({1})))
     view = await talk(lodge, range(8, 9))
     assert [turn.number for turn in view.turns] == [2, 5, 6, 7, 8]
     assert [line.turn for line in view.log] == [3, 4]
@@ -223,9 +224,9 @@ async def test_a_pinned_turn_stays_in_full_and_a_dropped_one_leaves_the_log(lodg
 
 async def test_a_restart_brings_the_same_request(lodge: Lodge) -> None:
     await talk(lodge, range(1, 9))
-    before = sent((await lodge.conversation()).view())
+    before = sent((await lodge.conversation()).context.view())
     await lodge.restart()
-    assert sent((await lodge.conversation()).view()) == before
+    assert sent((await lodge.conversation()).context.view()) == before
 
 
 async def test_full_sends_everything_and_slim_folds_it_again(lodge: Lodge) -> None:
@@ -237,11 +238,11 @@ async def test_full_sends_everything_and_slim_folds_it_again(lodge: Lodge) -> No
     lodge.limit(strategy="slim")
     view = await talk(lodge, range(8, 9))
     assert (len(view.turns), len(view.log)) == (4, 4)
-    assert (await (await lodge.conversation()).history())[-1].tokens_after < 400
+    assert (await (await lodge.conversation()).context.history())[-1].tokens_after < 400
 
 
 async def test_forgotten_turns_leave_the_log(lodge: Lodge) -> None:
     await talk(lodge, range(1, 9))
     conversation = await lodge.conversation()
     await conversation.forget({2})
-    assert [line.turn for line in conversation.view().log] == [1, 3, 4]
+    assert [line.turn for line in conversation.context.view().log] == [1, 3, 4]

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -37,13 +38,13 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
 async def compacted(lodge: Lodge) -> ViewEvent | None:
     """What the rule _auto_compact does as a turn begins."""
     conversation = await lodge.conversation()
-    due = conversation.due(by_rule=True)
-    return await conversation.compact_by_rule(why=due.why) if due else None
+    due = conversation.compactor.due(by_rule=True)
+    return await conversation.compactor.compact_by_rule(why=due.why) if due else None
 
 
 async def filled(lodge: Lodge) -> Conversation:
     """So many turns that the next one is over the trigger."""
-    while not (conversation := await lodge.conversation()).due(by_rule=True):
+    while not (conversation := await lodge.conversation()).compactor.due(by_rule=True):
         await lodge.says(LONG, ["found " * 50], reply="ok " * 50)
     return conversation
 
@@ -52,22 +53,22 @@ async def test_below_the_trigger_nothing_happens_and_no_step_cuts(lodge: Lodge) 
     await lodge.says("Hello")
     assert await compacted(lodge) is None
     conversation = await filled(lodge)
-    assert conversation.pressure >= 0.75
+    assert conversation.context.pressure >= 0.75
     await lodge.says("one more")
-    assert not await conversation.history(), "only the rule cuts"
+    assert not await conversation.context.history(), "only the rule cuts"
 
 
 async def test_summarize_leaves_one_system_message_and_the_last_messages(lodge: Lodge) -> None:
     lodge.summarizer.answer = lambda request: "Decisions: none."
     conversation = await filled(lodge)
-    before = conversation.view().messages
+    before = conversation.context.view().messages
     event = await compacted(lodge)
     assert event is not None
     assert event.reason.startswith("the pressure was 0.7")
-    wire = sent(conversation.view())
+    wire = sent(conversation.context.view())
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
     assert "Decisions: none." in wire[1]["content"]
-    assert conversation.view().messages == before[-4:]
+    assert conversation.context.view().messages == before[-4:]
     assert all("Files touched" in request.task for request in lodge.summarizer.requests)
 
 
@@ -75,8 +76,8 @@ async def test_keep_recent_10_keeps_exactly_ten_messages(lodge: Lodge) -> None:
     lodge.limit(keep_recent=10, window=40_000)
     for number in range(9):
         await lodge.says(f"question {number}")
-    await (await lodge.conversation()).compact_by_rule()
-    assert len((await lodge.conversation()).view().messages) == 10
+    await (await lodge.conversation()).compactor.compact_by_rule()
+    assert len((await lodge.conversation()).context.view().messages) == 10
 
 
 async def test_truncate_recaps_goal_and_activity_without_a_model(lodge: Lodge) -> None:
@@ -85,21 +86,21 @@ async def test_truncate_recaps_goal_and_activity_without_a_model(lodge: Lodge) -
     conversation = await filled(lodge)
     await compacted(lodge)
     assert lodge.summarizer.requests == []
-    recap = sent(conversation.view())[1]["content"]
+    recap = sent(conversation.context.view())[1]["content"]
     assert "Goal: Please plan my garden." in recap
     assert "Recent activity:\n- t" in recap
     await lodge.settle()
     assert await conversation.memory.days(), "what left is in the daily memory"
     await filled(lodge)
     await compacted(lodge)
-    assert "Goal: Please plan my garden." in sent(conversation.view())[1]["content"]
+    assert "Goal: Please plan my garden." in sent(conversation.context.view())[1]["content"]
 
 
 async def test_a_summary_that_fails_is_replaced_by_the_recap(lodge: Lodge) -> None:
     lodge.summarizer.answer = lambda request: ""
     conversation = await filled(lodge)
     await compacted(lodge)
-    assert "Goal: word" in sent(conversation.view())[1]["content"]
+    assert "Goal: word" in sent(conversation.context.view())[1]["content"]
 
 
 async def test_a_summary_that_is_longer_than_what_it_replaces_is_refused(lodge: Lodge) -> None:
@@ -107,8 +108,8 @@ async def test_a_summary_that_is_longer_than_what_it_replaces_is_refused(lodge: 
     conversation = await filled(lodge)
     event = await compacted(lodge)
     assert event is not None
-    assert "blah" not in sent(conversation.view())[1]["content"]
-    assert conversation.view().tokens < event.tokens_before
+    assert "blah" not in sent(conversation.context.view())[1]["content"]
+    assert conversation.context.view().tokens < event.tokens_before
 
 
 async def test_the_summary_is_cut_at_its_limit(lodge: Lodge) -> None:
@@ -116,7 +117,7 @@ async def test_the_summary_is_cut_at_its_limit(lodge: Lodge) -> None:
     lodge.summarizer.answer = lambda request: "blah " * 200
     conversation = await filled(lodge)
     await compacted(lodge)
-    assert sent(conversation.view())[1]["content"].count("blah") <= 16
+    assert sent(conversation.context.view())[1]["content"].count("blah") <= 16
 
 
 async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lodge) -> None:
@@ -127,57 +128,57 @@ async def test_the_system_note_tells_of_tools_and_the_last_five_calls(lodge: Lod
     assert event.snapshot.tools == ("look",)
     assert event.snapshot.injection == "native"
     assert len(event.snapshot.examples) == 5
-    text = sent(conversation.view())[1]["content"]
+    text = sent(conversation.context.view())[1]["content"]
     assert text.count("- look({})") == 5
 
 
 async def test_the_note_is_replayed_after_a_restart_byte_for_byte(lodge: Lodge) -> None:
     conversation = await filled(lodge)
     await compacted(lodge)
-    before = sent(conversation.view())
+    before = sent(conversation.context.view())
     await lodge.restart()
-    assert sent((await lodge.conversation()).view()) == before
+    assert sent((await lodge.conversation()).context.view()) == before
 
 
 async def test_models_that_allow_one_system_message_get_one(lodge: Lodge) -> None:
     lodge.limit(merge_system=True)
     conversation = await filled(lodge)
     await compacted(lodge)
-    wire = sent(conversation.view())
+    wire = sent(conversation.context.view())
     assert [message["role"] for message in wire].count("system") == 1
     assert wire[0]["content"].startswith(f"{FRAME.system}\n\n<summary-of-earlier-turns>")
 
 
 async def test_the_running_turn_is_never_cut(lodge: Lodge) -> None:
     lodge.limit(window=100_000, keep_recent=1)
-    await lodge.says("Earlier.")
+    await lodge.says("Earlier. " * 100)
     conversation = await lodge.conversation()
-    turn = await conversation.turn("The question.")
+    turn = await conversation.turns.open("The question.")
     for number in range(5):
         call = ToolCall(f"c{number}", "look", "{}")
         await turn.record(Message("assistant", "", (call,)))
         await turn.record(Message("tool", "found", call_id=call.id, tool="look"))
-    await conversation.compact_by_rule()
-    assert [t.number for t in conversation.view().turns] == [2]
-    assert len(conversation.view().messages) == 11
+    await conversation.compactor.compact_by_rule()
+    assert [t.number for t in conversation.context.view().turns] == [2]
+    assert len(conversation.context.view().messages) == 11
 
 
 async def test_pinned_turns_stay(lodge: Lodge) -> None:
     await lodge.says("Pin me.")
     conversation = await lodge.conversation()
-    await conversation.change("pin", Change(pin=frozenset({1})))
+    await conversation.editor.change("pin", Change(pin=frozenset({1})))
     await filled(lodge)
     await compacted(lodge)
-    assert conversation.view().messages[0].text == "Pin me."
+    assert conversation.context.view().messages[0].text == "Pin me."
 
 
 async def test_after_an_undo_the_rule_holds_off(lodge: Lodge) -> None:
     conversation = await filled(lodge)
-    before = sent(conversation.view())
+    before = sent(conversation.context.view())
     await compacted(lodge)
-    await conversation.undo()
-    assert sent(conversation.view()) == before
-    assert await conversation.compact_by_rule() is None
+    await conversation.editor.undo()
+    assert sent(conversation.context.view()) == before
+    assert await conversation.compactor.compact_by_rule() is None
 
 
 async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) -> None:
@@ -185,10 +186,10 @@ async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) ->
     for number in range(8):
         await lodge.says(f"{number} {LONG}")
     conversation = await lodge.conversation()
-    turn = await conversation.turn("now")
+    turn = await conversation.turns.open("now")
     view = await turn.fit(FRAME)
     assert await turn.make_room(view, FRAME, 0)
-    event = (await conversation.history())[-1]
+    event = (await conversation.context.history())[-1]
     assert event.reason == "context_overflow"
     assert event.actor == "emergency"
     assert len((await turn.fit(FRAME)).messages) == 6
@@ -201,7 +202,7 @@ async def test_keep_recent_is_halved_to_four_at_least(lodge: Lodge) -> None:
     for number in range(8):
         await lodge.says(f"{number}")
     conversation = await lodge.conversation()
-    turn = await conversation.turn("now")
+    turn = await conversation.turns.open("now")
     assert await turn.make_room(await turn.fit(FRAME), FRAME, 0)
     assert len((await turn.fit(FRAME)).messages) == 4
 
@@ -218,15 +219,17 @@ async def test_a_listener_can_hold_a_compaction_off(tmp_path: Path) -> None:
     for _ in range(8):
         await lodge.says("hello")
     conversation = await lodge.conversation()
-    assert await conversation.compact_by_rule(keep_recent=2, why="asked") is None
+    assert await conversation.compactor.compact_by_rule(keep_recent=2, why="asked") is None
     assert [(event.name, event.text) for event in heard] == [("pre_compact", "asked")]
-    assert not await conversation.history()
+    assert not await conversation.context.history()
     await lodge.close()
 
 
 async def test_two_rules_at_once_make_one_compaction(lodge: Lodge) -> None:
     conversation = await filled(lodge)
-    made = await asyncio.gather(conversation.compact_by_rule(), conversation.compact_by_rule())
+    made = await asyncio.gather(
+        conversation.compactor.compact_by_rule(), conversation.compactor.compact_by_rule()
+    )
     assert [event is None for event in made] == [False, True]
 
 
@@ -246,3 +249,64 @@ def entry(seq: int, role: str) -> Entry:
     kind: Role = "assistant" if role == "call" else role  # type: ignore[assignment]
     calls = (ToolCall("c", "look", "{}"),) if role == "call" else ()
     return Entry(seq, 1, Message(kind, "x", calls), 1, NOW)
+
+
+# --- as a turn begins ------------------------------------------------------------------------
+
+
+async def full_talk(lodge: Lodge) -> Conversation:
+    """A conversation that fills more than three quarters of its window."""
+    lodge.limit(strategy="truncate", window=4_000, output_reserved=0)
+    for number in range(10):
+        await lodge.says(f"Question {number}: " + "word " * 330)
+    talk = await lodge.conversation()
+    assert talk.context.pressure > 0.75
+    return talk
+
+
+async def test_it_compacts_at_the_trigger_and_then_cools_down(lodge: Lodge) -> None:
+    talk = await full_talk(lodge)
+    await talk.compactor.at_turn_start()
+    (event,) = await talk.context.history()
+    assert event.kind == "compact"
+    assert event.reason == "the pressure was 0.87, the trigger is 0.75"
+    assert talk.context.pressure < 0.75
+    await talk.compactor.at_turn_start()
+    assert len(await talk.context.history()) == 1
+
+
+async def test_it_obeys_its_cooldown_of_thirty_seconds(lodge: Lodge) -> None:
+    talk, now = await full_talk(lodge), 1_000.0
+    talk.compactor._clock = lambda: now
+    lodge.limit(compression_trigger=0.05)
+    await talk.compactor.at_turn_start()
+    lodge.limit(keep_recent=2)
+    now += 29
+    await talk.compactor.at_turn_start()
+    assert len(await talk.context.history()) == 1
+    now += 1
+    await talk.compactor.at_turn_start()
+    assert len(await talk.context.history()) == 2
+
+
+@pytest.mark.parametrize(
+    "limits", [{"auto_compact": False}, {"compression_trigger": 0.99}], ids=str
+)
+async def test_it_does_nothing_where_it_is_turned_off_or_below_the_trigger(
+    lodge: Lodge, limits: dict[str, Any]
+) -> None:
+    talk = await full_talk(lodge)
+    lodge.limit(**limits)
+    await talk.compactor.at_turn_start()
+    assert not await talk.context.history()
+
+
+@pytest.mark.parametrize("strategy", ["trim", "full"])
+async def test_other_strategies_do_nothing_as_a_turn_begins(lodge: Lodge, strategy: str) -> None:
+    lodge.limit(strategy=strategy, window=4_000, output_reserved=0)
+    for number in range(10):
+        await lodge.says(f"Question {number}: " + "word " * 330)
+    talk = await lodge.conversation()
+    await talk.compactor.at_turn_start()
+    assert talk.context.pressure > 0.75
+    assert not await talk.context.history()

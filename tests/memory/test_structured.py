@@ -46,12 +46,12 @@ async def until(lodge: Lodge, is_enough: Callable[[View], bool]) -> View:
 async def cut(lodge: Lodge) -> View:
     """Turns until the first compaction; the request that followed it."""
     conversation = await lodge.conversation()
-    return await until(lodge, lambda view: conversation.outcome.cut is not None)
+    return await until(lodge, lambda view: conversation.context.replayed.cut is not None)
 
 
 async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> None:
     view = await cut(lodge)
-    (event,) = await (await lodge.conversation()).history()
+    (event,) = await (await lodge.conversation()).context.history()
     assert 8_000 <= event.tokens_before < 8_200
     kept = sum(entry.tokens for turn in view.turns for entry in turn.entries)
     assert 900 <= kept <= 1_000
@@ -60,14 +60,14 @@ async def test_it_fires_at_the_trigger_and_keeps_the_reserve(lodge: Lodge) -> No
 
 async def test_below_the_trigger_nothing_is_cut(lodge: Lodge) -> None:
     view = await until(lodge, lambda view: view.tokens > 7_800)
-    assert not (await (await lodge.conversation()).history())
+    assert not (await (await lodge.conversation()).context.history())
     assert view.tokens < 8_000
 
 
 async def test_in_a_small_window_it_fires_before_the_emergency_does(lodge: Lodge) -> None:
     lodge.limit(output_reserved=4_096)
     await cut(lodge)
-    (event,) = await (await lodge.conversation()).history()
+    (event,) = await (await lodge.conversation()).context.history()
     assert event.actor == "strategy"
     assert event.tokens_before >= lodge.limits.ceiling == 7_500
 
@@ -93,7 +93,7 @@ async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lod
     for _ in range(10):
         await lodge.says(LONG)
     conversation = await lodge.conversation()
-    turn = await conversation.turn("the question")
+    turn = await conversation.turns.open("the question")
     for number in range(8):
         call = ToolCall(f"c{number}", "look", "{}")
         await turn.record(Message("assistant", "", (call,)))
@@ -101,7 +101,7 @@ async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lod
         view = await turn.fit(FRAME)
     assert [t.number for t in view.turns] == [11]
     assert len(view.turns[0].entries) == 17
-    assert (await conversation.history())[-1].leaving == tuple(range(1, 11))
+    assert (await conversation.context.history())[-1].leaving == tuple(range(1, 11))
 
 
 @pytest.mark.parametrize(
@@ -141,25 +141,25 @@ def test_a_schema_without_a_template_shows_its_fields_by_name() -> None:
 async def test_compress_context_does_nothing_below_the_threshold(lodge: Lodge) -> None:
     for _ in range(8):
         await lodge.says(LONG)
-    assert await (await lodge.conversation()).compress_context() is None
+    assert await (await lodge.conversation()).compactor.compress_context() is None
 
 
 async def test_compress_context_takes_a_one_off_config(lodge: Lodge) -> None:
     """The document's own numbers: trigger_ratio 0.5, reserve_ratio 0.1."""
     await until(lodge, lambda view: view.tokens > 5_000)
     conversation = await lodge.conversation()
-    event = await conversation.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
+    event = await conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
     assert event is not None
     assert event.tokens_after < 1_200
     await until(lodge, lambda view: view.tokens > 5_200)
-    assert (await conversation.history())[-1] == event, "the stored settings hold again"
+    assert (await conversation.context.history())[-1] == event, "the stored settings hold again"
 
 
 async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
     await cut(lodge)
     conversation = await lodge.conversation()
-    first = conversation.outcome.cut
-    await until(lodge, lambda view: conversation.outcome.cut != first)
+    first = conversation.context.replayed.cut
+    await until(lodge, lambda view: conversation.context.replayed.cut != first)
     assert "Build a shed." in lodge.summarizer.requests[-1].text
 
 

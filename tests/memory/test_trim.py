@@ -34,7 +34,7 @@ async def test_of_21_turns_t1_to_t10_leave(lodge: Lodge) -> None:
         assert len(view.turns) == count + 1
     (view,) = await lodge.says("question 21")
     assert numbers(view) == list(range(11, 22))
-    (event,) = (await (await lodge.conversation()).history())[:1]
+    (event,) = (await (await lodge.conversation()).context.history())[:1]
     assert event.leaving == tuple(range(1, 11))
     assert event.reason == "21 turns were over the limit of 20"
     assert event.tokens_after < event.tokens_before
@@ -98,11 +98,11 @@ async def test_two_limits_in_one_pass_make_one_event_and_one_summary(lodge: Lodg
         await lodge.says("word " * 300 + str(count))
     await lodge.settle()
     lodge.limit(max_tokens=2_000)
-    before = len(await (await lodge.conversation()).history())
+    before = len(await (await lodge.conversation()).context.history())
     (view,) = await lodge.says("question 21")
     await lodge.settle()
     assert view.tokens <= 2_000
-    events = (await (await lodge.conversation()).history())[before:]
+    events = (await (await lodge.conversation()).context.history())[before:]
     assert [event.kind for event in events] == ["compact"]
     assert "turns were over" in events[0].reason
     assert "tokens were over" in events[0].reason
@@ -170,7 +170,7 @@ async def test_a_lower_limit_holds_from_the_next_step_on_in_the_turn_that_runs(
     for count in range(10):
         await lodge.says(f"question {count}")
     conversation = await lodge.conversation()
-    turn = await conversation.turn("question 10")
+    turn = await conversation.turns.open("question 10")
     assert len((await turn.fit(lodge.frame)).turns) == 11
     lodge.limit(max_turns=4)
     assert len((await turn.fit(lodge.frame)).turns) <= 4
@@ -179,12 +179,12 @@ async def test_a_lower_limit_holds_from_the_next_step_on_in_the_turn_that_runs(
 
 async def test_pinned_turns_stay(lodge: Lodge) -> None:
     await lodge.says("my name is Ann")
-    await (await lodge.conversation()).change("pin", Change(pin=frozenset({1})))
+    await (await lodge.conversation()).editor.change("pin", Change(pin=frozenset({1})))
     lodge.limit(max_turns=6)
     for count in range(20):
         (view,) = await lodge.says(f"question {count}")
         assert numbers(view)[0] == 1
-    await (await lodge.conversation()).change("unpin", Change(unpin=frozenset({1})))
+    await (await lodge.conversation()).editor.change("unpin", Change(unpin=frozenset({1})))
     for count in range(6):
         (view,) = await lodge.says(f"question {count}")
     assert numbers(view)[0] > 1
@@ -194,22 +194,22 @@ async def test_the_forecast_names_the_cut_that_then_comes(lodge: Lodge) -> None:
     for count in range(15):
         await lodge.says(f"question {count}")
     conversation = await lodge.conversation()
-    near = forecast(conversation.view(), lodge.limits)
+    near = forecast(conversation.context.view(), lodge.limits)
     assert near is not None
     assert near.at_turn == 21
-    assert forecast(conversation.view(), lodge.limits, within=6) == near
-    assert forecast(conversation.view(), lodge.limits, within=5) is None
+    assert forecast(conversation.context.view(), lodge.limits, within=6) == near
+    assert forecast(conversation.context.view(), lodge.limits, within=5) is None
     for count in range(6):
         await lodge.says(f"question {count}")
-    assert (await conversation.history())[0].leaving == near.plan.leaving
+    assert (await conversation.context.history())[0].leaving == near.plan.leaving
 
 
 async def test_a_clear_keeps_no_summary_that_is_there_from_the_memory(lodge: Lodge) -> None:
     for count in range(4):
         await lodge.says(f"question {count}")
     conversation = await lodge.conversation()
-    await conversation.compact()
-    await conversation.clear()
+    await conversation.compactor.compact_for_person()
+    await conversation.editor.clear()
     await lodge.settle()
     status = await conversation.memory.status()
     assert (len(status.days), status.pending) == (1, 0)
@@ -220,9 +220,9 @@ async def test_undo_brings_everything_back_and_holds_the_next_cut_off(lodge: Lod
         await lodge.says(f"question {count}")
     conversation = await lodge.conversation()
     await lodge.says("question 20")
-    assert len(conversation.view().turns) == 11
-    assert await conversation.undo() is not None
-    assert len(conversation.view().turns) == 21
+    assert len(conversation.context.view().turns) == 11
+    assert await conversation.editor.undo() is not None
+    assert len(conversation.context.view().turns) == 21
     for count in range(4):
         (view,) = await lodge.says(f"later {count}")
         assert len(view.turns) == 22 + count, "no automatic cut for five turns"
@@ -235,11 +235,11 @@ async def test_redo_puts_the_cut_back(lodge: Lodge) -> None:
         await lodge.says(f"question {count}")
     await lodge.settle()
     conversation = await lodge.conversation()
-    before = conversation.view().to_wire(lodge.frame)
-    await conversation.undo()
-    await conversation.redo()
-    assert conversation.view().to_wire(lodge.frame) == before
-    assert await conversation.redo() is None
+    before = conversation.context.view().to_wire(lodge.frame)
+    await conversation.editor.undo()
+    await conversation.editor.redo()
+    assert conversation.context.view().to_wire(lodge.frame) == before
+    assert await conversation.editor.redo() is None
 
 
 async def test_clear_forgets_the_summary_too_and_undo_brings_both_back(lodge: Lodge) -> None:
@@ -248,16 +248,16 @@ async def test_clear_forgets_the_summary_too_and_undo_brings_both_back(lodge: Lo
     await lodge.settle()
     await lodge.says("question 21")
     conversation = await lodge.conversation()
-    before = conversation.view().to_wire(lodge.frame)
-    cleared = await conversation.clear()
+    before = conversation.context.view().to_wire(lodge.frame)
+    cleared = await conversation.editor.clear()
     assert cleared.turns == tuple(range(11, 23))
     (view,) = await lodge.says("fresh")
     assert texts(view) == ["fresh"]
     await lodge.restart()
     conversation = await lodge.conversation()
-    assert numbers(conversation.view()) == [23], "the clear survives a restart"
-    await conversation.undo()
-    assert conversation.view().to_wire(lodge.frame)[: len(before)] == before
+    assert numbers(conversation.context.view()) == [23], "the clear survives a restart"
+    await conversation.editor.undo()
+    assert conversation.context.view().to_wire(lodge.frame)[: len(before)] == before
 
 
 async def test_a_summary_that_arrives_after_a_clear_is_not_injected(lodge: Lodge) -> None:
@@ -265,7 +265,7 @@ async def test_a_summary_that_arrives_after_a_clear_is_not_injected(lodge: Lodge
     for count in range(21):
         await lodge.says(f"question {count}")
     conversation = await lodge.conversation()
-    await conversation.clear()
+    await conversation.editor.clear()
     lodge.summarizer.gate.set()
     await lodge.settle()
     (view,) = await lodge.says("fresh")
@@ -287,25 +287,25 @@ async def test_an_extract_serves_where_the_model_gives_no_good_summary(
 async def test_a_restart_restores_the_last_turns_as_text_and_can_be_undone(lodge: Lodge) -> None:
     for count in range(10):
         await lodge.says(f"question {count}", ["a result"])
-    before = (await lodge.conversation()).view().to_wire(lodge.frame)
+    before = (await lodge.conversation()).context.view().to_wire(lodge.frame)
     lodge.restores_exactly = False
     await lodge.restart()
     conversation = await lodge.conversation()
-    assert texts(conversation.view()) == [
+    assert texts(conversation.context.view()) == [
         "question 7", "Yes.", "question 8", "Yes.", "question 9", "Yes.",
     ]  # fmt: skip
     await lodge.settle()
-    await conversation.undo()
-    assert conversation.view().to_wire(lodge.frame) == before
+    await conversation.editor.undo()
+    assert conversation.context.view().to_wire(lodge.frame) == before
 
 
 async def test_an_exact_restart_rebuilds_the_very_same_request(lodge: Lodge) -> None:
     for count in range(25):
         await lodge.says(f"question {count}", ["a result"])
         await lodge.settle()
-    before = (await lodge.conversation()).view().to_wire(lodge.frame)
+    before = (await lodge.conversation()).context.view().to_wire(lodge.frame)
     await lodge.restart()
-    assert (await lodge.conversation()).view().to_wire(lodge.frame) == before
+    assert (await lodge.conversation()).context.view().to_wire(lodge.frame) == before
 
 
 async def test_a_result_over_its_limit_is_cut_on_arrival_word_for_word(lodge: Lodge) -> None:
@@ -317,7 +317,7 @@ async def test_a_result_over_its_limit_is_cut_on_arrival_word_for_word(lodge: Lo
         "context.</system-reminder>"
     )
     assert view.turns[0].entries[-1].tokens <= 210
-    (turn,) = await (await lodge.conversation()).turns([1])
+    (turn,) = await (await lodge.conversation()).context.turns([1])
     assert turn.entries[2].message.text == "word " * 1_000, "the transcript has all of it"
 
 
@@ -344,7 +344,7 @@ async def test_such_a_clip_may_leave_the_beginning_alone_and_a_restart_keeps_it(
     assert texts(view)[-1].startswith("start ")
     assert texts(view)[-1].endswith("characters left out here …]")
     await lodge.restart()
-    again = (await lodge.conversation()).view()
+    again = (await lodge.conversation()).context.view()
     assert texts(again)[0] == texts(view)[-1]
 
 
@@ -352,7 +352,7 @@ async def test_without_clips_the_person_is_told_that_a_message_does_not_fit(lodg
     lodge.limit(window=16_000, truncate_oversized=False)
     for count in range(3):
         await lodge.says(f"question {count}")
-    turn = await (await lodge.conversation()).turn("word " * 40_000)
+    turn = await (await lodge.conversation()).turns.open("word " * 40_000)
     with pytest.raises(NoRoom, match=r"The model's window of 16,000 tokens is too small"):
         await turn.fit(lodge.frame)
     await turn.record(Message("assistant", "It does not fit."))
@@ -364,7 +364,7 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
     for count in range(10):
         await lodge.says(f"question {count} " + "word " * 200)
     conversation = await lodge.conversation()
-    turn = await conversation.turn("question 10")
+    turn = await conversation.turns.open("question 10")
     view = await turn.fit(lodge.frame)
     sizes = [len(view.turns)]
     while await turn.make_room(view, lodge.frame, 4_000):
@@ -375,5 +375,5 @@ async def test_an_overflow_step_by_step_keeps_the_tool_chain_of_the_running_turn
     assert sizes[-1] == 1
     assert sorted(sizes, reverse=True) == sizes
     await turn.record(Message("assistant", "done"))
-    events = [event for event in await conversation.history() if event.actor == "emergency"]
+    events = [event for event in await conversation.context.history() if event.actor == "emergency"]
     assert {event.reason for event in events} == {"context_overflow"}

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
-from memory.context.meter import FrameTokens
+from memory.context.meter import PrefixTokens
 from memory.context.view import View, shown
 from memory.messages import Message, ToolCall
 from memory.record.search import Span, spans
@@ -96,7 +96,7 @@ def with_a_tool(number: int) -> Turn:
 def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
     boundaries = replace(Boundaries(), **bounds)  # type: ignore[arg-type]
     return View(
-        turns, shown(turns, boundaries), FrameTokens(0, 0), boundaries, current=current, newest=9
+        turns, shown(turns, boundaries), PrefixTokens(0, 0), boundaries, current=current, newest=9
     )
 
 

@@ -131,7 +131,7 @@ async def test_the_matching_part_of_a_long_message_is_shown(lodge: Lodge) -> Non
 async def test_what_is_returned_is_bounded_also_where_the_window_is_small(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     long = [Message("user", "needle " * 900), Message("assistant", "needle " * 900)]
-    await conversation.append([long] * 100)
+    await conversation.turns.append([long] * 100)
 
     for arguments in ({"mode": "search", "query": "needle"}, {"mode": "tail", "last": 100}):
         assert len(await run(lodge, **arguments)) < LONGEST * 1.2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,7 +20,7 @@ from memory.context.limits import Limits
 from memory.conversation import Conversation
 from memory.events import Event, EventName
 from memory.keys import ConversationKey
-from plugins.api import House
+from plugins.api import HookContext
 from plugins.builtin.rules import Engine
 from plugins.rules import Fault, Rule, RuleFaults, auto_compact, parse
 from plugins.rules.actions import CompactContext
@@ -341,7 +341,7 @@ def test_turn_count_holds_at_each_of_its_turns(
     talk: Conversation, condition: dict[str, int], turns: list[int]
 ) -> None:
     made = rule(condition={"turn_count": condition}).condition
-    held = [n for n in range(31) if made.holds(Moment(Event("turn_end", talk, n)))]
+    held = [n for n in range(31) if made.holds(Moment(Event("turn_end", talk.key, n), talk))]
     assert held == turns
 
 
@@ -368,8 +368,8 @@ def test_turn_count_holds_at_each_of_its_turns(
     ids=str,
 )
 def test_a_condition_holds_or_not(talk: Conversation, condition: Any, held: bool) -> None:
-    event = Event("tool_end", talk, 3, "no such file: a.txt", "read_file", "{}", is_error=True)
-    assert rule(condition=condition).condition.holds(Moment(event, calls=3)) is held
+    event = Event("tool_end", talk.key, 3, "no such file: a.txt", "read_file", "{}", is_error=True)
+    assert rule(condition=condition).condition.holds(Moment(event, talk, calls=3)) is held
 
 
 async def test_pressure_and_messages_are_what_the_model_sees(lodge: Lodge) -> None:
@@ -377,11 +377,11 @@ async def test_pressure_and_messages_are_what_the_model_sees(lodge: Lodge) -> No
     messages = rule(condition={"message_count": {"threshold": 4}}).condition
     await lodge.says("Hello")
     talk = await lodge.conversation()
-    moment = Moment(Event("turn_start", talk))
+    moment = Moment(Event("turn_start", talk.key), talk)
     assert not pressure.holds(moment)
     assert not messages.holds(moment)
     await lodge.says("word " * 4_000)
-    assert talk.pressure >= 0.5
+    assert talk.context.pressure >= 0.5
     assert pressure.holds(moment)
     assert messages.holds(moment)
 
@@ -399,12 +399,15 @@ class Desk:
     told: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        house = House(lambda: self.rules, lambda key, text: self.told.append(text))
-        self.engine = Engine(house, lambda: self.now)
+        context = self.context(lambda key, text: self.told.append(text))
+        self.engine = Engine(context, lambda: self.now)
+
+    def context(self, notify: Callable[[ConversationKey, str], None]) -> HookContext:
+        return HookContext(lambda: self.rules, notify, lambda key: self.talk)
 
     async def hears(self, name: EventName, turn: int = 1, **about: Any) -> tuple[str, ...]:
         """What the rules say to the model about an event."""
-        return (await self.engine.hear(Event(name, self.talk, turn, **about))).inject
+        return (await self.engine.hear(Event(name, self.talk.key, turn, **about))).inject
 
 
 def said(text: str, **fields: Any) -> dict[str, Any]:
@@ -468,7 +471,7 @@ async def test_calls_are_counted_anew_after_a_compaction(lodge: Lodge) -> None:
     talk = await lodge.conversation()
     hands = desk(talk, said("many", condition={"tool_calls": {"threshold": 2}}))
     await hands.hears("tool_end")
-    assert await talk.compact_by_rule(keep_recent=4) is not None
+    assert await talk.compactor.compact_by_rule(keep_recent=4) is not None
     await hands.hears("tool_end")
     assert await hands.hears("turn_start") == ()
     await hands.hears("tool_end")
@@ -497,7 +500,7 @@ async def test_a_rule_that_fails_or_takes_too_long_costs_itself_and_nothing_else
     def fails(key: ConversationKey, text: str) -> None:
         raise OSError("no person there")
 
-    hands.engine = Engine(House(lambda: hands.rules, fails))
+    hands.engine = Engine(hands.context(fails))
     assert await hands.hears("turn_start") == ("good",)
     assert "the rule bad failed" in caplog.text
 
@@ -511,10 +514,7 @@ async def test_a_compaction_that_takes_too_long_is_ended(
     slow = {"id": "slow", "on": "turn_start", "action": action, "timeout": 0.05}
     assert await desk(talk, slow, said("good")).hears("turn_start") == ("good",)
     assert "the rule slow took longer than 0.05 s" in caplog.text
-    assert not await talk.history()
-
-
-# --- _auto_compact -------------------------------------------------------------------------
+    assert not await talk.context.history()
 
 
 async def full_talk(lodge: Lodge) -> Conversation:
@@ -523,71 +523,8 @@ async def full_talk(lodge: Lodge) -> Conversation:
     for number in range(10):
         await lodge.says(f"Question {number}: " + "word " * 330)
     talk = await lodge.conversation()
-    assert talk.pressure > 0.75
+    assert talk.context.pressure > 0.75
     return talk
-
-
-async def test_the_injected_rule_compacts_at_the_trigger_and_then_cools_down(
-    lodge: Lodge,
-) -> None:
-    talk = await full_talk(lodge)
-    hands = desk(talk)
-    await hands.hears("turn_start")
-    (event,) = await talk.history()
-    assert event.kind == "compact"
-    assert "_auto_compact" in event.reason
-    assert talk.pressure < 0.75
-    await hands.hears("turn_start")
-    assert len(await talk.history()) == 1
-
-
-async def test_the_injected_rule_obeys_its_cooldown_of_thirty_seconds(lodge: Lodge) -> None:
-    talk = await full_talk(lodge)
-    hands = desk(talk)
-    lodge.limit(compression_trigger=0.05)
-    await hands.hears("turn_start")
-    lodge.limit(keep_recent=2)
-    hands.now += 29
-    await hands.hears("turn_start")
-    assert len(await talk.history()) == 1
-    hands.now += 1
-    await hands.hears("turn_start")
-    assert len(await talk.history()) == 2
-
-
-OWN = {"id": "own", "on": "turn_end", "condition": "never", "action": "compact_context"}
-
-
-@pytest.mark.parametrize(
-    ("limits", "written", "acts"),
-    [
-        ({}, [], True),
-        ({"auto_compact": False}, [], False),
-        ({"compression_trigger": 0.99}, [], False),
-        ({}, [OWN], False),
-        ({}, [OWN | {"enabled": False}], True),
-        ({}, [said("other")], True),
-    ],
-    ids=["default", "auto_compact false", "below", "own rule", "own rule disabled", "other rule"],
-)
-async def test_when_the_rule_is_injected(
-    lodge: Lodge, limits: dict[str, Any], written: list[dict[str, Any]], acts: bool
-) -> None:
-    talk = await full_talk(lodge)
-    lodge.limit(**limits)
-    await desk(talk, *written).hears("turn_start")
-    assert bool(await talk.history()) is acts
-
-
-@pytest.mark.parametrize("strategy", ["trim", "full"])
-async def test_other_strategies_do_without_the_injected_rule(lodge: Lodge, strategy: str) -> None:
-    lodge.limit(strategy=strategy, window=4_000, output_reserved=0)
-    for number in range(10):
-        await lodge.says(f"Question {number}: " + "word " * 330)
-    talk = await lodge.conversation()
-    await desk(talk).hears("turn_start")
-    assert talk.pressure > 0.75
-    assert not await talk.history()
 
 
 # --- whatever happens ----------------------------------------------------------------------

@@ -393,13 +393,14 @@ async def test_what_breaks_off_in_a_stream_is_an_error_and_no_end(
 def awaited(site: Site) -> asyncio.Event:
     """Set once a call to a model was booked."""
     booked = asyncio.Event()
-    book = site.app.conversations.on_spent
+    services = site.app.conversations.services
+    book = services.on_spent
 
     def hear(key: Any, person: str, call: Any) -> None:
         book(key, person, call)
         booked.set()
 
-    site.app.conversations.on_spent = hear
+    object.__setattr__(services, "on_spent", hear)
     return booked
 
 

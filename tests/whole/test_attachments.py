@@ -211,5 +211,5 @@ async def test_a_picture_counts_in_the_context(tmp_path: Path) -> None:
     async with living(tmp_path, echo) as house:
         await house.says("Look!", files=(PHOTO,))
         conversation = await house.app.conversations.get(key_of(Address("pipe", "main")))
-        (turn,) = conversation.view().turns
+        (turn,) = conversation.context.view().turns
         assert 1_000 < turn.tokens < 1_020

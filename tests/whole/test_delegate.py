@@ -78,7 +78,7 @@ async def test_its_calls_are_on_the_bill_of_the_conversation(tmp_path: Path) -> 
         usage = await house.says("/usage")
         conversation = await house.app.conversations.get(KEY)
         bills = await house.app.store.read(ledger.bills_by_model)
-    assert conversation.bill.calls == 3
+    assert conversation.context.bill.calls == 3
     assert {purpose: bill.calls for _, purpose, bill in bills} == {"answer": 2, "subagent": 1}
     assert "subagent" in usage.text
 
@@ -88,7 +88,7 @@ async def test_it_has_a_line_of_its_own_in_the_activity_log(tmp_path: Path) -> N
     async with living(tmp_path, script) as house:
         await house.says("Do both.")
         conversation = await house.app.conversations.get(KEY)
-        (turn,) = await conversation.turns([1])
+        (turn,) = await conversation.context.turns([1])
     lines = [(line.role, line.text) for line in lines_of(turn)]
     assert lines[:2] == [("subagent", f"{t} → {r}") for t, r in pairs(turn)]
     assert lines[2] == ("assistant", "Do both. → All done.")
@@ -159,7 +159,7 @@ async def test_an_error_of_its_model_is_the_tools_error(tmp_path: Path, failure:
         reply = await house.says("Try!")
         (result,) = results(house)
         conversation = await house.app.conversations.get(KEY)
-        (turn,) = await conversation.turns([1])
+        (turn,) = await conversation.context.turns([1])
     assert reply.text == "It failed."
     assert result.startswith("The sub-agent could not finish its task: ")
     assert turn.entries[2].message.is_error

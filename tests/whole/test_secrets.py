@@ -33,7 +33,7 @@ async def test_a_secret_that_was_said_is_not_exported(tmp_path: Path) -> None:
     async with living(tmp_path, [answer], environ={"DOOR_TOKEN": SECRET}) as house:
         await house.says(f"My token is {SECRET}")
         await house.says("/context export")
-        exported = list(house.app.conversations.room.data.rglob("context*.json"))
+        exported = list(house.app.conversations.services.data.rglob("context*.json"))
     assert exported
     for file in exported:
         text = file.read_text()

@@ -10,7 +10,7 @@ from itertools import groupby
 
 from peewee import SqliteDatabase
 
-from memory.context.change import outcome
+from memory.context.change import replayed
 from memory.record import search, transcript
 from memory.record.recall import index, words
 from memory.record.recall.index import Conversation, Range, Ranges, home_of, place_of, range_of
@@ -84,7 +84,7 @@ class _Search:
             return range_of(one.row)
         first = 0
         if one.was_cleared:
-            first = outcome(transcript.events_of(self._database, one.row), "").cleared
+            first = replayed(transcript.events_of(self._database, one.row), "").cleared
         running, begin = self._scope.running
         return (
             range_of(one.row, first, begin - 1) if one.row == running else range_of(one.row, first)

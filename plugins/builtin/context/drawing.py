@@ -27,8 +27,8 @@ async def show(ask: Ask, rest: str) -> Reply:
     del rest
     overview = await gathered(ask)
     conversation = ask.conversation
-    first = max(1, conversation.newest - NEWEST + 1)
-    found = await rows(conversation, range(first, conversation.newest + 1))
+    first = max(1, conversation.context.newest - NEWEST + 1)
+    found = await rows(conversation, range(first, conversation.context.newest + 1))
     drawing = svg(
         Picture(
             tokens=overview.view.tokens,

@@ -93,15 +93,15 @@ class Facts:
 async def gathered(ask: Ask) -> Facts:
     """The facts about the conversation that is asked in."""
     conversation, settings = ask.conversation, ask.bot.settings
-    newest, view = conversation.newest, conversation.view()
+    newest, view = conversation.context.newest, conversation.context.view()
     first = max(1, newest - LOOKED_AT + 1)
     scope = conversation.key.id
     return Facts(
-        limits=conversation.limits,
+        limits=conversation.context.limits,
         turns=newest,
         tokens=view.tokens,
         max_tokens=settings.describe("context.max_tokens", scope).value,
-        events=tuple(e for e in await conversation.history() if e.turn >= first),
+        events=tuple(e for e in await conversation.context.history() if e.turn >= first),
         answers=await conversation.bill_for("answer"),
         summaries=await conversation.bill_for("summary"),
         results=results_in(view.turns, view.scale.part),
@@ -127,7 +127,7 @@ def results_in(turns: Sequence[Turn], part: Callable[[int], int]) -> Results:
 
 async def _searches(conversation: Conversation, numbers: Sequence[int]) -> int:
     """How often the model has searched for what was said, in these turns."""
-    turns = await conversation.turns(numbers)
+    turns = await conversation.context.turns(numbers)
     return sum(_is_search(entry.message) for turn in turns for entry in turn.entries)
 
 

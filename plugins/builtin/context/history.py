@@ -19,7 +19,7 @@ NEWEST = 40
 async def show(ask: Ask, rest: str) -> Reply:
     """`/context history`"""
     del rest
-    events = await ask.conversation.history()
+    events = await ask.conversation.context.history()
     if not events:
         return Reply("The context was never changed: every turn is in play.", {"events": []})
     held = {event.id for event in standing(events)}

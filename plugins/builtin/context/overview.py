@@ -79,32 +79,32 @@ class Overview:
 async def gathered(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
-    held = undoable(await conversation.history())
-    limits = conversation.limits
-    view = conversation.view(limits=limits)
+    held = undoable(await conversation.context.history())
+    limits = conversation.context.limits
+    view = conversation.context.view(limits=limits)
     settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
     return Overview(
         view=view,
         limits=limits,
-        due=conversation.due() if conversation.current else None,
-        next_cut=conversation.forecast(),
+        due=conversation.compactor.due() if conversation.context.current else None,
+        next_cut=conversation.compactor.forecast(),
         hold=hold(view, limits, conversation),
         last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
         summary=await _summary(conversation),
         can_undo=bool(held),
-        bill=conversation.bill,
+        bill=conversation.context.bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
         stored=await conversation.count(),
-        tools=tuple(tool["function"]["name"] for tool in conversation.frame.tools),
-        glance=glance_of(conversation),
+        tools=tuple(tool["function"]["name"] for tool in conversation.context.prefix.tools),
+        glance=glance_of(conversation.context),
         zone=ask.bot.zone(),
     )
 
 
 def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
     """Until when no cut is made by itself, if an undo holds one off."""
-    undo = conversation.outcome.move
+    undo = conversation.context.replayed.move
     if undo is None or not compaction.holds_off(view, limits, undo):
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
@@ -112,13 +112,13 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
 
 
 async def _summary(conversation: Conversation) -> Summary:
-    cut = conversation.outcome.cut
+    cut = conversation.context.replayed.cut
     if cut is None:
         return ""
-    summary = await conversation.scribe.summary_of(cut.id)
+    summary = await conversation.compactor.summaries.summary_of(cut.id)
     if not summary:
         return "coming"
-    return "" if summary == conversation.view().boundaries.preface else "ready"
+    return "" if summary == conversation.context.view().boundaries.preface else "ready"
 
 
 def parts(overview: Overview) -> dict[str, int]:
@@ -128,8 +128,8 @@ def parts(overview: Overview) -> dict[str, int]:
     complete = sum(turn.tokens for turn in view.complete)
     summary = part(view.preface.tokens) if view.preface else 0
     sizes = {
-        "system prompt": part(view.frame.system),
-        "tools": part(view.frame.tools),
+        "system prompt": part(view.prefix.system),
+        "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
         "turns": part(complete),

@@ -21,13 +21,15 @@ async def show(ask: Ask, rest: str) -> Reply:
     """`/context preview`"""
     del rest
     conversation = ask.conversation
-    preview = await conversation.preview()
+    preview = await conversation.compactor.preview()
     rows = _rows(
-        preview.then, is_asked=bool(conversation.current), system=conversation.frame.system
+        preview.then,
+        is_asked=bool(conversation.context.current),
+        system=conversation.context.prefix.system,
     )
-    tools = [tool["function"]["name"] for tool in conversation.frame.tools]
+    tools = [tool["function"]["name"] for tool in conversation.context.prefix.tools]
     if tools:
-        size = preview.then.scale.part(preview.then.frame.tools)
+        size = preview.then.scale.part(preview.then.prefix.tools)
         rows.insert(0, ("", "tools", size, beginning(", ".join(tools))))
     if besides := preview.then.tokens - sum(row[2] for row in rows):
         rows.append(("", "besides", besides, "what the provider adds, and rounding"))
@@ -35,7 +37,9 @@ async def show(ask: Ask, rest: str) -> Reply:
     shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
     text = "\n\n".join(
         (
-            _headline(preview, conversation.limits.budget, bool(conversation.current)),
+            _headline(
+                preview, conversation.context.limits.budget, bool(conversation.context.current)
+            ),
             table(("turn", "message", "tokens:", "beginning"), shown),
             going(preview),
         )
@@ -52,7 +56,7 @@ def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
 def _rows(view: View, is_asked: bool, system: str) -> list[tuple[str, str, int, str]]:
     """(turn, message, tokens, beginning) in the order in which they are sent."""
     part = view.scale.part
-    rows = [("", "system prompt", part(view.frame.system), beginning(system))] if system else []
+    rows = [("", "system prompt", part(view.prefix.system), beginning(system))] if system else []
     if view.preface:
         rows.append(("", "summary", part(view.preface.tokens), beginning(view.preface.text)))
     if view.log:

@@ -24,8 +24,8 @@ async def search(ask: Ask, rest: str) -> Reply:
         raise CommandError("/context search wants words to look for: /context search lisbon hotel.")
     conversation = ask.conversation
     found = await conversation.search(words, SHOWN)
-    events = await conversation.history()
-    where = states(conversation.view(), events, conversation.limits.strategy)
+    events = await conversation.context.history()
+    where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     hits = found.hits[: found.whole] or found.hits
     lines = [_line(hit, where, moment(hit.entry.at, ask.bot.zone())) for hit in hits]
     return Reply(

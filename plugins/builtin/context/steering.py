@@ -6,7 +6,7 @@ from datetime import tzinfo
 
 from memory.context.change import Change, ViewEvent, redoable
 from memory.context.view import View
-from memory.steering import Compacted
+from memory.record.summaries import Summary
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.glance import UNDO, by, called, moment
@@ -21,18 +21,18 @@ REDO = Action("Redo", "/context redo")
 async def compact(ask: Ask, focus: str) -> Reply:
     """`/context compact [focus]`"""
     conversation = ask.conversation
-    before, view = await conversation.history(), conversation.view()
-    compacted = await conversation.compact(focus.strip())
+    view = conversation.context.view()
+    compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
         return Reply(_nothing_movable(view), {"turns": []})
-    if compacted.event is not None:
-        return _compacted(compacted, compacted.event)
-    if await conversation.history() != before:
+    if compacted.event is not None and compacted.summary is not None:
+        return _compacted(compacted.summary, compacted.event)
+    if compacted.is_overtaken:
         raise CommandError(
             "Nothing was done: the context was changed while the summary was being written. "
             "Say it again."
         )
-    return _not_smaller(compacted, view)
+    return _not_smaller(compacted.summary, view)
 
 
 def _nothing_movable(view: View) -> str:
@@ -47,8 +47,7 @@ def _nothing_to_free(view: View) -> str:
     return f"There is nothing to compact: the {messages} in play are those that stay anyway."
 
 
-def _compacted(compacted: Compacted, event: ViewEvent) -> Reply:
-    summary = compacted.summary
+def _compacted(summary: Summary, event: ViewEvent) -> Reply:
     who = (
         f"The summary, by {summary.model}"
         if summary.model
@@ -68,8 +67,8 @@ def _compacted(compacted: Compacted, event: ViewEvent) -> Reply:
     return Reply(text, data, (UNDO,))
 
 
-def _not_smaller(compacted: Compacted, view: View) -> Reply:
-    turns = compacted.summary.turns
+def _not_smaller(summary: Summary | None, view: View) -> Reply:
+    turns = summary.turns if summary else ()
     raw = sum(turn.tokens for turn in view.turns if turn.number in turns)
     text = (
         f"Nothing was changed: {be(turns, ('has', 'have'))} {amount(view.scale.part(raw))} tokens, "
@@ -81,8 +80,8 @@ def _not_smaller(compacted: Compacted, view: View) -> Reply:
 async def free(ask: Ask, rest: str) -> Reply:
     """`/context free`"""
     del rest
-    view = ask.conversation.view()
-    event = await ask.conversation.free()
+    view = ask.conversation.context.view()
+    event = await ask.conversation.compactor.free()
     if event is None:
         return Reply(_nothing_to_free(view), {"turns": [], "freed": 0})
     before, after = event.tokens_before, event.tokens_after
@@ -103,8 +102,8 @@ async def free(ask: Ask, rest: str) -> Reply:
 async def clear(ask: Ask, rest: str) -> Reply:
     """`/context clear`"""
     del rest
-    had_summary = ask.conversation.view().preface is not None
-    cleared = await ask.conversation.clear()
+    had_summary = ask.conversation.context.view().preface is not None
+    cleared = await ask.conversation.editor.clear()
     data = {
         "turns": ids(cleared.turns),
         "messages": cleared.messages,
@@ -127,8 +126,8 @@ async def clear(ask: Ask, rest: str) -> Reply:
 async def undo(ask: Ask, rest: str) -> Reply:
     """`/context undo`"""
     del rest
-    before = ask.conversation.view()
-    event = await ask.conversation.undo()
+    before = ask.conversation.context.view()
+    event = await ask.conversation.editor.undo()
     if event is None:
         return Reply("There is nothing to undo.", {"undone": None}, await _redo(ask))
     return await _turned("Undone", event, before, ask)
@@ -137,8 +136,8 @@ async def undo(ask: Ask, rest: str) -> Reply:
 async def redo(ask: Ask, rest: str) -> Reply:
     """`/context redo`"""
     del rest
-    before = ask.conversation.view()
-    event = await ask.conversation.redo()
+    before = ask.conversation.context.view()
+    event = await ask.conversation.editor.redo()
     if event is None:
         text = "There is nothing to redo: nothing was undone, or something else came after it."
         return Reply(text, {"redone": None})
@@ -148,12 +147,12 @@ async def redo(ask: Ask, rest: str) -> Reply:
 async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     """What an undo or a redo did."""
     conversation = ask.conversation
-    after = conversation.view()
+    after = conversation.context.view()
     text = (
         f"{done}: the {_recalled(event, ask.bot.zone())}. {_moved(before, after)}"
         f"{amount(before.tokens)} → {amount(after.tokens)} tokens."
     )
-    until = hold(after, conversation.limits, conversation)
+    until = hold(after, conversation.context.limits, conversation)
     if until:
         text += f" Nothing is cut by itself until t{until.turn} or {amount(until.tokens)} tokens."
     data = {
@@ -178,17 +177,17 @@ def _moved(before: View, after: View) -> str:
 
 
 async def _redo(ask: Ask) -> tuple[Action, ...]:
-    return (REDO,) if redoable(await ask.conversation.history()) else ()
+    return (REDO,) if redoable(await ask.conversation.context.history()) else ()
 
 
 async def pin(ask: Ask, rest: str) -> Reply:
     """`/context pin t3-t5 t9`"""
-    view = ask.conversation.view()
+    view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.boundaries.pinned)
     if not new:
         raise CommandError(f"{be(numbers)} pinned already.")
-    await ask.conversation.change("pin", Change(pin=frozenset(new)))
+    await ask.conversation.editor.change("pin", Change(pin=frozenset(new)))
     text = f"Pinned: {_sized(new, view)}. Pinned turns stay when others leave.{_fullness(ask)}"
     unpin = f"/context unpin {' '.join(ids(new))}"
     return Reply(text, {"pinned": ids(new)}, (Action("Unpin", unpin),))
@@ -197,11 +196,11 @@ async def pin(ask: Ask, rest: str) -> Reply:
 async def unpin(ask: Ask, rest: str) -> Reply:
     """`/context unpin t3-t5`"""
     numbers = _named(ask, rest, "unpin")
-    pinned = ask.conversation.view().boundaries.pinned
+    pinned = ask.conversation.context.view().boundaries.pinned
     if others := tuple(n for n in numbers if n not in pinned):
         now = f"pinned: {named(tuple(pinned))}" if pinned else "no turn is"
         raise CommandError(f"{be(others)} not pinned ({now}); nothing was changed.")
-    await ask.conversation.change("unpin", Change(unpin=frozenset(numbers)))
+    await ask.conversation.editor.change("unpin", Change(unpin=frozenset(numbers)))
     return Reply(
         f"Unpinned: {named(numbers)}; they may leave with the next cut."
         if len(numbers) > 1
@@ -212,14 +211,14 @@ async def unpin(ask: Ask, rest: str) -> Reply:
 
 async def drop(ask: Ask, rest: str) -> Reply:
     """`/context drop t3-t5`"""
-    view = ask.conversation.view()
+    view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "drop", view)
     if view.current in numbers:
         raise CommandError(
             f"t{view.current} is being answered; /undo stops it and takes it back. "
             "Nothing was changed."
         )
-    await ask.conversation.change("drop", Change(drop=frozenset(numbers)))
+    await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers)))
     return Reply(
         f"Dropped: {_sized(numbers, view)} left the context, without a summary. "
         "All is kept on disk; /context undo brings it back.",
@@ -229,7 +228,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
 
 
 def _named(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
-    numbers = turns_of(rest, ask.conversation.newest)
+    numbers = turns_of(rest, ask.conversation.context.newest)
     if not numbers:
         raise CommandError(f"/context {verb} wants turns: /context {verb} t3, or t3-t5 t9.")
     return numbers
@@ -251,7 +250,7 @@ def _sized(numbers: tuple[int, ...], view: View) -> str:
 def _fullness(ask: Ask) -> str:
     """A word of warning when pins fill much of what there is."""
     conversation = ask.conversation
-    view, budget = conversation.view(), conversation.limits.budget
+    view, budget = conversation.context.view(), conversation.context.limits.budget
     raw = sum(turn.tokens for turn in view.turns if turn.number in view.boundaries.pinned)
     share = view.scale.part(raw) / budget
     return f" All pins together fill {share:.0%} of the budget." if share >= 0.5 else ""

@@ -46,9 +46,9 @@ async def import_(ask: Ask, rest: str) -> Reply:
     root = ask.bot.workspace(ask.conversation.key)
     exported = ask.conversation.folder.relative_to(root).as_posix()
     turns = await asyncio.to_thread(_read, root, exported, name)
-    added = await ask.conversation.append(turns)
+    added = await ask.conversation.turns.append(turns)
     numbers = tuple(turn.number for turn in added)
-    tokens = ask.conversation.view().scale.part(sum(turn.tokens for turn in added))
+    tokens = ask.conversation.context.view().scale.part(sum(turn.tokens for turn in added))
     dropping = f"t{numbers[0]}-t{numbers[-1]}" if len(numbers) > 1 else f"t{numbers[0]}"
     return Reply(
         f"Imported {count(len(added), 'turn')} from {name} as {named(numbers)}, about "

@@ -33,7 +33,7 @@ class Row:
 async def show_turns(ask: Ask, rest: str) -> Reply:
     """`/context turns [t1-t40]`"""
     conversation = ask.conversation
-    newest = conversation.newest
+    newest = conversation.context.newest
     numbers = turns_of(rest, newest) or tuple(range(max(1, newest - NEWEST + 1), newest + 1))
     if not numbers:
         return Reply("There are no turns yet: nothing has been said.", {"turns": []})
@@ -53,10 +53,10 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
 
 async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
     """These turns, in play or not, as far as they are kept."""
-    events, view = await conversation.history(), conversation.view()
-    where = states(view, events, conversation.limits.strategy)
+    events, view = await conversation.context.history(), conversation.context.view()
+    where = states(view, events, conversation.context.limits.strategy)
     in_play = {turn.number: turn for turn in view.turns}
-    stored = await conversation.turns(numbers)
+    stored = await conversation.context.turns(numbers)
     return [_row(in_play.get(turn.number, turn), turn, where) for turn in stored]
 
 
@@ -70,13 +70,13 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
     del rest
     overview = await gathered(ask)
     conversation = ask.conversation
-    events = await conversation.history()
+    events = await conversation.context.history()
     where = states(overview.view, events, overview.limits.strategy)
     pieces = (
         as_text(overview),
         _settings(overview),
         f"Tools: {', '.join(overview.tools)}." if overview.tools else "Tools: none.",
-        f"System prompt: {literal(conversation.frame.system)}",
+        f"System prompt: {literal(conversation.context.prefix.system)}",
         _preface(overview),
         _messages(overview, where),
     )

@@ -28,8 +28,8 @@ async def search(ask: Ask, rest: str) -> Reply:
         raise CommandError("/memory search wants words to look for: /memory search lisbon hotel.")
     conversation = ask.conversation
     found = await conversation.memory.search(rest, SHOWN)
-    events = await conversation.history()
-    where = states(conversation.view(), events, conversation.limits.strategy)
+    events = await conversation.context.history()
+    where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     total = found.notes.total + found.said.total
     said = [_said(ask, one, where) for one in found.said.hits]
     notes = [_note(hit) for hit in found.notes.hits]

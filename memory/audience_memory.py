@@ -15,7 +15,7 @@ from memory.record import daily, recall, summaries, transcript
 from memory.record.daily import Note
 from memory.record.recall import Gathered, Scope, notes
 from memory.record.recall.notes import FoundNotes
-from memory.room import Room
+from memory.services import MemoryServices
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,16 +37,16 @@ class MemoryStatus:
     pending: int
 
 
-class Recollection:
+class AudienceMemory:
     """Reads what is remembered, and finds in it."""
 
-    def __init__(self, room: Room, indexer: Indexer, scope: Scope) -> None:
-        self._room, self._indexer, self._scope = room, indexer, scope
+    def __init__(self, services: MemoryServices, indexer: Indexer, scope: Scope) -> None:
+        self._services, self._indexer, self._scope = services, indexer, scope
         self._audience = scope.audience
 
     async def days(self) -> list[date]:
         """The days that have a file, oldest first."""
-        return await asyncio.to_thread(daily.days, self._room.data, self._audience)
+        return await asyncio.to_thread(daily.days, self._services.data, self._audience)
 
     async def notes(self, day: date) -> list[Note]:
         """What is in a day's file, in order."""
@@ -58,7 +58,7 @@ class Recollection:
         found = await self._find(replace(self._scope, is_model=False), text, most)
         if found.said.total or found.notes.total:
             return found
-        said = await self._room.store.read(
+        said = await self._services.store.read(
             lambda db: recall.scan(db, self._audience, text.split(), most)
         )
         return replace(found, said=said)
@@ -69,23 +69,25 @@ class Recollection:
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         await self._indexer.catch_up(scope.audience)
-        zone = self._room.zone()
-        said = await self._room.store.read(lambda db: recall.find(db, scope, text, most, zone))
+        zone = self._services.zone()
+        said = await self._services.store.read(lambda db: recall.find(db, scope, text, most, zone))
         return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
 
     def _find_notes(self, text: str, most: int) -> FoundNotes:
-        days = daily.days(self._room.data, self._audience)
+        days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
-        return notes.find(everything, text, most, self._room.zone())
+        return notes.find(everything, text, most, self._services.zone())
 
     async def status(self) -> MemoryStatus:
         """How much there is, and what is still to come."""
-        pending = await self._room.store.read(lambda db: summaries.pending(db, self._audience))
-        keys = await self._room.store.read(lambda db: transcript.of_audience(db, self._audience))
+        pending = await self._services.store.read(lambda db: summaries.pending(db, self._audience))
+        keys = await self._services.store.read(
+            lambda db: transcript.of_audience(db, self._audience)
+        )
         days = await self.days()
-        folder = daily.folder(self._room.data, self._audience)
+        folder = daily.folder(self._services.data, self._audience)
         size = sum((folder / f"{day}.md").stat().st_size for day in days)
         return MemoryStatus(folder, tuple(days), size, len(keys), pending)
 
     def _notes(self, day: date) -> list[Note]:
-        return list(daily.notes(self._room.data, self._audience, day))
+        return list(daily.notes(self._services.data, self._audience, day))

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from memory.context import emergency
+from memory.context import compaction, emergency
 from memory.context.change import Boundaries
-from memory.context.meter import Frame
+from memory.context.meter import PromptPrefix
 from memory.context.view import View
 from memory.messages import Message, ToolCall
-from memory.open_turn import OpenTurn
 from memory.record.ledger import Spent
+from memory.turn_log import OpenTurn, TurnLog
 from memory.turns import Entry, Turn
-
-if TYPE_CHECKING:
-    from memory.conversation import Conversation
 
 PURPOSE = "subagent"
 """What the ledger calls a sub-agent's calls."""
 
 
-class Errand(OpenTurn):
+class SubagentTurn(OpenTurn):
     """An open turn in which an agent works as in any other: within the same window, on the same
     bill, with results of the same length. What is said in it is forgotten with it. `call` is the
     id of the tool call that sent it."""
 
-    def __init__(self, conversation: Conversation, task: Entry, call: str) -> None:
-        super().__init__(conversation, Turn(task.turn, (task,)))
+    def __init__(self, log: TurnLog, task: Entry, call: str) -> None:
+        super().__init__(log, Turn(task.turn, (task,)))
         self._call = call
         self._boundaries = Boundaries()
+
+    @classmethod
+    async def sent_by(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
+        """The turn of a sub-agent that a call in this turn sends with a task."""
+        message, tokens = await turn.log.receive(Message("user", task))
+        return cls(turn.log, Entry(1, turn.number, message, tokens, datetime.now(UTC)), call)
 
     async def begin(self) -> None:
         """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
@@ -38,22 +40,22 @@ class Errand(OpenTurn):
     async def begin_call(self, call: ToolCall) -> None:
         """What must not run twice is about to: so neither must the call that sent the sub-agent,
         which would do it all over again after a crash."""
-        await self.conversation.begin_call(self.number, self._call)
+        await self.log.begin_call(self.number, self._call)
 
-    async def fit(self, frame: Frame) -> View:
+    async def fit(self, prefix: PromptPrefix) -> View:
         """The task and all that followed, with what is too long clipped. Raises NoRoom."""
-        await self._clip(frame)
-        view, limits = self._view(frame), self.conversation.limits
+        await self._clip(prefix)
+        view, limits = self._view(prefix), self.log.state.limits
         if view.tokens > limits.ceiling:
             raise emergency.no_room(view, limits)
         return self._seen(view)
 
-    async def make_room(self, view: View, frame: Frame, window: int) -> bool:
+    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""
         self._overflows += 1
         before = self._boundaries
-        self.conversation.believe(view, self.conversation.limits, window)
-        await self._clip(frame)
+        self.log.calibration.believe_refusal(view, self.log.state.limits, window)
+        await self._clip(prefix)
         return self._boundaries != before
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
@@ -62,17 +64,18 @@ class Errand(OpenTurn):
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages, and put what they cost on the conversation's bill."""
         for message in messages:
-            arrived, tokens = await self.conversation.weighed(self._stained(message))
+            arrived, tokens = await self.log.receive(self._stained(message))
             seq = self.entries[-1].seq + 1
             self.entries.append(Entry(seq, self.number, arrived, tokens, datetime.now(UTC)))
         if spent is not None:
-            await self.conversation.book(self.number, replace(spent, purpose=PURPOSE))
+            await self.log.book(self.number, replace(spent, purpose=PURPOSE))
 
-    def _view(self, frame: Frame) -> View:
+    def _view(self, prefix: PromptPrefix) -> View:
         turn = Turn(self.number, tuple(self.entries))
-        return self.conversation.alone(turn, self._boundaries, frame)
+        return self.log.view_alone(turn, self._boundaries, prefix)
 
-    async def _clip(self, frame: Frame) -> None:
-        view = self._view(frame)
-        plan = emergency.plan(view, self.conversation.limits, 0)
-        self._boundaries = await self.conversation.clipped(view, plan)
+    async def _clip(self, prefix: PromptPrefix) -> None:
+        view = self._view(prefix)
+        plan = emergency.plan(view, self.log.state.limits, 0)
+        change = await compaction.measured(plan.change, view, self.log.services.meter)
+        self._boundaries = self._boundaries.moved_by(change)

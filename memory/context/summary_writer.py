@@ -1,5 +1,5 @@
-"""The scribe of a conversation: writes summaries in the background, and brings them to the daily
-memory file.
+"""Writes the summaries of a conversation in the background, and brings them to the daily memory
+file.
 
 One at a time and in order, since each summary continues the one before. What it is asked to do for
 turns that leave is a job on disk, so it is done after a crash too, and takes effect once.
@@ -15,14 +15,14 @@ from datetime import datetime
 from typing import Any
 
 from memory.context import summary as words
-from memory.context.compaction import Wanted
+from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.keys import ConversationKey
 from memory.record import daily, ledger, offload, summaries, transcript
 from memory.record.daily import Section
 from memory.record.ledger import Spent
 from memory.record.summaries import Job, Summary
-from memory.room import Room
+from memory.services import MemoryServices
 from memory.turns import Turn, named
 
 log = logging.getLogger(__name__)
@@ -30,94 +30,87 @@ log = logging.getLogger(__name__)
 
 _REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
 
-Prepared = tuple[Wanted, Summary]
+Prepared = tuple[SummarySpec, Summary]
 """A summary that was written ahead, and for exactly what."""
 
 
-class Scribe:
-    """`on_spent` hears of every call to a model that a summary took."""
+class SummaryWriter:
+    """`on_spent` hears of every call to a model that a summary took; `written_ahead` is the summary
+    that was prepared for a cut, if there is one."""
 
     def __init__(
         self,
-        room: Room,
+        services: MemoryServices,
         key: ConversationKey,
-        row: int,
         on_spent: Callable[[Spent], None],
     ) -> None:
-        self._room, self._key, self._row, self._on_spent = room, key, row, on_spent
-        self._by_event: dict[int, int] = {}
-        self._prepared: Prepared | None = None
-        self._preparing: Wanted | None = None
+        self._services, self._key, self._on_spent = services, key, on_spent
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[object] | None = None
+        self.load(0)
+
+    def load(self, row: int) -> None:
+        """Begin with what is on disk of the conversation in this row; nothing is under way."""
+        self._row = row
+        self._by_event: dict[int, int] = {}
+        self.written_ahead: Prepared | None = None
+        self._preparing: SummarySpec | None = None
 
     # --- what is there ---------------------------------------------------------------------
 
     async def summary_of(self, event: int) -> int:
         """The id of the summary of what left by an event; 0 while there is none."""
         if event not in self._by_event:
-            read = self._room.store.read
+            read = self._services.store.read
             self._note(event, await read(lambda db: summaries.summary_of(db, self._row, event)))
         return self._by_event[event]
 
-    def prepared(self, wanted: Wanted) -> Summary | None:
+    def prepared(self, spec: SummarySpec) -> Summary | None:
         """The summary that was written ahead, if it is for exactly this."""
-        if self._prepared is None or self._prepared[0] != wanted:
+        if self.written_ahead is None or self.written_ahead[0] != spec:
             return None
-        return self._prepared[1]
+        return self.written_ahead[1]
 
     @property
     def is_busy(self) -> bool:
         """Whether a summary is under way or waits."""
         return bool(self._tasks) or self._one_at_a_time.locked()
 
-    @property
-    def written_ahead(self) -> Prepared | None:
-        """The summary that was prepared for a cut, if there is one."""
-        return self._prepared
-
-    def remember(self, prepared: Prepared | None) -> None:
-        """Take over what was prepared before the conversation left memory."""
-        self._prepared = prepared
-
     async def read(self, summary_id: int) -> Summary | None:
         """A summary by its id, as it stands on disk: a person may have looked through it."""
-        return await self._room.store.read(lambda db: summaries.summary(db, summary_id))
+        return await self._services.store.read(lambda db: summaries.summary(db, summary_id))
 
     # --- what is to be done ----------------------------------------------------------------
 
-    def prepare(self, wanted: Wanted) -> None:
+    def prepare(self, spec: SummarySpec) -> None:
         """Write the summary of a cut that is near, unless that is done or under way."""
-        if self._preparing != wanted and self.prepared(wanted) is None:
-            self._preparing = wanted
-            self._start(lambda: self._prepare(wanted))
+        if self._preparing != spec and self.prepared(spec) is None:
+            self._preparing = spec
+            self._start(lambda: self._prepare(spec))
 
-    def add(self, job: Job, wanted: Wanted) -> None:
-        """Take on a job that is on disk: what left for `wanted` goes to the daily memory."""
+    def add(self, job: Job, spec: SummarySpec) -> None:
+        """Take on a job that is on disk: what left for `spec` goes to the daily memory."""
         self._note(job.event, job.summary)
-        self._start(lambda: self._finish(job, wanted))
+        self._start(lambda: self._finish(job, spec))
 
-    async def ahead(self, wanted: Wanted) -> None:
+    async def ahead(self, spec: SummarySpec) -> Summary:
         """Have the summary of a cut that is due written, and wait for it."""
-        self._preparing = wanted  # what was being prepared for another cut must not replace it
+        self._preparing = spec  # what was being prepared for another cut must not replace it
         async with self._one_at_a_time:
-            if self.prepared(wanted) is None:
-                self._prepared = (wanted, await self._make(wanted))
-
-    async def write(self, wanted: Wanted) -> Summary:
-        """A summary now; waits for those under way before it."""
-        async with self._one_at_a_time:
-            return await self._make(wanted)
+            known = self.prepared(spec)
+            summary = known or await self._make(spec)
+            self.written_ahead = (spec, summary)
+            return summary
 
     async def cancel(self) -> None:
         """Forget what is under way and waiting, on disk too (`/context clear`)."""
         self._stop()
         open_events = [event for event, summary in self._by_event.items() if not summary]
-        await self._room.store.write(lambda db: summaries.cancel(db, self._row, open_events))
+        await self._services.store.write(lambda db: summaries.cancel(db, self._row, open_events))
         for event in open_events:
             del self._by_event[event]
-        self._prepared = self._preparing = None
+        self.written_ahead = self._preparing = None
 
     async def idle(self) -> None:
         """Wait until everything is done."""
@@ -146,7 +139,7 @@ class Scribe:
     # --- doing it --------------------------------------------------------------------------
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(self._in_turn(work), name=f"scribe {self._key.id}")
+        task = asyncio.create_task(self._in_turn(work), name=f"summaries {self._key.id}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -163,29 +156,31 @@ class Scribe:
                     "a summary for %s failed; it is tried again at the next start", self._key.id
                 )
 
-    async def _prepare(self, wanted: Wanted) -> None:
-        if self._preparing == wanted:  # otherwise another cut has become the next one meanwhile
-            self._prepared = (wanted, await self._make(wanted))
+    async def _prepare(self, spec: SummarySpec) -> None:
+        if self._preparing == spec:  # otherwise another cut has become the next one meanwhile
+            self.written_ahead = (spec, await self._make(spec))
 
-    async def _finish(self, job: Job, wanted: Wanted) -> None:
+    async def _finish(self, job: Job, spec: SummarySpec) -> None:
         await self._offload(job)
-        known = self.prepared(wanted)  # it may have been under way when the cut came
+        known = self.prepared(spec)  # it may have been under way when the cut came
         if job.summary:
             summary = await self.read(job.summary)
         else:
-            summary = known or await self._make(wanted)
+            summary = known or await self._make(spec)
             summary_id = summary.id
-            await self._room.store.write(lambda db: summaries.set_summary(db, job.id, summary_id))
+            await self._services.store.write(
+                lambda db: summaries.set_summary(db, job.id, summary_id)
+            )
         if summary is not None:
-            section, data = self._section(job, summary), self._room.data
+            section, data = self._section(job, summary), self._services.data
             place = daily.quarantine(data) if summary.is_untrusted else data
             await self._to_the_end(asyncio.to_thread(daily.append, place, section))
             self._note(job.event, summary.id)
-        await self._room.store.write(lambda db: summaries.finish(db, job.id))
+        await self._services.store.write(lambda db: summaries.finish(db, job.id))
 
     async def _offload(self, job: Job) -> None:
         """What left is kept where the model's file tools find it."""
-        offloader = self._room.offloader_for(self._key)
+        offloader = self._services.offloader_for(self._key)
         if offloader is not None:
             turns = await self._turns(job.turns)
             entries = [entry for turn in turns for entry in turn.entries]
@@ -197,23 +192,23 @@ class Scribe:
         await asyncio.shield(self._writing)  # a thread goes on when its task is cancelled
 
     def _section(self, job: Job, summary: Summary) -> Section:
-        now = datetime.now(self._room.zone())
+        now = datetime.now(self._services.zone())
         return Section(self._key, now, named(summary.turns), summary.text, job.id)
 
-    async def _make(self, wanted: Wanted) -> Summary:
+    async def _make(self, spec: SummarySpec) -> Summary:
         """Have a summary written, check it, and store it; one without a model serves where the
         model's is empty, or longer than what it replaces."""
-        turns = await self._turns(wanted.turns)
-        after = await self.summary_of(wanted.after) if wanted.after else 0
+        turns = await self._turns(spec.turns)
+        after = await self.summary_of(spec.after) if spec.after else 0
         before = await self.read(after) if after else None
         prior = before.text if before else ""
-        limits = self._room.limits_for(self._key)
-        if wanted.max_tokens:
-            limits = replace(limits, summary_max_tokens=wanted.max_tokens)
-        meter, style = self._room.meter, wanted.style
+        limits = self._services.limits_for(self._key)
+        if spec.max_tokens:
+            limits = replace(limits, summary_max_tokens=spec.max_tokens)
+        meter, style = self._services.meter, spec.style
         text = words.material(style, turns, prior)
         replaced = meter.count(text)
-        written, model = await self._asked(wanted, text, limits)
+        written, model = await self._ask_model(spec, text, limits)
         if not written or meter.count(written) >= replaced:
             written, model = words.without_model(style, turns, prior), ""
         if style not in ("lines", "excerpt"):  # which stand in no context, and need not be short
@@ -221,9 +216,9 @@ class Scribe:
         has_outside = any(turn.has_outside for turn in turns)
         return await self._store(
             Summary(
-                turns=wanted.turns,
+                turns=spec.turns,
                 prior=before.id if before else 0,
-                focus=wanted.focus,
+                focus=spec.focus,
                 text=written,
                 tokens=meter.count(written),
                 model=model,
@@ -231,31 +226,31 @@ class Scribe:
             )
         )
 
-    async def _asked(self, wanted: Wanted, text: str, limits: Limits) -> tuple[str, str]:
+    async def _ask_model(self, spec: SummarySpec, text: str, limits: Limits) -> tuple[str, str]:
         """A model's summary and the model's name; both empty where none is asked."""
-        request = words.request(wanted.style, wanted.focus, text, limits, self._key)
+        request = words.request(spec.style, spec.focus, text, limits, self._key)
         if request is None:
             return "", ""
-        result = await self._room.summarizer.summarize(request)
+        result = await self._services.summarizer.summarize(request)
         await self._book(result.spent)
-        return words.checked(wanted.style, result.text, limits), result.model
+        return words.checked(spec.style, result.text, limits), result.model
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         return transcript.as_turns(
-            await self._room.store.read(
+            await self._services.store.read(
                 lambda db: transcript.entries_of_turns(db, self._row, numbers)
             )
         )
 
     async def _store(self, summary: Summary) -> Summary:
-        row = await self._room.store.write(
+        row = await self._services.store.write(
             lambda db: summaries.insert_summary(db, self._row, summary)
         )
         return replace(summary, id=row)
 
     async def _book(self, spent: Sequence[Spent]) -> None:
         for call in spent:
-            await self._room.store.write(
+            await self._services.store.write(
                 lambda db, call=call: ledger.insert(db, self._row, 0, call)  # type: ignore[misc]
             )
             self._on_spent(call)

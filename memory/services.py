@@ -8,30 +8,33 @@ from datetime import tzinfo
 from pathlib import Path
 
 from memory.context.limits import LimitsFor
-from memory.context.meter import Frame, Meter
+from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
+from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
 
-FrameFor = Callable[[ConversationKey], Frame]
+PrefixFor = Callable[[ConversationKey], PromptPrefix]
 OffloaderFor = Callable[[ConversationKey], Offloader | None]
+OnSpent = Callable[[ConversationKey, str, Spent], None]
+"""Hears of every call to a model: in which conversation, who spoke last there, and the call."""
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
-    """`limits_for` and `frame_for` are asked at every step; `data` is the data folder; `zone` the
+class MemoryServices:
+    """`limits_for` and `prefix_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
     hears what happens; `keeps_files` says whether a conversation's files are kept up to date;
     `offloader_for` names who keeps what leaves (None: nobody); `hide` takes secrets out of what is
-    exported."""
+    exported. `on_change` hears that something in a conversation's context has changed."""
 
     store: Store
     meter: Meter
     summarizer: Summarizer
     limits_for: LimitsFor
-    frame_for: FrameFor
+    prefix_for: PrefixFor
     data: Path
     zone: Callable[[], tzinfo]
     restores_exactly: Callable[[], bool]
@@ -39,6 +42,8 @@ class Room:
     keeps_files: Callable[[ConversationKey], bool] = lambda key: False
     offloader_for: OffloaderFor = lambda key: None
     hide: Callable[[str], str] = str
+    on_change: Callable[[ConversationKey], None] = lambda key: None
+    on_spent: OnSpent = lambda key, person, spent: None
 
     def audience_folder(self, audience: str) -> Path:
         """Where all files of an audience are."""

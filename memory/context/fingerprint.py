@@ -7,23 +7,23 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from memory.context.meter import Frame
+from memory.context.meter import PromptPrefix
 
-Framing = Mapping[str, str]
+PromptFingerprint = Mapping[str, str]
 """By what it is called in a sentence: the model, and digests of the system prompt and tools."""
 
 
-def framing(frame: Frame, model: str) -> Framing:
-    """How requests are framed that are made with this frame, for this model."""
-    tools = json.dumps(frame.tools, ensure_ascii=False)
-    return {"model": model, "system prompt": _digest(frame.system), "tools": _digest(tools)}
+def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
+    """Of requests that begin with this prefix, for this model."""
+    tools = json.dumps(prefix.tools, ensure_ascii=False)
+    return {"model": model, "system prompt": _digest(prefix.system), "tools": _digest(tools)}
 
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def changed(before: Framing, now: Framing) -> str:
+def changed(before: PromptFingerprint, now: PromptFingerprint) -> str:
     """What has changed, in a sentence; "" where nothing has, or nothing was before."""
     names = [f"the {name}" for name in now if before and before.get(name) != now[name]]
     if not names:

@@ -1,0 +1,378 @@
+"""What leaves a conversation's view, and when: planned, foreseen, carried out, with its summary."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from memory.calibration import Calibration
+from memory.context import compaction, emergency
+from memory.context.change import Actor, Change, ViewEvent
+from memory.context.compaction import Planner, SummarySpec
+from memory.context.fingerprint import PromptFingerprint, changed, fingerprint
+from memory.context.forecast import FARTHEST, Forecast, forecast
+from memory.context.limits import Limits
+from memory.context.meter import PromptPrefix
+from memory.context.plan import Plan
+from memory.context.preview import Preview, climbed, with_question
+from memory.context.summary_writer import SummaryWriter
+from memory.context.view import View
+from memory.context_state import ContextState
+from memory.events import Event
+from memory.record import transcript
+from memory.record.summaries import Job, Summary
+from memory.services import MemoryServices
+
+log = logging.getLogger(__name__)
+
+SOFT_MARK = 2
+"""A summary is prepared as soon as the next cut is at most so many turns away."""
+COOLDOWN = 30.0
+"""Seconds from one cut that `truncate` and `summarize` make as a turn begins to the next
+(Digitorn's rule `_auto_compact`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What came of a compaction. `event` is None where nothing was done: because the context would
+    not have shrunk by it, or because something else had changed it while the summary was written
+    (`is_overtaken`). `summary` is the one that was waited for."""
+
+    event: ViewEvent | None = None
+    summary: Summary | None = None
+    is_overtaken: bool = False
+
+
+class Compactor:
+    """`compact` is the one way by which turns leave: for a strategy, a rule, a person, REST, an
+    emergency and a restart. All of it may come at any moment, also while a turn runs."""
+
+    def __init__(
+        self,
+        services: MemoryServices,
+        state: ContextState,
+        calibration: Calibration,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._services, self._state, self._calibration = services, state, calibration
+        self._clock = clock
+        self.summaries = SummaryWriter(services, state.key, state.book)
+        self._fingerprint: PromptFingerprint = {}
+        self._fingerprint_of: PromptPrefix | None = None
+        self._is_vetoed = False
+        self._last_at_start = -COOLDOWN
+
+    def load(self, row: int, fingerprint: PromptFingerprint, jobs: list[Job]) -> None:
+        """Begin with what is on disk, and take up the summaries that were left undone."""
+        self.summaries.load(row)
+        self._fingerprint, self._fingerprint_of = fingerprint, None
+        self.take_up(jobs)
+
+    def take_up(self, jobs: list[Job]) -> None:
+        """Have the summaries of these jobs written."""
+        for job in jobs:
+            self.summaries.add(job, self._spec_of_job(job))
+
+    # --- foreseen ------------------------------------------------------------------------------
+
+    def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
+        """What the strategy in force would do before the next step, or as a turn begins."""
+        limits = self._state.limits
+        return self._due(self._state.view(prefix, limits), limits, by_rule)
+
+    def _due(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
+        return compaction.due(view, limits, self._state.replayed.move, by_rule)
+
+    def forecast(self, within: int = FARTHEST) -> Forecast | None:
+        """When the next cut comes, if it is due within so many turns and no undo holds it off."""
+        limits = self._state.limits
+        view = self._state.view(limits=limits)
+        held = compaction.holds_off(view, limits, self._state.replayed.move)
+        return None if held else forecast(view, limits, within)
+
+    async def preview(self) -> Preview:
+        """What the next request will hold, and what is done for that; nothing is done by it."""
+        state, limits = self._state, self._state.limits
+        now = state.view()
+        if not state.current:
+            late = await self._late()
+            preface = await state.read_preface(late[1]) if late else now.preface
+            now = with_question(now, preface)
+        preview = climbed(Preview(now, now), limits, emergency.STEPS[:1])
+        plan = self._due(preview.then, limits, state.strategy.by_rule and not state.current)
+        if plan is not None:
+            summary = self.summaries.prepared(self._spec(plan, "strategy"))
+            preface = state.preface_of(summary, state.snapshot(now)) if summary else None
+            preview = preview.after(plan, preface)
+        return climbed(preview, limits, emergency.STEPS[1:])
+
+    # --- carried out ---------------------------------------------------------------------------
+
+    async def compact(
+        self, planner: Planner, actor: Actor, *, wait: bool, prefix: PromptPrefix | None = None
+    ) -> Compacted | None:
+        """Let leave what `planner` wants of the view; with `wait` its summary is there then, and
+        nothing is done that would not shrink the context. None: it wants nothing, or a listener
+        has a veto."""
+        plan = self._planned(planner, prefix)
+        if plan is None or (actor == "strategy" and await self._is_held_off(plan)):
+            return None
+        summary = None
+        if wait and plan.leaving:
+            summary = await self.summaries.ahead(self._spec(plan, actor))
+        async with self._state.changing:
+            plan = self._planned(planner, prefix)
+            if plan is None or (
+                summary is not None and self.summaries.prepared(self._spec(plan, actor)) is None
+            ):
+                return Compacted(None, summary, is_overtaken=True)
+            return Compacted(await self._carry_out(plan, actor, must_shrink=wait), summary)
+
+    def _planned(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
+        limits = self._state.limits
+        return planner(self._state.view(prefix, limits), limits)
+
+    async def compact_for_person(self, focus: str = "") -> Compacted | None:
+        """Summarise all complete turns but the newest, now, and what stands in the activity log.
+        None: there is nothing to compact."""
+        return await self.compact(compaction.asked_for(focus), "person", wait=True)
+
+    async def compact_by_rule(
+        self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
+    ) -> ViewEvent | None:
+        """Digitorn's action compact_context: a safe split, with `truncate` or `summarize` ("" and
+        0: as the settings say). None: nothing was to leave, an undo holds cuts off, or a listener
+        had a veto."""
+        wish = compaction.Split(strategy, keep_recent, summary_max_tokens, why)
+
+        def planned(view: View, limits: Limits) -> Plan | None:
+            is_held = compaction.is_held(view, limits, self._state.replayed.move)
+            return None if is_held else wish.plan(view, limits)
+
+        done = await self.compact(planned, "strategy", wait=True)
+        return done.event if done else None
+
+    async def compress_context(self, **config: float) -> ViewEvent | None:
+        """AgentScope's compress_context(): nothing below the threshold. `config` overrides for this
+        call: trigger_ratio, reserve_ratio, summary_max_tokens."""
+        done = await self.compact(compaction.compressed(config), "strategy", wait=True)
+        return done.event if done else None
+
+    async def free(self, why: str = "asked for from outside") -> ViewEvent | None:
+        """The emergency compaction, asked for from outside (Digitorn): it cuts at once, and no
+        model is waited for; what leaves is summarised in the background. None: nothing would."""
+        done = await self.compact(
+            lambda view, limits: emergency.halved(view, limits, why), "emergency", wait=False
+        )
+        return done.event if done else None
+
+    async def restore_recent(self) -> None:
+        """What a restart does under `trim` with `restore: recent` (CowAgent)."""
+        if self._state.limits.strategy == "trim":
+            await self.compact(compaction.restart, "restart", wait=False)
+
+    async def _carry_out(
+        self, plan: Plan, actor: Actor, *, must_shrink: bool = False
+    ) -> ViewEvent | None:
+        """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
+        prepared for exactly this stands in the very next request. None, and nothing is recorded,
+        where the model would see the same as before."""
+        state = self._state
+        view = state.view()
+        change = await compaction.measured(plan.change, view, self._services.meter)
+        spec = self._spec(plan, actor)
+        ready = self.summaries.prepared(spec) if plan.leaving else None
+        snapshot = state.snapshot(view) if plan.leaving else None
+        after = view.moved_by(change)
+        if ready is not None and spec.style != "lines":
+            change = replace(change, preface=ready.id)
+            after = replace(after, preface=state.preface_of(ready, snapshot))
+        is_same = after.turns == view.turns and after.log == view.log
+        if is_same or (must_shrink and ready and after.raw_tokens >= view.raw_tokens):
+            return None
+        plan = replace(plan, change=change, tokens_after=after.tokens)
+        event = replace(self.event(plan, view, actor), snapshot=snapshot)
+        return await self.record(event, self._job(spec, ready) if plan.leaving else None)
+
+    def event(self, plan: Plan, view: View, actor: Actor) -> ViewEvent:
+        """The event that carrying this plan out is."""
+        return compaction.event_of(plan, view, self._state.limits, actor)
+
+    async def record(self, event: ViewEvent, job: Job | None = None) -> ViewEvent:
+        """Store an event, move the boundaries by it, and have its summary written."""
+        stored, kept = await self._state.record(event, job)
+        if kept is not None:
+            self.take_up([kept])
+        return stored
+
+    def job(self, plan: Plan, actor: Actor) -> Job:
+        """The job for what leaves by a plan."""
+        return self._job(self._spec(plan, actor))
+
+    @staticmethod
+    def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
+        return Job(0, spec.turns, spec.after, spec.focus, spec.style, ready.id if ready else 0)
+
+    def _spec(self, plan: Plan, actor: Actor) -> SummarySpec:
+        """What a summary of what leaves by this plan must be made for."""
+        state = self._state
+        before = state.replayed.cut
+        return SummarySpec(
+            plan.leaving,
+            before.id if before else 0,
+            plan.focus,
+            state.boundaries.pinned,
+            compaction.style_of(plan, state.limits, actor),
+            plan.max_tokens,
+        )
+
+    def _spec_of_job(self, job: Job) -> SummarySpec:
+        pinned = self._state.boundaries.pinned
+        return SummarySpec(job.turns, job.prior, job.focus, pinned, job.style)
+
+    async def _is_held_off(self, plan: Plan) -> bool:
+        """Whether a listener has a veto against this compaction."""
+        event = Event("pre_compact", self._state.key, self._state.current, plan.why)
+        verdict = await self._services.events.emit(event)
+        self._is_vetoed = bool(verdict.veto)
+        if verdict.veto:
+            log.info("%s: not compacted: %s", self._state.key.id, verdict.veto)
+        return self._is_vetoed
+
+    # --- around a turn -------------------------------------------------------------------------
+
+    async def before_turn(self) -> None:
+        """What is due between turns: a changed strategy, a changed prompt, a late summary."""
+        await self._switch(self._services.limits_for(self._state.key).strategy)
+        await self._note_changed_prompt()
+        await self._inject()
+
+    async def at_turn_start(self) -> None:
+        """What `truncate` and `summarize` do as a turn begins (Digitorn's rule `_auto_compact`)."""
+        if not self._state.strategy.by_rule or self._clock() - self._last_at_start < COOLDOWN:
+            return
+        done = await self.compact(
+            lambda view, limits: self._due(view, limits, by_rule=True), "strategy", wait=True
+        )
+        if done and done.event:
+            self._last_at_start = self._clock()
+
+    def after_turn(self) -> None:
+        """Have the summary of the next cut written when that is near. One that a listener has held
+        off may never come; a summary before each turn would be money for nothing."""
+        if self._is_vetoed:
+            return
+        near = self.forecast(SOFT_MARK)
+        if near and near.plan.leaving and near.plan.kind != "fold":
+            self.summaries.prepare(self._spec(near.plan, "strategy"))
+
+    async def _switch(self, strategy: str) -> None:
+        """Plan by another strategy from now on, over all that the others leave in play."""
+        state = self._state
+        limits = state.limits
+        if strategy == limits.strategy:
+            return
+        before = state.view()
+        await state.switch(strategy, await state.history())
+        why = f"the strategy was changed from {limits.strategy} to {strategy}"
+        plan = Plan(Change(), why, tokens_after=state.view().tokens, kind="rebase")
+        await state.store(self.event(plan, before, "person"))
+
+    async def _note_changed_prompt(self) -> None:
+        """Record that something else stands before the conversation than in its last request."""
+        state, limits, prefix = self._state, self._state.limits, self._state.prefix
+        if prefix is self._fingerprint_of and limits.model == self._fingerprint.get("model"):
+            return  # nearly always: a prefix is made anew only where something has changed
+        now = fingerprint(prefix, limits.model)
+        if now != self._fingerprint:
+            view = state.view(limits=limits)
+            why = changed(self._fingerprint, now)
+            plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
+            await self._keep_fingerprint(now, self.event(plan, view, "person") if why else None)
+        self._fingerprint, self._fingerprint_of = now, prefix
+
+    async def _keep_fingerprint(self, now: PromptFingerprint, event: ViewEvent | None) -> None:
+        row = self._state.row
+
+        def keep(db: Any) -> None:
+            transcript.keep_fingerprint(db, row, now)
+            if event is not None:
+                transcript.insert_event(db, row, event)
+
+        await self._services.store.write(keep, is_synced=False)
+
+    async def _late(self) -> tuple[ViewEvent, int] | None:
+        """The last cut and its summary, if that came after the cut and is not in front yet."""
+        replayed = self._state.replayed
+        cut = replayed.cut
+        if cut is None or replayed.is_injected:
+            return None
+        summary = await self.summaries.summary_of(cut.id)
+        return (cut, summary) if summary and summary != replayed.boundaries.preface else None
+
+    async def _inject(self) -> None:
+        """Put a late summary in front; between turns only, so that no request of a running turn
+        is rewritten."""
+        if (late := await self._late()) is None:
+            return
+        cut, summary = late
+        await self._state.record(
+            ViewEvent(
+                at=datetime.now(UTC),
+                kind="inject",
+                actor=cut.actor,
+                strategy=cut.strategy,
+                reason="the summary of the cut is ready",
+                change=Change(preface=summary, target=cut.id),
+                turn=self._state.newest,
+            )
+        )
+
+    # --- a request that fits ---------------------------------------------------------------------
+
+    async def fit(self, prefix: PromptPrefix) -> View:
+        """Do what the strategy in force wants done now, see to it that the request is below the
+        ceiling, and return what the model sees then. Raises NoRoom."""
+        state = self._state
+        await self._climb(prefix, emergency.STEPS[:1])
+        if self.due(prefix) is not None:
+            await self.compact(self._due, "strategy", wait=state.strategy.waits, prefix=prefix)
+        return await self._climb(prefix, emergency.STEPS[1:])
+
+    async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
+        """Take these steps of the ladder, as far as the request is over the ceiling; the last one
+        raises NoRoom where that is not enough."""
+        async with self._state.changing:
+            limits = self._state.limits
+            view = self._state.view(prefix, limits)
+            for step in steps:
+                if view.tokens <= limits.ceiling and step:
+                    return view
+                await self._take_step(view, limits, step)
+                view = self._state.view(prefix, limits)
+            if view.tokens > limits.ceiling and steps[-1]:
+                raise emergency.no_room(view, limits)
+            return view
+
+    async def _take_step(self, view: View, limits: Limits, step: int) -> bool:
+        """One step of the ladder; False where it changes nothing."""
+        plan = emergency.plan(view, limits, step)
+        if plan.change.is_empty:
+            return False
+        return await self._carry_out(plan, "emergency") is not None
+
+    async def make_room(self, view: View, prefix: PromptPrefix, window: int, attempt: int) -> bool:
+        """After the provider refused the request made from `view`: believe it, and take the next
+        step. The first attempt corrects the meter, and only goes as far as that calls for. False:
+        there is nothing left to do."""
+        async with self._state.changing:
+            self._calibration.believe_refusal(view, self._state.limits, window)
+            limits = self._state.limits
+            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
+                if await self._take_step(self._state.view(prefix, limits), limits, step):
+                    return True
+            return False

@@ -1,0 +1,120 @@
+"""What a person does to the view: clear, undo, redo, pin, unpin, drop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from memory.compactor import Compactor
+from memory.context.change import Change, Kind, ViewEvent, redoable, undoable
+from memory.context.compaction import ASKED
+from memory.context.plan import Plan
+from memory.context.view import View
+from memory.context_state import ContextState
+from memory.record import summaries
+from memory.record.store import StoreError
+from memory.services import MemoryServices
+
+
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """What was put away: turns, and their messages and tokens by the meter."""
+
+    turns: tuple[int, ...]
+    messages: int
+    tokens: int
+
+
+class ContextEditor:
+    """Changes what is in play, by a person's wish; each change is an event that can be undone."""
+
+    def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
+        self._services, self._state, self._compactor = services, state, compactor
+
+    async def clear(self, kind: Kind = "clear") -> Cleared:
+        """Put everything but the running turn away. `clear` is for forgetting: nothing is
+        summarised, and what was on its way to a summary is cancelled; `new` summarises."""
+        state = self._state
+        async with state.changing:
+            view = state.view()
+            gone = view.complete
+            cleared = Cleared(
+                tuple(sorted({*view.logged, *(turn.number for turn in gone)})),
+                sum(len(turn.entries) for turn in gone),
+                view.scale.part(sum(turn.tokens for turn in gone)),
+            )
+            if kind == "clear":
+                await self._cancel_summaries()
+            if cleared.turns or view.preface is not None:
+                await self._put_away(cleared, view, kind)
+            return cleared
+
+    async def _cancel_summaries(self) -> None:
+        await self._compactor.summaries.cancel()
+        row = self._state.row
+        left = await self._services.store.read(lambda db: summaries.undone_of(db, row))
+        self._compactor.take_up(left)  # their summaries are written already
+
+    async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
+        seqs = [e.seq for t in view.whole if t.is_complete for e in t.entries]
+        roll = max(cleared.turns, default=0) + 1
+        change = Change(cut=max(seqs, default=0) + 1, roll=roll, preface=-1)
+        plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens, kind=kind)
+        is_summarised = kind == "new" and bool(cleared.turns)
+        job = self._compactor.job(plan, "person") if is_summarised else None
+        await self._compactor.record(self._compactor.event(plan, view, "person"), job)
+
+    async def undo(self) -> ViewEvent | None:
+        """Take the newest standing event back; returns it, or None when there is none."""
+        async with self._state.changing:
+            events = await self._state.history()
+            standing = undoable(events)
+            return await self._turn_back("undo", standing[-1], events) if standing else None
+
+    async def redo(self) -> ViewEvent | None:
+        """Bring the event that was undone last into force again."""
+        async with self._state.changing:
+            events = await self._state.history()
+            undone = redoable(events)
+            return await self._turn_back("redo", undone, events) if undone else None
+
+    async def _turn_back(
+        self, kind: Kind, event: ViewEvent, events: Sequence[ViewEvent]
+    ) -> ViewEvent:
+        state = self._state
+        move = ViewEvent(
+            at=datetime.now(UTC),
+            kind=kind,
+            actor="person",
+            reason=ASKED,
+            change=Change(target=event.id),
+            turn=state.newest,
+            tokens_before=state.view().tokens,
+        )
+        await state.replay([*events, move])
+        try:
+            stored, _ = await state.store(replace(move, tokens_after=state.view().tokens))
+        except StoreError:
+            await state.replay(events)  # what is not on disk does not hold
+            raise
+        state.replayed = replace(state.replayed, move=stored)
+        state.changed()
+        return event
+
+    async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
+        """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
+        and the running one can't be dropped."""
+        state = self._state
+        async with state.changing:
+            there = frozenset(range(1, state.newest + 1))
+            change = replace(
+                change,
+                pin=change.pin & there,
+                unpin=change.unpin & there,
+                drop=(change.drop & there) - {t.number for t in state.whole if not t.is_complete},
+            )
+            view = state.view()
+            after = view.moved_by(change).tokens
+            plan = Plan(change, why, tokens_after=after, kind=kind)
+            return await self._compactor.record(self._compactor.event(plan, view, "person"))

@@ -1,0 +1,253 @@
+"""What of a conversation is in play: its turns, what its events come to, and the view they make."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memory.calibration import Calibration
+from memory.context.change import Boundaries, ReplayedState, ViewEvent, replayed
+from memory.context.limits import Limits
+from memory.context.log import log_lines
+from memory.context.meter import PromptPrefix
+from memory.context.snapshot import Snapshot, note, taken
+from memory.context.strategies import STRATEGIES, Strategy
+from memory.context.view import LogLine, Preface, View, in_play, marked, shown
+from memory.keys import ConversationKey
+from memory.record import summaries, transcript
+from memory.record.ledger import Bill, Spent
+from memory.record.summaries import Job, Summary
+from memory.record.transcript import ConversationRow
+from memory.services import MemoryServices
+from memory.turns import Entry, Turn
+
+FOLDED_TURNS = 7
+"""Turns that `slim` folds at a time where the provider caches (docs/performance.md)."""
+_BEGINNING = 400  # characters of a message that a line of the activity log may be made from
+
+
+class ContextState:
+    """The turns in play, the boundaries, the preface and the lines of the log: loaded from disk,
+    moved by events, seen as a `View`.
+
+    Who changes it holds the lock `changing` meanwhile. `current` is the number of the turn that
+    runs, or 0, and `newest` that of the newest turn, in play or not; `idle` is set while none runs;
+    `bill` is what the conversation has cost.
+    """
+
+    def __init__(
+        self, services: MemoryServices, key: ConversationKey, calibration: Calibration
+    ) -> None:
+        self._services, self.key, self._calibration = services, key, calibration
+        self.row = self.last_seq = self.newest = self.last_inbox = self.current = 0
+        self.person = ""
+        self.bill = Bill()
+        self.changing = asyncio.Lock()
+        self.idle = asyncio.Event()
+        self.idle.set()
+        self.whole: tuple[Turn, ...] = ()
+        self.replayed = ReplayedState()
+        self._shown: tuple[Turn, ...] = ()
+        self._strategy = ""
+        self._preface: Preface | None = None
+        self._lines: tuple[LogLine, ...] = ()
+        self._limits: tuple[Limits, tuple[int, str, int], Limits] | None = None
+
+    # --- what is there ---------------------------------------------------------------------
+
+    @property
+    def limits(self) -> Limits:
+        """The limits in force now: a window that the provider has named is believed, a changed
+        strategy holds from the next turn on, and turns fold one by one until the provider reports
+        that it caches."""
+        limits = self._services.limits_for(self.key)
+        folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1)
+        own = (self._calibration.window(limits), self._strategy or limits.strategy, folds)
+        if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
+            made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])
+            self._limits = (limits, own, made)  # asked for many times a message, seldom changed
+        return self._limits[2]
+
+    @property
+    def strategy(self) -> Strategy:
+        """The strategy in force now."""
+        return STRATEGIES[self._strategy]
+
+    @property
+    def waits_for_strategy(self) -> bool:
+        """Whether another strategy is in force from the next turn on."""
+        return self._strategy != self._services.limits_for(self.key).strategy
+
+    @property
+    def boundaries(self) -> Boundaries:
+        return self.replayed.boundaries
+
+    @property
+    def prefix(self) -> PromptPrefix:
+        """What would be sent besides the conversation now."""
+        return self._services.prefix_for(self.key)
+
+    @property
+    def pressure(self) -> float:
+        """How full the window is: tokens by the meter / (window - reserve) (Digitorn)."""
+        limits = self.limits
+        return self.view(limits=limits).tokens / limits.ceiling
+
+    def view(self, prefix: PromptPrefix | None = None, limits: Limits | None = None) -> View:
+        """What the model would see now."""
+        limits = limits or self.limits
+        view = View(
+            self.whole,
+            self._shown,
+            self._services.meter.prefix(prefix or self.prefix),
+            self.boundaries,
+            preface=self._preface,
+            lines=self._lines,
+            rendering=self.strategy.preface,
+            merges_system=limits.merge_system,
+            current=self.current,
+            newest=self.newest,
+        )
+        return view.scaled(self._calibration.scale(view, limits.model))
+
+    async def history(self) -> list[ViewEvent]:
+        """All that ever changed the view, oldest first."""
+        return await self._services.store.read(lambda db: transcript.events_of(db, self.row))
+
+    async def turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
+        """Turns of the transcript, in play or not."""
+        return transcript.as_turns(
+            await self._services.store.read(
+                lambda db: transcript.entries_of_turns(db, self.row, numbers)
+            )
+        )
+
+    def snapshot(self, view: View) -> Snapshot:
+        """What the model has at hand now."""
+        return taken(self.prefix.tools, view.turns, view.boundaries.preface)
+
+    # --- loading, and what is said -----------------------------------------------------------
+
+    async def load(self, row: ConversationRow, events: Sequence[ViewEvent], bill: Bill) -> None:
+        """Take up what is on disk of this conversation."""
+        self.row, self.last_seq, self.newest = row.id, row.last_seq, row.last_turn
+        self.last_inbox, self.person, self.bill = row.last_inbox, row.person, bill
+        self._strategy = ""
+        self._strategy = self.limits.strategy
+        self.replayed, self._preface = ReplayedState(), None
+        await self.replay(events)
+
+    async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
+        """Plan by another strategy from now on, over all that the others leave in play."""
+        self._strategy = strategy
+        await self.replay(events)
+        await self.read_preface_again()
+
+    def append(self, entries: Sequence[Entry]) -> None:
+        """Entries that are on disk stand at the end."""
+        self.whole = _with(self.whole, entries)
+        self._shown = _with(self._shown, entries)
+        if self.strategy.preface == "exchange":
+            fresh = {entry.turn for entry in entries}
+            turns = (turn for turn in self.whole if turn.number in fresh)
+            self._lines += log_lines(turns, self._services.meter)
+        self.newest = entries[-1].turn
+        self.changed()
+
+    def changed(self) -> None:
+        """Tell who watches."""
+        self._services.on_change(self.key)
+
+    def book(self, spent: Spent) -> None:
+        """Put a call to a model on the bill."""
+        self.bill = self.bill.plus(spent)
+        self._services.on_spent(self.key, self.person, spent)
+
+    # --- events ------------------------------------------------------------------------------
+
+    async def replay(self, events: Sequence[ViewEvent]) -> None:
+        """Build what is in play anew from the transcript and those of these events that hold."""
+        result = replayed(events, self._strategy)
+        boundaries = result.boundaries
+        has_log = self.strategy.preface == "exchange"
+
+        def read(db: Any) -> tuple[list[Entry], list[Entry]]:
+            kept = transcript.entries_of_turns(db, self.row, boundaries.keep)
+            kept += transcript.entries_from(db, self.row, boundaries.cut)
+            first = boundaries.rolled
+            logged = transcript.beginnings_from(db, self.row, first, _BEGINNING) if has_log else []
+            return kept, logged
+
+        entries, logged = await self._services.store.read(read)
+        unique = {entry.seq: entry for entry in entries}
+        whole = transcript.as_turns(unique[seq] for seq in sorted(unique))
+        self._lines = log_lines(transcript.as_turns(logged), self._services.meter)
+        await self._show(whole, result)
+
+    async def record(
+        self, event: ViewEvent, job: Job | None = None
+    ) -> tuple[ViewEvent, Job | None]:
+        """Store an event, with the job for what leaves by it, and move the boundaries by it;
+        returns both with their ids."""
+        stored, kept = await self.store(event, job)
+        await self._show(self.whole, self.replayed.after(stored, self._strategy))
+        self.changed()
+        return stored, kept
+
+    async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
+        """Put an event on disk, with its job, and move nothing."""
+
+        def insert(db: Any) -> tuple[ViewEvent, Job | None]:
+            stored = replace(event, id=transcript.insert_event(db, self.row, event))
+            if job is None:
+                return stored, None
+            kept = replace(job, event=stored.id)
+            return stored, replace(kept, id=summaries.insert_job(db, self.row, kept))
+
+        return await self._services.store.write(insert)
+
+    async def _show(self, whole: tuple[Turn, ...], result: ReplayedState) -> None:
+        boundaries = result.boundaries
+        if boundaries.preface != self.boundaries.preface:
+            self._preface = await self.read_preface(boundaries.preface)
+        self.replayed = result
+        self.whole = in_play(whole, boundaries)
+        self._shown = shown(self.whole, boundaries)
+        self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)
+
+    # --- the preface ---------------------------------------------------------------------------
+
+    async def read_preface_again(self) -> None:
+        """The summary that stands in the preface, or how it is sent, has changed."""
+        self._preface = await self.read_preface(self.boundaries.preface)
+
+    async def read_preface(self, summary_id: int) -> Preface | None:
+        """A summary as it would stand in the preface; None for 0."""
+        if not summary_id:
+            return None
+
+        def read(db: Any) -> tuple[Summary | None, Snapshot | None]:
+            summary = summaries.summary(db, summary_id)
+            return summary, transcript.snapshot_of(db, self.row, summary_id)
+
+        summary, at_hand = await self._services.store.read(read)
+        return None if summary is None else self.preface_of(summary, at_hand)
+
+    def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
+        """A summary as it stands in the preface: as a system message, with what was at hand when
+        its turns left."""
+        told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
+        text = "\n\n".join(filter(None, (summary.text, told)))
+        return Preface(text, self._services.meter.count(marked(text)), summary.is_untrusted)
+
+
+def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:
+    """The turns with entries added at the end."""
+    for entry in entries:
+        if turns and turns[-1].number == entry.turn:
+            turns = (*turns[:-1], turns[-1].plus(entry))
+        else:
+            turns = (*turns, Turn(entry.turn, (entry,)))
+    return turns

@@ -1,0 +1,425 @@
+"""A conversation's turns as they run: opened, added to, closed; and the one that is open, as the
+agent sees it and records in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any, TypeVar
+
+from memory.calibration import Calibration
+from memory.compactor import Compactor
+from memory.context.change import Boundaries
+from memory.context.meter import PromptPrefix
+from memory.context.view import Scale, View, shown
+from memory.context_state import ContextState
+from memory.events import NOTHING, Event, EventName, Verdict
+from memory.messages import Image, Mark, Message, ToolCall, truncated
+from memory.record import ledger, mailbox, offload, transcript
+from memory.record.ledger import Bill, Spent
+from memory.services import MemoryServices
+from memory.turns import Entry, Turn
+
+T = TypeVar("T")
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
+    committed and not known in memory would be done again."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
+
+
+class TurnLog:
+    """Opens turns and adds to them; each entry is on disk before it is known here. `on_end` hears
+    that a turn is over, or that whole turns were added. `is_in_session` says whether listeners were
+    told of a session that is not over."""
+
+    def __init__(
+        self,
+        services: MemoryServices,
+        state: ContextState,
+        calibration: Calibration,
+        compactor: Compactor,
+        on_end: Callable[[], None],
+    ) -> None:
+        self.services, self.state, self.calibration = services, state, calibration
+        self.compactor, self._on_end = compactor, on_end
+        self.is_in_session = False
+
+    async def open(
+        self,
+        text: str,
+        speaker: str = "",
+        inbox: int | None = None,
+        images: tuple[Image, ...] = (),
+        person: str = "",
+    ) -> OpenTurn:
+        """Open a turn. One that was opened for the same inbox row before a crash goes on where it
+        was; another that was left open is closed with a mark. `person` is who pays for it."""
+        state = self.state
+        if inbox is not None and (known := await self._known_turn(inbox)) is not None:
+            return known
+        await self._close_left_open()
+        async with state.changing:
+            await self.compactor.before_turn()
+            number = state.newest + 1
+            question = Message("user", text, speaker=speaker, images=images)
+            entry = await self._entry(question, number)
+            await self.services.store.write(
+                lambda db: transcript.insert(
+                    db, state.row, [entry], [] if inbox is None else [inbox], person
+                ),
+                is_synced=inbox is None,  # else the inbox has the message, for the next start
+            )
+            state.last_inbox = max(state.last_inbox, inbox or 0)
+            state.person = person
+            self._begin(number)
+            state.append([entry])
+        return OpenTurn(self, Turn(number, (entry,)))
+
+    async def append(
+        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime] = ()
+    ) -> tuple[Turn, ...]:
+        """Add whole turns at the end; waits for the running turn. `times` says when each message
+        was said, one after the other; left out, it is now."""
+        while True:
+            await self.state.idle.wait()
+            await self._close_left_open()
+            async with self.state.changing:
+                if not self.state.current:
+                    return await self._insert(turns, times)
+
+    async def _insert(
+        self, turns: Sequence[Sequence[Message]], times: Sequence[datetime]
+    ) -> tuple[Turn, ...]:
+        state = self.state
+        entries = []
+        for number, messages in enumerate(turns, state.newest + 1):
+            entries += [await self._entry(message, number) for message in messages]
+            await asyncio.sleep(0)  # counting many is work, and others live in this loop
+        if times:
+            entries = [replace(e, at=at) for e, at in zip(entries, times, strict=True)]
+        await self.services.store.write(lambda db: transcript.insert(db, state.row, entries))
+        state.append(entries)
+        self._on_end()
+        return state.whole[-len(turns) :]
+
+    async def _known_turn(self, inbox: int) -> OpenTurn | None:
+        """The turn that was opened for this inbox row, if one was. Rows are numbered upwards."""
+        row = self.state.row
+        if inbox > self.state.last_inbox:
+            return None
+
+        def find(db: Any) -> tuple[list[Entry], frozenset[str]]:
+            number = transcript.turn_of_inbox(db, row, inbox)
+            if not number:
+                return [], frozenset()
+            entries = transcript.entries_of_turns(db, row, [number])
+            return entries, transcript.begun_calls(db, row, number)
+
+        entries, begun = await self.services.store.read(find)
+        if not entries:
+            return None
+        turn = transcript.as_turns(entries)[0]
+        if not turn.is_complete:
+            self._begin(turn.number)
+        return OpenTurn(self, turn, not turn.is_complete, begun)
+
+    async def _close_left_open(self) -> None:
+        whole = self.state.whole
+        if whole and not whole[-1].is_complete:
+            left = OpenTurn(self, whole[-1])
+            await left.break_off("failed", "", "The bot was restarted before it could answer.")
+
+    def _begin(self, number: int) -> None:
+        self.state.current = number
+        self.state.idle.clear()
+
+    def end(self, number: int) -> None:
+        """The turn is over: it may leave from now on."""
+        if self.state.current == number:
+            self.state.current = 0
+            self.state.idle.set()
+        self.compactor.after_turn()
+        self.state.changed()
+        self._on_end()
+
+    async def add(
+        self,
+        turn: int,
+        messages: Sequence[Message],
+        spent: Spent | None,
+        inbox: Sequence[int] = (),
+    ) -> list[Entry]:
+        """Add messages to the running turn, with what the model's reply cost; or with the inbox
+        rows that they came in with, which need no answer of their own then."""
+        state = self.state
+
+        def insert(db: Any) -> None:
+            transcript.insert(db, state.row, entries, inbox)
+            for row in inbox:
+                mailbox.close(db, row)
+            if spent is not None:
+                ledger.insert(db, state.row, turn, spent)
+
+        async with state.changing:
+            entries = [await self._entry(message, turn) for message in messages]
+            # A final reply goes into the outbox next, and that commit, which is synced, makes both
+            # last; without it the turn is answered again.
+            await self.services.store.write(insert, is_synced=not messages[-1].is_final)
+            if spent is not None:
+                state.book(spent)
+            state.last_inbox = max(state.last_inbox, *inbox, 0)
+            state.append(entries)
+        return entries
+
+    async def _entry(self, message: Message, turn: int) -> Entry:
+        message, tokens = await self.receive(message)
+        self.state.last_seq += 1
+        return Entry(self.state.last_seq, turn, message, tokens, datetime.now(UTC))
+
+    async def receive(self, message: Message) -> tuple[Message, int]:
+        """A message as it arrives, cut where it is a result that is too long; and its tokens."""
+        limits, meter = self.state.limits, self.services.meter
+        tokens = await meter.message(message, limits.picture)
+        if message.role == "tool" and tokens > limits.longest_result:
+            message = await self._cut_on_arrival(message, limits.longest_result)
+            tokens = await meter.message(message)
+        return message, tokens
+
+    async def _cut_on_arrival(self, message: Message, limit: int) -> Message:
+        """AgentScope's limit: the model is shown the beginning, with the marker after it, which
+        names the file that holds the whole."""
+        key, meter = self.state.key, self.services.meter
+        offloader = self.services.offloader_for(key)
+        file = ""
+        if offloader is not None:
+            file = await offload.attempted(offloader.offload_tool_result(key.id, message))
+        beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
+        return replace(message, kept=max(1, len(beginning)), offloaded=file)
+
+    async def begin_call(self, turn: int, call: str) -> None:
+        """Keep that a tool call has begun; on disk when this returns."""
+        row = self.state.row
+        await self.services.store.write(lambda db: transcript.begin_call(db, row, turn, call))
+
+    async def book(self, turn: int, spent: Spent) -> None:
+        """Put a call to a model on this conversation's bill."""
+        row = self.state.row
+        await self.services.store.write(lambda db: ledger.insert(db, row, turn, spent))
+        self.state.book(spent)
+
+    def view_alone(self, turn: Turn, boundaries: Boundaries, prefix: PromptPrefix) -> View:
+        """The view of a turn that stands by itself, in no transcript."""
+        return View(
+            (turn,),
+            shown((turn,), boundaries),
+            self.services.meter.prefix(prefix),
+            boundaries,
+            Scale(self.calibration.models.ratio(self.state.limits.model)),
+            current=turn.number,
+            newest=turn.number,
+        )
+
+    # --- listeners -------------------------------------------------------------------------------
+
+    def is_heard(self, name: EventName) -> bool:
+        """Whether anyone wants to hear such an event; where no one does, none need be made."""
+        return self.services.events.minds(name)
+
+    async def tell(self, event: Event) -> Verdict:
+        """Tell who listens that something happens in this conversation."""
+        return await self.services.events.emit(event)
+
+    async def begin_session(self) -> Verdict:
+        """Tell who listens that this is the first turn since the conversation was loaded."""
+        if self.is_in_session:
+            return NOTHING
+        self.is_in_session = True
+        return await self.tell(Event("session_start", self.state.key, self.state.current))
+
+    async def end_session(self) -> None:
+        """Tell who listens that the session that was begun is over."""
+        if self.is_in_session:
+            self.is_in_session = False
+            await self.tell(Event("session_end", self.state.key))
+
+
+async def _silence() -> None:
+    """Nothing is said between steps."""
+
+
+class OpenTurn:
+    """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
+    crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
+    `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that must
+    not run twice and were about to; `finish` is the protocol's reason why the model ended its last
+    reply ("stop", "length")."""
+
+    def __init__(
+        self,
+        log: TurnLog,
+        turn: Turn,
+        is_resumed: bool = False,
+        begun: frozenset[str] = frozenset(),
+    ) -> None:
+        self.log = log
+        self.begun = begun
+        self.number = turn.number
+        self.entries = list(turn.entries)
+        self.is_resumed = is_resumed
+        self.between_steps: Callable[[], Awaitable[None]] = _silence
+        self.bill = Bill()
+        self.finish = ""
+        self._overflows = 0
+        self._has_seen_outside = False
+
+    @property
+    def id(self) -> str:
+        return f"t{self.number}"
+
+    @property
+    def reply(self) -> Message | None:
+        """The final reply, once there is one."""
+        last = self.entries[-1].message
+        return last if last.is_final else None
+
+    @property
+    def steps(self) -> int:
+        """Model replies so far."""
+        return sum(entry.message.role == "assistant" for entry in self.entries)
+
+    @property
+    def unanswered(self) -> list[ToolCall]:
+        """Calls that have no result yet, in the order in which the model made them."""
+        messages = [entry.message for entry in self.entries]
+        answered = {message.call_id for message in messages if message.role == "tool"}
+        return [c for m in messages for c in m.tool_calls if c.id not in answered]
+
+    @property
+    def has_outside(self) -> bool:
+        """Whether the model has text before it that came from outside, or has had it in this turn;
+        or what was made of such text."""
+        is_here = self._has_seen_outside or any(e.message.has_outside for e in self.entries)
+        return is_here or self.log.state.view().has_outside
+
+    async def count_tokens(self, text: str) -> int:
+        """Raw tokens of a reply, for figures that no provider reported."""
+        return await self.log.services.meter.message(Message("assistant", text))
+
+    def known_result(self, call: ToolCall) -> Message | None:
+        """The result of an identical call, once an overflow may have hidden it from the model: no
+        tool runs twice because of that."""
+        if not self._overflows:
+            return None
+        messages = [entry.message for entry in self.entries]
+        same = {
+            c.id
+            for m in messages
+            for c in m.tool_calls
+            if (c.name, c.arguments) == (call.name, call.arguments) and c.id != call.id
+        }
+        return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
+
+    async def begin_call(self, call: ToolCall) -> None:
+        """A tool is about to run that must not run twice: that is on disk when this returns."""
+        await self.log.begin_call(self.number, call.id)
+        self.begun |= {call.id}
+
+    async def begin(self) -> None:
+        """Tell who listens that the turn begins, and do what the strategy wants done then, before
+        the first step; a turn that is taken up again after a crash has begun already."""
+        if len(self.entries) == 1:
+            session = await self.log.begin_session()
+            turn = await self.tell("turn_start", self.entries[0].message.text)
+            await self.note(session.plus(turn).inject)
+            await self.log.compactor.at_turn_start()
+
+    async def tell(
+        self,
+        name: EventName,
+        text: str = "",
+        call: ToolCall | None = None,
+        *,
+        is_error: bool = False,
+    ) -> Verdict:
+        """Tell who listens that something happens in this turn; costs nothing where no one does."""
+        if not self.log.is_heard(name):
+            return NOTHING
+        tool, arguments = (call.name, call.arguments) if call else ("", "")
+        key = self.log.state.key
+        return await self.log.tell(Event(name, key, self.number, text, tool, arguments, is_error))
+
+    async def note(self, texts: Iterable[str]) -> None:
+        """Record what the house says to the model. Never between a call and its results: some
+        providers refuse that."""
+        if notes := [Message("note", text) for text in texts]:
+            await self.record(*notes)
+
+    async def fit(self, prefix: PromptPrefix) -> View:
+        """What the model sees at this step, within the limits in force now. Raises NoRoom."""
+        return self._seen(await self.log.compactor.fit(prefix))
+
+    def _seen(self, view: View) -> View:
+        """This is asked next: what is written from now on is tainted by what stands in it, also
+        when that leaves before the answer is there."""
+        self._has_seen_outside |= view.has_outside
+        return view
+
+    def _stained(self, message: Message) -> Message:
+        """A message as it is recorded: whatever is not the person's own word may repeat what the
+        model has seen."""
+        is_tainted = self._has_seen_outside and message.role != "user"
+        return replace(message, is_tainted=True) if is_tainted else message
+
+    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
+        """The provider said that the request made from `view` was too long, and named its window
+        (0: it did not): take the next step of the emergency ladder. False: there is none left."""
+        self._overflows += 1
+        return await self.log.compactor.make_room(view, prefix, window, self._overflows)
+
+    async def calibrate(self, view: View, reported: int, model: str) -> None:
+        """Correct the meter by what the provider counted for the request made from `view`."""
+        await self.log.calibration.learn(view, reported, model)
+
+    async def record(self, *messages: Message, spent: Spent | None = None) -> None:
+        """Add messages to the turn; on disk when this returns. A final one ends the turn."""
+        if self.entries[-1].message.is_final:
+            raise RuntimeError(f"{self.id} is over; nothing can be added to it")
+        try:
+            await unbroken(self._add(messages, spent))
+        finally:
+            if self.reply is not None:
+                self.log.end(self.number)
+
+    async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
+        """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
+        `inbox` are the rows that the messages came in with."""
+        await unbroken(self._add(messages, None, inbox))
+
+    async def _add(
+        self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
+    ) -> None:
+        said = [self._stained(message) for message in messages]
+        self.entries += await self.log.add(self.number, said, spent, inbox)
+        if spent is not None:
+            self.bill = self.bill.plus(spent)
+
+    async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
+        """End the turn before its time: calls without a result get one that says so, and what the
+        model had said so far is kept, with `sentence` after it. A turn that is over stays."""
+        if self.entries[-1].message.is_final:
+            return
+        results = [
+            Message("tool", sentence, call_id=call.id, tool=call.name, is_error=True)
+            for call in self.unanswered
+        ]
+        whole = f"{text.rstrip()}\n\n({sentence})" if text.strip() else f"({sentence})"
+        await self.record(*results, Message("assistant", whole, mark=mark))
