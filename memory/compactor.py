@@ -115,9 +115,9 @@ class Compactor:
     async def compact(
         self, planner: Planner, actor: Actor, *, wait: bool, prefix: PromptPrefix | None = None
     ) -> Compacted | None:
-        """Let leave what `planner` wants of the view; with `wait` its summary is there then, and
-        nothing is done that would not shrink the context. None: it wants nothing, or a listener
-        has a veto."""
+        """Let leave what `planner` wants of the view; with `wait` its summary is there then. For a
+        person nothing is done that would not shrink the context. None: the planner wants nothing,
+        or a listener has a veto."""
         plan = self._planned(planner, prefix)
         if plan is None or (actor == "strategy" and await self._is_held_off(plan)):
             return None
@@ -130,7 +130,7 @@ class Compactor:
                 summary is not None and self.summaries.prepared(self._spec(plan, actor)) is None
             ):
                 return Compacted(None, summary, is_overtaken=True)
-            return Compacted(await self._carry_out(plan, actor, must_shrink=wait), summary)
+            return Compacted(await self._carry_out(plan, actor, actor == "person"), summary)
 
     def _planned(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
@@ -176,7 +176,7 @@ class Compactor:
             await self.compact(compaction.restart, "restart", wait=False)
 
     async def _carry_out(
-        self, plan: Plan, actor: Actor, *, must_shrink: bool = False
+        self, plan: Plan, actor: Actor, must_shrink: bool = False
     ) -> ViewEvent | None:
         """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
         prepared for exactly this stands in the very next request. None, and nothing is recorded,

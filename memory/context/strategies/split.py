@@ -18,7 +18,8 @@ def plan(view: View, limits: Limits) -> Plan | None:
     pressure = view.tokens / limits.ceiling
     if not limits.auto_compact or pressure < limits.compression_trigger:
         return None
-    why = f"the pressure was {pressure:.2f}, the trigger is {limits.compression_trigger:g}"
+    trigger = f"{limits.compression_trigger:g}"
+    why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger}"
     return split(view, limits.keep_recent, why)
 
 
