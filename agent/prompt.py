@@ -1,4 +1,5 @@
-"""The system prompt and the `PromptPrefix` that it is sent in: base, skills, what plugins make of it.
+"""The system prompt, and the `PromptPrefix` that it is sent in: base, skills, what plugins make of
+it.
 
 Nothing here changes with time: no clock, no counter, no unsorted set. The provider's prompt cache
 holds as long as the frame stays byte for byte the same (DESIGN.md, rule 4).

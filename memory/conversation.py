@@ -139,7 +139,7 @@ class Conversation:
         prepared = self.compactor.summaries.written_ahead
         return EvictedState(self.calibration.anchor, prepared, self.turns.is_in_session)
 
-    # --- what is remembered, and found -------------------------------------------------------------
+    # --- what is remembered, and found ---------------------------------------------------------
 
     @property
     def memory(self) -> AudienceMemory:

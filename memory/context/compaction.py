@@ -1,4 +1,4 @@
-"""When a plan is due and what is planned on demand, which event it becomes, and for which summary."""
+"""When a plan is due and what is planned on demand, which event it becomes, and its summary."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = Fals
 
 
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Whether a person has just taken a cut back (by `ReplayedState.move`), so that none is made for a
-    while."""
+    """Whether a person has just taken a cut back (by `ReplayedState.move`), so that none is made
+    for a while."""
     if move is None or move.kind != "undo" or not view.turns:
         return False
     return (

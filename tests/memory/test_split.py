@@ -64,7 +64,7 @@ async def test_summarize_leaves_one_system_message_and_the_last_messages(lodge: 
     before = conversation.context.view().messages
     event = await compacted(lodge)
     assert event is not None
-    assert event.reason.startswith("the pressure was 0.7")
+    assert event.reason.startswith("the rule _auto_compact: the pressure was 0.7")
     wire = sent(conversation.context.view())
     assert [message["role"] for message in wire[:2]] == ["system", "system"]
     assert "Decisions: none." in wire[1]["content"]
@@ -269,7 +269,7 @@ async def test_it_compacts_at_the_trigger_and_then_cools_down(lodge: Lodge) -> N
     await talk.compactor.at_turn_start()
     (event,) = await talk.context.history()
     assert event.kind == "compact"
-    assert event.reason .endswith("the pressure was 0.87, the trigger is 0.75")
+    assert event.reason.endswith("the pressure was 0.87, the trigger is 0.75")
     assert talk.context.pressure < 0.75
     await talk.compactor.at_turn_start()
     assert len(await talk.context.history()) == 1

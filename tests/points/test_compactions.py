@@ -59,9 +59,6 @@ async def talk_past_four_results(house: House) -> int:
     return before
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 1: a summary paid at every step"
-)
 async def test_structured_pays_one_summary_for_what_leaves_and_not_one_at_every_step(
     tmp_path: Path,
 ) -> None:
@@ -72,9 +69,6 @@ async def test_structured_pays_one_summary_for_what_leaves_and_not_one_at_every_
     assert paid <= 1
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 1: 8,264 -> 8,264 is recorded"
-)
 async def test_under_structured_each_recorded_compaction_has_freed_something(
     tmp_path: Path,
 ) -> None:
@@ -86,9 +80,6 @@ async def test_under_structured_each_recorded_compaction_has_freed_something(
     assert [e for e in compactions if e["tokens_after"] >= e["tokens_before"]] == []
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 1: what is said to leave is sent"
-)
 async def test_a_turn_that_history_says_left_is_not_sent_any_more(tmp_path: Path) -> None:
     put_file(tmp_path, "long.txt", LINES)
     async with living(tmp_path, answering(structured_work, FIELDS), STRUCTURED) as house:
@@ -112,9 +103,6 @@ def overflowing_work(request: Received) -> Answer:
     return openai_overflow(10_500, 10_000) if is_first else Say("Worked.")
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 1: cuts again, frees nothing"
-)
 @pytest.mark.parametrize("strategy", ["truncate", "summarize"])
 async def test_after_an_emergency_in_mid_turn_the_next_compaction_frees_something(
     tmp_path: Path, strategy: str

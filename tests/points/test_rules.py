@@ -68,7 +68,6 @@ async def test_a_rule_is_not_used_up_by_times_when_it_did_nothing(
         assert len(await compactions(house)) == 1
 
 
-@missing(21, "a rule that only logs silences the built-in one by its name")
 async def test_a_rule_that_logs_does_not_silence_the_built_in_one_whatever_its_name(
     tmp_path: Path,
 ) -> None:
