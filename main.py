@@ -7,6 +7,7 @@ python main.py pair CODE       let the stranger in who was given this code
 python main.py --telegram      Telegram alone; with a token in .env the terminal has it beside it
 python main.py key add NAME    make a key to OpenAI's protocol; key list, key revoke NAME
 python main.py doctor          check the installation, and say what to do
+python main.py audit           say what is open, weak or shared in this installation
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back (plugins and the like with --with-code)
 """

@@ -68,6 +68,11 @@ def masking(secrets: Collection[str]) -> Callable[[str], str]:
     return lambda text: _LOOKS_SECRET.sub("***", hide(text))
 
 
+def looks_secret(text: str) -> bool:
+    """Whether something in a text looks like a key or token."""
+    return _LOOKS_SECRET.search(text) is not None
+
+
 def hiding(secrets: Collection[str]) -> Callable[[str], str]:
     """What puts *** in the place of these values alone."""
     known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)

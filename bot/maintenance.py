@@ -25,6 +25,8 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add these commands to the command line's."""
     examine = commands.add_parser("doctor", help="check the installation")
     examine.set_defaults(run=_examine)
+    look = commands.add_parser("audit", help="say what is open, weak or shared here")
+    look.set_defaults(run=_audit)
     save = commands.add_parser("backup", help="save all that is kept in FILE")
     save.add_argument("file", type=Path)
     save.set_defaults(run=_save)
@@ -58,7 +60,17 @@ def _examine(options: argparse.Namespace) -> int:
         )
     )
     say(doctor.report(findings))
+    say("What is open, weak or shared in this installation: python main.py audit")
     return doctor.exit_code(findings)
+
+
+def _audit(options: argparse.Namespace) -> int:
+    """Say what is open, weak or shared in this installation."""
+    from bot import audit  # noqa: PLC0415 - slow, and nothing for the other commands
+
+    risks = audit.audit(audit.installation(options.config, options.data, os.environ))
+    say(audit.report(risks, sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return audit.exit_code(risks)
 
 
 def _save(options: argparse.Namespace) -> int:
@@ -114,7 +126,12 @@ def _brought(contents: Contents) -> str:
     carried, lines = contents.carried, []
     if contents.code:
         lines += ["Code and instructions in the backup:", *_few([*map(_plain, contents.code)])]
-    for meaning, people in (("Owners", carried.owners), ("Users and chats", carried.users)):
+    keys = tuple(person for person, _, _ in carried.keys)
+    for meaning, people in (
+        ("Owners", carried.owners),
+        ("Users and chats", carried.users),
+        ("Holders of keys", keys),
+    ):
         if people:
             lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
     if carried.settings:

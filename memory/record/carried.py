@@ -8,28 +8,32 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory.record.soundness import read_only
 from memory.record.store import StoreError
 
 
 @dataclass(frozen=True, slots=True)
 class Carried:
     """Settings that were set in the chat, as (scope, key, value as JSON text; the scope is "" where
-    it holds for all), and who is let in, by name: as an owner, or as a user or a chat."""
+    it holds for all); who is let in, by name: as an owner, or as a user or a chat; and keys to
+    OpenAI's protocol, as (person, whether they may use commands, whether it was used)."""
 
     settings: tuple[tuple[str, str, str], ...] = ()
     owners: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
+    keys: tuple[tuple[str, bool, bool], ...] = ()
 
 
 def carried_by(path: Path) -> Carried:
     """What this database brings along. Raises StoreError where it can't be read, or where it holds
     statements that would run by themselves, which no database of ours does."""
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with closing(read_only(path)) as database:
             tables = _names(database, "table")
             if _names(database, "trigger") or _names(database, "view"):
                 raise StoreError("its database holds triggers or views, which Parley's has not")
             settings = _rows(database, "SELECT scope, key, value FROM override", tables)
+            keys = _rows(database, "SELECT person, may_command, used FROM api_key", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
     except sqlite3.Error as error:
         raise StoreError(f"its database can't be read ({error})") from None
@@ -37,6 +41,7 @@ def carried_by(path: Path) -> Carried:
         tuple((str(scope), str(key), str(value)) for scope, key, value in settings),
         tuple(str(one) for one, role in people if role == "owner"),
         tuple(str(one) for one, role in people if role != "owner"),
+        tuple((str(person), bool(may_command), bool(used)) for person, may_command, used in keys),
     )
 
 

@@ -146,7 +146,7 @@ def examined(path: Path, patience: float) -> str:
     longer than so many seconds. Other connections are not held up."""
     deadline = time.monotonic() + patience
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+        with closing(read_only(path)) as database:
             database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             found = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.Error as error:
@@ -154,10 +154,17 @@ def examined(path: Path, patience: float) -> str:
     return "" if found == ("ok",) else f"{path} is damaged: {found[0] if found else 'no answer'}."
 
 
+def read_only(path: Path) -> sqlite3.Connection:
+    """A connection that changes nothing and leaves nothing behind. Raises sqlite3.Error."""
+    is_used = path.with_name(f"{path.name}-wal").exists()
+    how = "mode=ro" if is_used else "mode=ro&immutable=1"  # or a log stays that was not there
+    return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
+
+
 def unreadable_rows(path: Path) -> str:
     """Rows that hold what nobody can read any more, and those that were put aside, in words; "" for
     none. Raises sqlite3.Error."""
-    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
+    with closing(read_only(path)) as database:
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
         there = {name for (name,) in database.execute(query)}
         counts = {}
