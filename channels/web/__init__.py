@@ -3,8 +3,8 @@
 | module | does |
 |---|---|
 | `channel` | the channel itself: a server on a socket |
-| `guard` | who is let in, and the headers of every answer |
-| `feed` | what happens in a session, numbered, for all who follow it |
+| `guard`, `throttle` | who is let in, and how often may be guessed; the headers of every answer |
+| `feed`, `draft` | what happens in a session, numbered, for all who follow it; the answer so far |
 | `operations` | all that can be asked for, as routes and as the OpenAPI document |
 | `sessions`, `completions` | what these operations do: Parley's own REST, and OpenAI's protocol |
 | `shapes` | what comes in and goes out, as JSON |

@@ -19,7 +19,7 @@ from channels.listening import Caps, Listener, listening, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
 from channels.web.completions import Completions
-from channels.web.feed import Feeds
+from channels.web.feed import Bounds, Feeds
 from channels.web.guard import (
     COOKIE,
     SHORTEST_TOKEN,
@@ -59,7 +59,7 @@ class Door:
     """Where the channel listens and what opens it. `upload` is the most bytes of a message's
     files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
     taken; `of_one` is the most connections of one address, `patience` how long clients are waited
-    for."""
+    for, `bounds` how much is kept of what happened lately."""
 
     host: str
     port: int
@@ -69,6 +69,7 @@ class Door:
     trusted_proxies: tuple[str, ...] = ()
     of_one: int = 100
     patience: Patience = field(default_factory=Patience)
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 def why_closed(door: Door) -> str:
@@ -106,7 +107,7 @@ class Web:
 
     async def listen(self, bot: Bot) -> None:
         """Serve until this task is cancelled."""
-        self._feeds = Feeds(bot)
+        self._feeds = Feeds(bot, self._door.bounds)
         application = self._application(bot, self._feeds)
         server = HttpServer(application, self._socket, self._door.patience)
         serving = asyncio.create_task(server.run_here())

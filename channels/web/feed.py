@@ -2,16 +2,18 @@
 
 Whoever was cut off goes on after the last number that it saw; where that is too long ago, or was
 told by a process that is gone, it is shown the turn that runs as far as it is (`snapshot`), and
-reads the rest from the transcript. So nothing is missed either way.
+reads the rest from the transcript. So nothing is missed either way, and little has to be kept:
+`Bounds` says how much.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -29,77 +31,122 @@ from channels.base import (
     Usage,
 )
 from channels.message import Address, Outbound
+from channels.web.draft import Draft
 from channels.web.shapes import answer
 
-KEPT = 5_000
-"""Events of a session that can be told again."""
 HEARTBEAT = 15.0
 """Seconds of silence after which a follower gets an empty batch: a sign of life for the wire."""
-FEEDS = 500
-"""Sessions that are watched at once; beyond, those that nobody has asked for lately are let go."""
+TIDY = 30.0
+"""Seconds between two looks at what is too old."""
+_USAGES = 1_000  # of turns whose replies are still on their way
+_EVENT = 500  # bytes of an event besides its texts, roughly
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
+class Bounds:
+    """What is kept to be told again: bytes of `one` session and of `all`, for at most `age`
+    seconds. `feeds` are the sessions that are watched at once, of those that nobody needs, and
+    those for at most `idle` seconds."""
+
+    one: int = 256_000
+    all: int = 32_000_000
+    age: float = 300.0
+    feeds: int = 500
+    idle: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
 class Event:
-    """`kind` is "turn", "delta", "restart", "tool", "context", "notice" or "done"; `place` is
-    where it stands in its feed, as followers name it."""
+    """`kind` is "turn", "delta", "restart", "tool", "context", "notice" or "done"; `origin` names
+    its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
     data: Json
-    place: str
+    origin: str
+    at: float
+
+    @property
+    def place(self) -> str:
+        """Where it stands in its feed, as followers name it."""
+        return f"{self.origin}-{self.number}"
+
+    @property
+    def size(self) -> int:
+        """Bytes of memory, roughly."""
+        return _EVENT + _size(self.data)
 
 
-@dataclass(slots=True)
-class Draft:
-    """The turn that runs, as far as it can be shown: texts and tools in the order they came."""
+def _size(data: Any) -> int:
+    if isinstance(data, str):
+        return sys.getsizeof(data)
+    if isinstance(data, Mapping):
+        return sum(60 + _size(value) for value in data.values())
+    if isinstance(data, Sequence):
+        return sum(60 + _size(value) for value in data)
+    return 30
 
-    id: str = ""
-    question: str = ""
-    parts: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, kind: str, data: Json) -> None:
-        """Go on by one event."""
-        match kind:
-            case "turn":
-                self.id, self.question, self.parts = data["id"], data["question"], []
-            case "delta":
-                self._say(data["text"])
-            case "restart":
-                self._unsay()
-            case "tool" if data["state"] == "running":
-                self.parts.append(dict(data))
-            case "tool":
-                self._end_tool(data)
-            case "done" if data["id"] == self.id:
-                self.id, self.question, self.parts = "", "", []
+class Kept:
+    """The newest events of one feed. `on_size` is told by how many bytes it grows or shrinks."""
 
-    def _say(self, text: str) -> None:
-        if not self.parts or "text" not in self.parts[-1]:
-            self.parts.append({"text": ""})
-        self.parts[-1]["text"] += text
+    def __init__(self, most: int, on_size: Callable[[int], None]) -> None:
+        self._most, self._on_size = most, on_size
+        self._events: deque[tuple[Event, int]] = deque()
+        self._bytes = 0
 
-    def _unsay(self) -> None:
-        if self.parts and "text" in self.parts[-1]:
-            self.parts.pop()
+    def __len__(self) -> int:
+        return len(self._events)
 
-    def _end_tool(self, data: Json) -> None:
-        running = (p for p in self.parts if p.get("tool") == data["tool"])
-        next((p for p in running if p["state"] == "running"), {}).update(data)
+    def add(self, event: Event) -> None:
+        """Keep one more; the oldest go, where there are too many bytes."""
+        size = event.size
+        self._events.append((event, size))
+        self._grow(size)
+        while self._bytes > self._most and len(self._events) > 1:
+            self._drop()
+
+    def newest(self, count: int) -> list[Event]:
+        """So many of the newest, in order."""
+        return [self._events[index][0] for index in range(-count, 0)]
+
+    def answer_to(self, message: str) -> Event | None:
+        events = (event for event, _ in reversed(self._events))
+        return next((e for e in events if e.kind == "done" and e.data["id"] == message), None)
+
+    def drop_before(self, at: float) -> None:
+        """Forget what happened before this time."""
+        while self._events and self._events[0][0].at < at:
+            self._drop()
+
+    def clear(self) -> None:
+        while self._events:
+            self._drop()
+
+    def _drop(self) -> None:
+        self._grow(-self._events.popleft()[1])
+
+    def _grow(self, size: int) -> None:
+        self._bytes += size
+        self._on_size(size)
 
 
 class Feed:
     """One session's. `answered` are the answers that are awaited here, by the message's id."""
 
-    def __init__(self, bot: Bot, address: Address) -> None:
+    def __init__(
+        self, bot: Bot, address: Address, most: int, on_size: Callable[[int], None]
+    ) -> None:
         self.address = address
+        self.kept = Kept(most, on_size)
         self.draft = Draft()
         self.turn_taking = asyncio.Lock()
         self._origin = uuid4().hex[:8]
         self._count = 0
-        self._events: deque[Event] = deque(maxlen=KEPT)
+        self._loop = asyncio.get_running_loop()
+        self.touched = self._loop.time()
         self._news = asyncio.Event()
         self._followers = 0
         self._awaited: dict[str, asyncio.Future[Event]] = {}
@@ -134,8 +181,7 @@ class Feed:
 
     def answer_to(self, message: str) -> Event | None:
         """An answer that was given lately."""
-        events = reversed(self._events)
-        return next((e for e in events if e.kind == "done" and e.data["id"] == message), None)
+        return self.kept.answer_to(message)
 
     def deliver(self, outbound: Outbound) -> None:
         """A reply is on disk. One that ends a turn is told after all that streamed of it."""
@@ -150,8 +196,8 @@ class Feed:
         origin, _, number = place.partition("-")
         if origin != self._origin or not (number.isascii() and number.isdigit()):
             return None
-        first = self._events[0].number if self._events else self._count + 1
-        return int(number) if first - 1 <= int(number) <= self._count else None
+        oldest = self._count - len(self.kept)
+        return int(number) if oldest <= int(number) <= self._count else None
 
     def place(self, number: int) -> str:
         return f"{self._origin}-{number}"
@@ -161,8 +207,8 @@ class Feed:
         of life. A follower that falls too far behind is let go: it comes again."""
         self._followers += 1
         try:
-            while not self._is_closed and after >= self._count - len(self._events):
-                batch = [self._events[index] for index in range(after - self._count, 0)]
+            while not self._is_closed and after >= self._count - len(self.kept):
+                batch = self.kept.newest(self._count - after)
                 if batch or not await self._has_news():
                     yield batch
                 after += len(batch)
@@ -183,6 +229,7 @@ class Feed:
         self._wake()
         for future in self._awaited.values():
             future.cancel()
+        self.kept.clear()
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self._watching.__exit__(None, None, None)
@@ -217,7 +264,7 @@ class Feed:
             self._finish(outbound, usage)
             return
         self._usages[message] = usage
-        if len(self._usages) > KEPT:
+        if len(self._usages) > _USAGES:
             self._usages.popitem(last=False)
 
     def _finish(self, outbound: Outbound, usage: Usage) -> None:
@@ -229,8 +276,9 @@ class Feed:
 
     def _add(self, kind: str, data: Json) -> Event:
         self._count += 1
-        event = Event(self._count, kind, data, self.place(self._count))
-        self._events.append(event)
+        self.touched = self._loop.time()
+        event = Event(self._count, kind, data, self._origin, self.touched)
+        self.kept.add(event)
         self.draft.take(kind, data)
         self._wake()
         return event
@@ -243,17 +291,22 @@ class Feed:
 class Feeds:
     """All sessions that somebody asked for."""
 
-    def __init__(self, bot: Bot) -> None:
-        self._bot = bot
+    def __init__(self, bot: Bot, bounds: Bounds) -> None:
+        self._bot, self._bounds = bot, bounds
         self._feeds: OrderedDict[Address, Feed] = OrderedDict()
+        self._bytes = 0
         self._leaving: set[asyncio.Task[None]] = set()
+        self._tidying = asyncio.create_task(self._tidy())
 
     def of(self, address: Address) -> Feed:
         """The feed of an address, begun now if it is not there."""
         feed = self._feeds.get(address)
         if feed is None:
-            feed = self._feeds[address] = Feed(self._bot, address)
-            self._let_go()
+            feed = self._feeds[address] = Feed(
+                self._bot, address, self._bounds.one, lambda size: self._grow(address, size)
+            )
+            self._let_go_surplus()
+        feed.touched = asyncio.get_running_loop().time()
         self._feeds.move_to_end(address)
         return feed
 
@@ -262,15 +315,43 @@ class Feeds:
         if (feed := self._feeds.get(outbound.address)) is not None:
             feed.deliver(outbound)
 
-    def _let_go(self) -> None:
-        surplus = len(self._feeds) - FEEDS
+    def tidy(self, now: float) -> None:
+        """Forget what is too old at this time of the loop's clock."""
+        for address, feed in tuple(self._feeds.items()):
+            feed.kept.drop_before(now - self._bounds.age)
+            if not feed.is_needed and feed.touched < now - self._bounds.idle:
+                self._let_go(address)
+
+    def _grow(self, address: Address, size: int) -> None:
+        """The feed of this address keeps so many bytes more; where all keep too many, the others
+        forget theirs: those first that nobody needs, or has asked for lately."""
+        self._bytes += size
+        if size < 0 or self._bytes <= self._bounds.all:
+            return
+        others = (other for other in self._feeds if other != address)
+        for other in sorted(others, key=lambda other: self._feeds[other].is_needed):
+            self._feeds[other].kept.clear()
+            if self._bytes <= self._bounds.all // 2:
+                return
+
+    def _let_go_surplus(self) -> None:
+        surplus = len(self._feeds) - self._bounds.feeds
         idle = [a for a, feed in self._feeds.items() if not feed.is_needed][:-1]
         for address in idle[: max(0, surplus)]:
-            task = asyncio.create_task(self._feeds.pop(address).close())
-            self._leaving.add(task)
-            task.add_done_callback(self._leaving.discard)
+            self._let_go(address)
+
+    def _let_go(self, address: Address) -> None:
+        task = asyncio.create_task(self._feeds.pop(address).close())
+        self._leaving.add(task)
+        task.add_done_callback(self._leaving.discard)
+
+    async def _tidy(self) -> None:
+        while True:
+            await asyncio.sleep(TIDY)
+            self.tidy(asyncio.get_running_loop().time())
 
     async def close(self) -> None:
+        self._tidying.cancel()
         for feed in self._feeds.values():
             await feed.close()
-        await asyncio.gather(*self._leaving)
+        await asyncio.gather(self._tidying, *self._leaving, return_exceptions=True)

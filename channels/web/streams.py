@@ -7,7 +7,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from channels.web.feed import Draft, Event, Feed
+from channels.web.draft import Draft
+from channels.web.feed import Event, Feed
 from channels.web.markup import html, is_long
 from channels.web.operations import event
 
@@ -75,7 +76,7 @@ async def told(
     feed: Feed, message: str, waiting: asyncio.Future[Event], start: int
 ) -> AsyncIterator[Event]:
     """What happens while this message is answered, from event number `start` on; its "done" comes
-    last. Ends before that where the bot stops."""
+    last, also where what came before it was forgotten. Ends before that where the bot stops."""
     if waiting.done() and not waiting.cancelled():
         yield waiting.result()
         return
@@ -88,3 +89,6 @@ async def told(
                 yield one
             if names_it and one.kind == "done":
                 return
+    await asyncio.wait((waiting,))
+    if not waiting.cancelled():
+        yield waiting.result()

@@ -9,6 +9,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, FilePayload, expect
 
+from channels.web.feed import Bounds
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
@@ -229,6 +230,16 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         await tab.sees(".turn[data-turn=t1]")
         assert not await tab.page.evaluate("document.cookie")
         tab.faults.clear()  # the browser notes each 401
+
+
+async def test_the_page_shows_all_though_nearly_nothing_is_kept(
+    tmp_path: Path, browser: Browser
+) -> None:
+    script = [Say("long " * 2_000 + "END", pieces=400)]
+    tiny = Bounds(one=1, all=1)
+    async with serving(tmp_path, script, bounds=tiny) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("Go on.", "END")
 
 
 async def test_the_page_says_why_nobody_is_let_in(tmp_path: Path, browser: Browser) -> None:

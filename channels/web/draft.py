@@ -1,0 +1,57 @@
+"""The answer that is being written, as far as it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+Json = Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Draft:
+    """The turn that runs, as far as it can be shown."""
+
+    id: str = ""
+    question: str = ""
+    _parts: list[dict[str, Any]] = field(default_factory=list)
+    _pieces: list[str] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[dict[str, Any]]:
+        """Texts and tools in the order they came."""
+        if self._pieces:
+            if not self._parts or "text" not in self._parts[-1]:
+                self._parts.append({"text": ""})
+            self._parts[-1]["text"] += "".join(self._pieces)
+            self._pieces.clear()
+        return self._parts
+
+    def take(self, kind: str, data: Json) -> None:
+        """Go on by one event."""
+        match kind:
+            case "turn":
+                self._begin(data["id"], data["question"])
+            case "delta":
+                self._pieces.append(data["text"])
+            case "restart":
+                self._unsay()
+            case "tool" if data["state"] == "running":
+                self.parts.append(dict(data))
+            case "tool":
+                self._end_tool(data)
+            case "done" if data["id"] == self.id:
+                self._begin("", "")
+
+    def _begin(self, message: str, question: str) -> None:
+        self.id, self.question = message, question
+        self._parts, self._pieces = [], []
+
+    def _unsay(self) -> None:
+        if self.parts and "text" in self.parts[-1]:
+            self.parts.pop()
+
+    def _end_tool(self, data: Json) -> None:
+        running = (p for p in self.parts if p.get("tool") == data["tool"])
+        next((p for p in running if p["state"] == "running"), {}).update(data)

@@ -1,0 +1,117 @@
+"""What is kept of what happened lately: bounded by bytes and by age, and nobody misses anything."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from channels.message import Address, Outbound, Reply
+from channels.web.feed import Bounds, Event, Feeds, Kept
+from tests.fakes.fake_bot import FakeBot, deltas
+from tests.fakes.openai_server import Received, Say
+from tests.web.site import Site, serving
+from tests.web.test_rest import until_done
+
+LONG = "word " * 2_000
+SMALL = Bounds(one=20_000, all=60_000)
+
+
+def tell_long(request: Received) -> Say:
+    del request
+    return Say(LONG, pieces=400)
+
+
+async def place_of(site: Site, session: str) -> str:
+    """Where the events of a session go on."""
+    return str((await site.get(f"/api/sessions/{session}/messages"))[1]["event"])
+
+
+async def kind_after(site: Site, session: str, place: str) -> str:
+    """What comes first for somebody who saw all until then, once the bot has said more."""
+    async with site.follows(session, **{"Last-Event-ID": place}) as events:
+        return (await anext(events)).kind
+
+
+async def test_a_session_that_said_too_much_begins_with_a_snapshot(tmp_path: Path) -> None:
+    async with serving(tmp_path, tell_long, bounds=SMALL) as site:
+        start = await place_of(site, "main")
+        await site.says("Go on.")
+        assert await kind_after(site, "main", start) == "snapshot"
+        _, said = await site.get("/api/sessions/main/messages")
+        assert said["messages"][-1]["text"] == LONG
+
+
+async def test_sessions_together_keep_no_more_than_one_may_where_there_are_many(
+    tmp_path: Path,
+) -> None:
+    bounds = Bounds(one=1_000_000, all=500_000)
+    async with serving(tmp_path, tell_long, bounds=bounds) as site:
+        starts = {}
+        for number in range(6):
+            starts[number] = await place_of(site, f"s{number}")
+            await site.says("Go on.", f"s{number}")
+        kinds = [await kind_after(site, f"s{n}", starts[n]) for n in starts]
+    assert kinds[0] == "snapshot"
+    assert kinds[-1] != "snapshot"
+
+
+async def test_a_stream_ends_with_the_answer_though_its_pieces_were_forgotten(
+    tmp_path: Path,
+) -> None:
+    tiny = Bounds(one=1, all=1)
+    async with serving(tmp_path, tell_long, bounds=tiny) as site, site.streams("Go.") as events:
+        done = (await until_done(events))[-1]
+    assert done.data["text"].strip() == LONG.strip()
+
+
+def feeds_of(bounds: Bounds) -> tuple[FakeBot, Feeds]:
+    bot = FakeBot(lambda text: deltas(text))
+    return bot, Feeds(bot, bounds)
+
+
+async def test_what_is_old_is_forgotten_and_a_session_that_nobody_needs_is_left() -> None:
+    address = Address("web", "main")
+    _, feeds = feeds_of(Bounds(age=10, idle=20))
+    try:
+        feed, now = feeds.of(address), asyncio.get_running_loop().time()
+        feeds.deliver(Outbound(1, address, Reply("Hello!"), "m1"))
+        begin = feed.place(0)
+        feeds.tidy(now + 5)
+        assert feed.place_after(begin) == 0
+        feeds.tidy(now + 12)
+        assert feed.place_after(begin) is None
+        assert feed.place_after(feed.place(feed.end)) == feed.end
+
+        async def follow() -> None:
+            async for _ in feed.batches(feed.end):
+                pass
+
+        waiting = asyncio.create_task(follow())
+        await asyncio.sleep(0)  # it follows now
+        feeds.tidy(now + 30)
+        assert feeds.of(address) is feed
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        feeds.tidy(now + 60)
+        assert feeds.of(address) is not feed
+    finally:
+        await feeds.close()
+
+
+@given(st.lists(st.integers(0, 5_000), max_size=60), st.integers(1, 20_000))
+def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
+    sizes: list[int], most: int
+) -> None:
+    told: list[int] = []
+    kept = Kept(most, told.append)
+    for number, size in enumerate(sizes, 1):
+        kept.add(Event(number, "delta", {"text": "x" * size}, "o", float(number)))
+        assert sum(told) <= most or len(kept) == 1
+        assert sum(event.size for event in kept.newest(len(kept))) == sum(told)
+    kept.drop_before(float(len(sizes)))
+    assert len(kept) <= 1
+    kept.clear()
+    assert sum(told) == len(kept) == 0
