@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from agent.models.base import (
+    BOUNDED,
     ContextOverflow,
     Model,
     ModelAnswerBroken,
@@ -38,6 +39,14 @@ from memory.turn_log import OpenTurn
 ToolChoice = Literal["auto", "none"]
 
 CUT_OFF = "(The answer ends here because the model reached its length limit; say “go on” for more.)"
+CUT_SHORT = (
+    "(The answer ends here because it was longer than what is taken of one answer; say “go on” for "
+    "more.)"
+)
+TOO_MANY_CALLS = (
+    "(More tools were called at once than one step may, so only the first {most} calls were run; "
+    "the limit is `agent_max_calls`.)"
+)
 INTERRUPTED = (
     "{name} was interrupted by a restart; it may have happened: check before trying again."
 )
@@ -57,10 +66,10 @@ class Output(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Agent:
-    """What a turn is answered with. `max_steps` is asked at every step, so that `/config` holds
-    from the next one on; `hides_terse` says whether the model was asked for `<terse>` tags.
-    `wishes` are those of a client of OpenAI's protocol, who gets the model's answer and nothing of
-    the house's own."""
+    """What a turn is answered with. `max_steps` and `max_calls` (those of one step) are asked at
+    every step, so that `/config` holds from the next one on; `hides_terse` says whether the model
+    was asked for `<terse>` tags. `wishes` are those of a client of OpenAI's protocol, who gets the
+    model's answer and nothing of the house's own."""
 
     model: Model
     frame: PromptPrefix
@@ -68,6 +77,7 @@ class Agent:
     surroundings: ToolContext
     pictures: Pictures
     max_steps: Callable[[], int]
+    max_calls: Callable[[], int]
     hides_terse: bool = False
     wishes: Wishes | None = None
 
@@ -87,7 +97,9 @@ class Agent:
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
         view, reply = await self._asked(turn, "auto", output)
-        await self._record(turn, view, reply, CUT_OFF if _is_cut_off(reply) else "")
+        most = self.max_calls()
+        note = _shortfall(reply, most)
+        await self._record(turn, view, replace(reply, tool_calls=reply.tool_calls[:most]), note)
 
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
@@ -229,8 +241,13 @@ class Agent:
         )
 
 
-def _is_cut_off(reply: ModelReply) -> bool:
-    return reply.finish == "length" and bool(reply.text) and not reply.tool_calls
+def _shortfall(reply: ModelReply, most_calls: int) -> str:
+    """What a reply does not hold of what the model said or wanted, in a sentence; "": nothing."""
+    if len(reply.tool_calls) > most_calls:
+        return TOO_MANY_CALLS.format(most=most_calls)
+    if reply.tool_calls or not reply.text:
+        return ""
+    return {"length": CUT_OFF, BOUNDED: CUT_SHORT}.get(reply.finish, "")
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:

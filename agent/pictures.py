@@ -1,8 +1,9 @@
 """Pictures of a request: named in the messages until it is made, then sent as data URLs.
 
-The newest `most` are sent. Older ones become the text "[image]", half of `most` at a time: which
-ones is a function of the pictures in the request alone, so that its beginning changes, and the
-provider's cache breaks, once in many pictures and not with each.
+The newest `most` are sent, as far as they are `MOST_BYTES` together. Older ones become the text
+"[image]", half of `most` at a time: which ones is a function of the pictures in the request alone,
+so that its beginning changes, and the provider's cache breaks, once in many pictures and not with
+each.
 """
 
 from __future__ import annotations
@@ -21,8 +22,12 @@ log = logging.getLogger(__name__)
 
 Wire = list[dict[str, Any]]
 
+MOST_BYTES = 15_000_000
+"""Of all pictures of a request, as files; in base64 they are a third more. Providers take requests
+of 20 MB and more."""
 UNSEEN = "[image: this model can't see it]"
 LOST = "[image: its file is not there any more]"
+TOO_LARGE = f"[image: its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent]"
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
@@ -41,17 +46,35 @@ class Pictures:
             return messages if sees else [dict(message) for message in blind(messages)]
         if not sees:
             return illustrated(messages, [_text(UNSEEN)] * count)
-        past = faded(count, self.most())
+        most = self.most()
         names = [name for message in messages for name in message.get("images", ())]
-        parts = await asyncio.to_thread(lambda: [self._part(name) for name in names[past:]])
-        return illustrated(messages, [_text(PICTURE)] * past + parts)
+        return illustrated(messages, await asyncio.to_thread(lambda: self._parts(names, most)))
 
-    def _part(self, name: str) -> dict[str, Any]:
+    def _parts(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
+        past = faded(len(names), most)
+        sizes = [self._size(name) for name in names[past:]]
+        small = past + too_many(sizes, most)
+        shown = zip(names[small:], sizes[small - past :], strict=True)
+        return [_text(PICTURE)] * small + [self._part(*one) for one in shown]
+
+    def _size(self, name: str) -> int:
+        """The bytes of a picture; 0 for one that is not sent."""
         try:
-            content = (self.folder / name).read_bytes()
+            size = (self.folder / name).stat().st_size
+        except OSError:
+            return 0
+        return size if size <= MOST_BYTES else 0
+
+    def _part(self, name: str, size: int) -> dict[str, Any]:
+        try:
+            with (self.folder / name).open("rb") as file:
+                content = file.read(size)
+                is_whole = not file.read(1)
         except OSError as error:
             log.warning("the picture %s can't be sent: %s", name, error)
             return _text(LOST)
+        if not is_whole:
+            return _text(TOO_LARGE)
         kind = _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
         url = f"data:{kind};base64,{base64.b64encode(content).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
@@ -63,6 +86,14 @@ def faded(count: int, most: int) -> int:
         return 0
     batch = max(1, most // 2)
     return min(count, -(-(count - most) // batch) * batch)
+
+
+def too_many(sizes: Sequence[int], most: int) -> int:
+    """How many of the pictures with these sizes in bytes, the oldest, are not sent because all of
+    them would be too much: half of `most` at a time, too, unless that would leave none."""
+    fitting = [past for past in range(len(sizes)) if sum(sizes[past:]) <= MOST_BYTES]
+    batch = max(1, most // 2)
+    return next((past for past in fitting if past % batch == 0), min(fitting, default=0))
 
 
 def illustrated(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:

@@ -209,6 +209,14 @@ class AgentSettings(BaseModel):
         "however many tools it calls.",
         json_schema_extra={"unit": "steps", "here": True},
     )
+    agent_max_calls: int = Field(
+        default=50,
+        ge=1,
+        le=1_000,
+        description="Most tool calls that are run in one step; the model hears that further ones "
+        "were not.",
+        json_schema_extra={"unit": "calls", "here": True},
+    )
     turn_timeout: int = Field(
         default=600,
         ge=5,
@@ -220,7 +228,8 @@ class AgentSettings(BaseModel):
         default=120,
         ge=1,
         le=3_600,
-        description="How long one request waits for the next piece of an answer.",
+        description="How long one request waits for the next piece of an answer; three times as "
+        "long where the endpoint keeps saying that it is still there.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
     brain: Brain = Brain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 from collections.abc import Callable
@@ -26,6 +27,10 @@ log = logging.getLogger(__name__)
 
 CHARACTERS = 3
 """Characters that a token is reckoned as where it matters that nothing overflows."""
+LONGEST_TOKEN = 16
+"""Characters a token above which a summary is longer than any that was asked for."""
+LONGEST = 900.0
+"""Seconds for one piece of a summary, whoever keeps the connection open."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +56,14 @@ class ModelSummarizer:
         spent: list[Spent] = []
         for piece in pieces(request.text, size):
             try:
-                reply = await self._asked(model, request, so_far, piece)
-            except ModelError as error:
-                log.warning("a summary failed: %s", error)
+                async with asyncio.timeout(LONGEST):
+                    reply = await self._asked(model, request, so_far, piece)
+            except (ModelError, TimeoutError) as error:
+                log.warning("a summary failed: %s", error or f"it took longer than {LONGEST:g} s")
                 if isinstance(error, AccountRefused):
                     self.on_refused(str(error))
                 return SummaryResult("", model.name, tuple(spent))
-            so_far = reply.text.strip()
+            so_far = reply.text.strip()[: request.max_tokens * LONGEST_TOKEN]
             spent.append(spent_on("summary", model, reply, reply.usage or Usage(0, 0)))
         return SummaryResult(so_far, spent[-1].model if spent else model.name, tuple(spent))
 

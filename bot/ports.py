@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from agent.models.base import Model
@@ -82,7 +82,8 @@ def summary_choice_of(settings: Settings) -> Choice:
         temperature=own.temperature,
         max_tokens=own.max_tokens,
     )
-    return Choice(own.model, (), settings.request_timeout, brain)
+    choice = Choice(own.model, (), settings.request_timeout, brain)
+    return replace(choice, group="context.summary_brain") if own.is_elsewhere else choice
 
 
 def window_in_force(settings: Settings, model: Model) -> int:

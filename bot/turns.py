@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import StringIO
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -343,22 +344,22 @@ class _Broadcast:
 
     def __init__(self, hub: Hub, topic: str) -> None:
         self._hub, self._topic = hub, topic
-        self._pieces: list[str] = []
+        self._draft = StringIO()  # a list of a million small pieces would take 80 MB
 
     @property
     def draft(self) -> str:
-        return "".join(self._pieces)
+        return self._draft.getvalue()
 
     def delta(self, text: str) -> None:
-        self._pieces.append(text)
+        self._draft.write(text)
         self._hub.publish(self._topic, Delta(text))
 
     def step_restarted(self) -> None:
-        self._pieces.clear()
+        self._draft = StringIO()
         self._hub.publish(self._topic, StepRestarted())
 
     def tool_started(self, call: ToolCall) -> None:
-        self._pieces.clear()  # the step's text is recorded by now
+        self._draft = StringIO()  # the step's text is recorded by now
         self._hub.publish(self._topic, ToolStarted(call.name, call.arguments))
 
     def tool_ended(self, call: ToolCall, is_error: bool) -> None:

@@ -3,34 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from io import StringIO
 from typing import Any
 from uuid import uuid4
 
-from agent.models.base import ModelReply, Usage
+from agent.models.base import BOUNDED, ModelReply, Usage
 from memory.messages import ToolCall
 
+MOST_CHARACTERS = 2_000_000
+"""Of one answer, with reasoning and arguments: more than any model writes (128,000 tokens)."""
+MOST_CALLS = 1_000
+"""In one answer; how many of them are run is the setting `agent_max_calls`."""
 _MOST_TOKENS = 10**9  # in one answer
+_LONGEST_NAME = 200  # characters of a model's or a tool's name
 
 
 class Answer:
     """What has come so far.
 
     Chunks may have any shape: what is not of the protocol counts as absent. An answer that comes
-    whole, from an endpoint that does not stream, is one chunk.
+    whole, from an endpoint that does not stream, is one chunk. `size` is what was kept of it, in
+    characters; `is_full` says that more came than is kept, and that nothing more will be. A call
+    that was cut by that is none.
     """
 
     def __init__(self) -> None:
         self.finish = ""
+        self.size = 0
+        self.is_full = False
         self._model = ""
-        self._text: list[str] = []
-        self._reasoning: list[str] = []
+        self._text = StringIO()  # a list of a million small pieces would take 80 MB
+        self._reasoning = StringIO()
         self._calls: list[_Call] = []
+        self._latest: dict[object, _Call] = {}
         self._usage: Usage | None = None
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; returns the text that it brought."""
         fields = _mapping(chunk)
-        self._model = _string(fields, "model") or self._model
+        self._model = _string(fields, "model")[:_LONGEST_NAME] or self._model
         self._usage = _usage(_mapping(fields.get("usage"))) or self._usage
         choice = _mapping(next(iter(_list(fields.get("choices"))), None))
         self.finish = _string(choice, "finish_reason") or self.finish
@@ -39,64 +50,90 @@ class Answer:
     def _add_delta(self, delta: Mapping[str, Any]) -> str:
         for part in _list(delta.get("tool_calls")):
             self._add_call(_mapping(part))
-        self._reasoning.append(_string(delta, "reasoning_content") or _string(delta, "reasoning"))
-        piece = _string(delta, "content") or _string(delta, "refusal")
-        self._text.append(piece)
+        reasoning = _string(delta, "reasoning_content") or _string(delta, "reasoning")
+        self._reasoning.write(self._kept(reasoning))
+        piece = self._kept(_string(delta, "content") or _string(delta, "refusal"))
+        self._text.write(piece)
         return _whole(piece)
+
+    def _kept(self, piece: str) -> str:
+        """As much of a piece as there is room for."""
+        room = MOST_CHARACTERS - self.size
+        if len(piece) > room:
+            piece, self.is_full = piece[:room], True
+        self.size += len(piece)
+        return piece
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
         function = _mapping(part.get("function"))
         call = self._call_of(part, opens=bool(function.get("name")))
-        call.id = call.id or _string(part, "id")
-        call.name = call.name or _string(function, "name")
-        call.arguments.append(_string(function, "arguments"))
+        if call is None:
+            self.is_full = True
+            return
+        call.id = call.id or self._kept(_string(part, "id"))
+        call.name = call.name or self._kept(_string(function, "name")[:_LONGEST_NAME])
+        arguments = _string(function, "arguments")
+        kept = self._kept(arguments)
+        call.arguments.write(kept)
+        call.is_cut |= len(kept) < len(arguments)
 
-    def _call_of(self, part: Mapping[str, Any], opens: bool) -> _Call:
+    def _call_of(self, part: Mapping[str, Any], opens: bool) -> _Call | None:
         """The call that a part belongs to: by index, else a name opens one and the rest is of the
-        last. Some endpoints give every call the index 0 and tell them apart by id alone."""
+        last. Some endpoints give every call the index 0 and tell them apart by id alone. None for
+        one that is too many."""
         index, own_id = part.get("index"), part.get("id")
-        for call in reversed(self._calls):
-            is_same = call.index == index if index is not None else not opens
-            if is_same and not (opens and own_id and call.id and own_id != call.id):
-                return call
-        self._calls.append(_Call(index))
-        return self._calls[-1]
+        if index is not None:
+            call = self._latest.get(_hashable(index))
+        else:
+            call = self._calls[-1] if self._calls and not opens else None
+        if call and not (opens and own_id and call.id and own_id != call.id):
+            return call
+        if len(self._calls) >= MOST_CALLS:
+            return None
+        opened = self._latest[_hashable(index)] = _Call()
+        self._calls.append(opened)
+        return opened
 
     @property
     def text(self) -> str:
-        return _whole("".join(self._text))
+        return _whole(self._text.getvalue())
 
     @property
     def is_whole(self) -> bool:
-        """Whether the end came: a finish reason, or the usage that follows it."""
-        return bool(self.finish) or self._usage is not None
+        """Whether the end came: a finish reason, or the usage that follows it; or it was put."""
+        return self.is_full or bool(self.finish) or self._usage is not None
 
     def reply(self, model: str) -> ModelReply:
         """The answer as a value; `model` names it where the endpoint did not."""
-        calls = tuple(call.finished() for call in self._calls if call.name)
+        calls = tuple(call.finished() for call in self._calls if call.name and not call.is_cut)
         return ModelReply(
             text=self.text,
             tool_calls=calls,
-            finish=self.finish or ("tool_calls" if calls else "stop"),
+            finish=BOUNDED if self.is_full else self.finish or ("tool_calls" if calls else "stop"),
             model=self._model or model,
             usage=self._usage,
-            reasoning=_whole("".join(self._reasoning)),
+            reasoning=_whole(self._reasoning.getvalue()),
         )
 
 
 class _Call:
     """A tool call that is still coming in."""
 
-    def __init__(self, index: object) -> None:
-        self.index = index
+    def __init__(self) -> None:
         self.id = ""
         self.name = ""
-        self.arguments: list[str] = []
+        self.arguments = StringIO()
+        self.is_cut = False
 
     def finished(self) -> ToolCall:
-        arguments = _whole("".join(self.arguments))
+        arguments = _whole(self.arguments.getvalue())
         own_id = _whole(self.id) or f"call_{uuid4().hex[:16]}"
         return ToolCall(own_id, _whole(self.name), arguments)
+
+
+def _hashable(index: object) -> object:
+    """What stands in the place of an index, as something that it can be looked up by."""
+    return index if isinstance(index, int | str) else repr(index)[:_LONGEST_NAME]
 
 
 def _whole(text: str) -> str:

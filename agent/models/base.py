@@ -46,9 +46,13 @@ class ModelRequest:
     parameters: Mapping[str, Any] | None = None
 
 
+BOUNDED = "bounded"
+"""How an answer ends of which more came than is kept."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …);
+    """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …), or BOUNDED;
     `usage` is None where the provider reports none; `model` is the name that prices go by."""
 
     text: str
@@ -145,3 +149,7 @@ class ModelAnswerBroken(ModelError):
     def __init__(self, sentence: str, text: str = "") -> None:
         super().__init__(sentence)
         self.text = text
+
+
+class ModelAnswerTooLong(ModelError):
+    """More came than is ever read, before there was an answer; it would come again."""

@@ -15,7 +15,7 @@ class Endpoint:
     `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
     `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
     `temperature` and `max_tokens` (0: open) hold for requests that ask for nothing else, and no
-    reply is longer than `max_tokens`.
+    reply is longer than `max_tokens`. `setting` is where the address was written down.
     """
 
     model: str
@@ -28,6 +28,7 @@ class Endpoint:
     is_free: bool = False
     temperature: float | None = None
     max_tokens: int = 0
+    setting: str = "OPENAI_BASE_URL"
 
     @property
     def shown_url(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from urllib.parse import urlsplit
 
 import orjson
 
@@ -11,6 +12,7 @@ from agent.models.base import (
     AccountRefused,
     ContextOverflow,
     ModelAnswerBroken,
+    ModelAnswerTooLong,
     ModelError,
     ModelRefused,
     ModelSilent,
@@ -31,15 +33,16 @@ _OVERFLOW = (
     "exceed_context_size_error",
 )
 _WINDOW = re.compile(
-    r"n_ctx\W{1,4}(\d+)"
-    r"|maximum context length (?:is|of) (\d[\d,]*)"
-    r"|available context size \((\d+)"
-    r"|tokens > (\d+) maximum",
+    r"n_ctx\W{1,4}(\d{1,12})"
+    r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
+    r"|available context size \((\d{1,12})"
+    r"|tokens > (\d{1,12}) maximum",
     re.IGNORECASE,
 )
 # Rate limits and quotas speak of token limits too, and are no overflow.
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _LONGEST_QUOTE = 300
+_LONGEST_ERROR = 65_536
 
 
 def is_overflow(text: str) -> bool:
@@ -98,7 +101,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
         case 404:
             return (
                 f"{endpoint.shown_url} has no model {endpoint.model!r}, or is not the address of "
-                "an OpenAI-compatible API; check the model's name and OPENAI_BASE_URL."
+                f"an OpenAI-compatible API; check the model's name and {endpoint.setting}."
             )
         case _:
             return (
@@ -120,14 +123,14 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
 def unreachable(endpoint: Endpoint) -> ModelUnreachable:
     return ModelUnreachable(
         f"No connection to {endpoint.shown_url}; "
-        "check OPENAI_BASE_URL, and that the server there is running."
+        f"check {endpoint.setting}, and that the server there is running."
     )
 
 
 def unsendable(endpoint: Endpoint) -> ModelRefused:
     return ModelRefused(
         f"A request to {endpoint.shown_url} cannot be made; "
-        "check OPENAI_BASE_URL and OPENAI_API_KEY for characters that do not belong there."
+        f"check {endpoint.setting} and OPENAI_API_KEY for characters that do not belong there."
     )
 
 
@@ -147,6 +150,48 @@ def _silence(endpoint: Endpoint) -> str:
     )
 
 
+def too_much(endpoint: Endpoint, what: str) -> ModelAnswerTooLong:
+    """The error for an answer, or a list of models, of which more came than is read."""
+    return ModelAnswerTooLong(
+        f"{endpoint.shown_url} sent {what}, which is no answer of a model; the rest was not read. "
+        f"Check {endpoint.setting}, and the server there."
+    )
+
+
+def packed(endpoint: Endpoint, how: str) -> ModelAnswerBroken:
+    return ModelAnswerBroken(
+        f"{endpoint.shown_url} answered with packed text ({how[:20]!r}), which was not asked for "
+        "and is not unpacked; switch compression off there, or in the proxy before it."
+    )
+
+
+def redirected(endpoint: Endpoint, location: str) -> ModelRefused:
+    """The error for an endpoint that says that another address is meant: what is said, and the key,
+    go to the one that was given and to no other."""
+    return ModelRefused(
+        f"{endpoint.shown_url} wants requests to go to {_origin(location)} instead. Nothing was "
+        f"sent there; if that address is right, put it into {endpoint.setting}."
+    )
+
+
+def _origin(location: str) -> str:
+    """The host of an address that somebody else wrote, in words."""
+    try:
+        host = urlsplit(location).netloc.rpartition("@")[2]
+    except ValueError:
+        host = ""
+    plain = "".join(c for c in host if c.isprintable())[:100]
+    return plain or "another path"
+
+
+def no_progress(endpoint: Endpoint, seconds: float) -> ModelAnswerBroken:
+    """Bytes came, but for so long nothing that belongs to an answer."""
+    return ModelAnswerBroken(
+        f"{endpoint.shown_url} kept the connection open for {seconds:g} s and said nothing; "
+        "ask again, or raise `request_timeout`."
+    )
+
+
 def broke_off(endpoint: Endpoint) -> ModelAnswerBroken:
     return ModelAnswerBroken(f"The answer of {endpoint.model} broke off; ask again.")
 
@@ -155,13 +200,14 @@ def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken
     what = "a web page" if "html" in content_type else "something else"
     return ModelAnswerBroken(
         f"{endpoint.shown_url} answered with {what} instead of the chat protocol; "
-        "check OPENAI_BASE_URL (it often ends in /v1)."
+        f"check {endpoint.setting} (it often ends in /v1)."
     )
 
 
 def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
     """The error for an error object that came with status 200, in a stream or instead of one."""
-    text = json.dumps(error, ensure_ascii=False).encode(errors="replace").decode()
+    whole = json.dumps(error, ensure_ascii=False)[:_LONGEST_ERROR]
+    text = whole.encode(errors="replace").decode()
     if is_overflow(text):
         return overflow(endpoint, text)
     return ModelAnswerBroken(f"{endpoint.model} broke off with an error: {_quote(endpoint, text)}")

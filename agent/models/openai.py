@@ -10,10 +10,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agent.models import failures
-from agent.models.answer import Answer
+from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import (
     Model,
     ModelAnswerBroken,
+    ModelAnswerTooLong,
     ModelError,
     ModelRefused,
     ModelReply,
@@ -97,11 +98,18 @@ class OpenAIModel(Model):
         client = await self._connected()
         answer = Answer()
         try:
-            async with aclosing(client.chunks(body)) as chunks:
+            async with aclosing(client.chunks(body, lambda: answer.size)) as chunks:
                 async for chunk in chunks:
                     if piece := answer.add(chunk):
                         on_delta(piece)
+                    if answer.is_full:
+                        break
             return finished(self._endpoint, answer, may_be_empty)
+        except ModelAnswerTooLong:
+            answer.is_full = True
+            if not answer.text.strip():
+                raise
+            return answer.reply(self.name)
         except ModelAnswerBroken as error:
             error.text = answer.text
             raise
@@ -188,10 +196,16 @@ def finished(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> 
     if answer.finish and may_be_empty:
         return reply
     if not reply.text.strip() and not reply.tool_calls:
+        if answer.is_full:
+            raise failures.too_much(endpoint, f"more than {MOST_CHARACTERS:,} characters at once")
         raise failures.nothing_said(endpoint, answer.finish)
     if not answer.is_whole:
         raise failures.broke_off(endpoint)
     return reply
+
+
+LONGEST_NAME = 200
+"""Characters of a model's name."""
 
 
 def names_in(listing: object) -> list[str]:
@@ -199,4 +213,4 @@ def names_in(listing: object) -> list[str]:
     data = listing.get("data") if isinstance(listing, dict) else None
     entries = data if isinstance(data, list) else []
     names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
-    return [name for name in names if isinstance(name, str) and name]
+    return [name for name in names if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME]

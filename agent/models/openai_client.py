@@ -10,7 +10,10 @@ messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(me
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import replace
 from typing import Any
 
 import httpx2  # the SDK's HTTP library; its errors come through while a body is read
@@ -26,12 +29,15 @@ from openai import (
     Timeout,
 )
 
-from agent.models import failures
+from agent.models import failures, wire
 from agent.models.base import ModelError
 from agent.models.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 10.0
-_BRIEFLY = RequestOptions(timeout=10.0, max_retries=0)
+PATIENCE = 3
+"""How many times `timeout` an endpoint may say that it is still there, and nothing else."""
+_BRIEF = 10.0  # seconds for the list of models, whole
+_DRAIN = 0.25  # seconds for what follows the end of an answer
 
 
 class Client:
@@ -47,7 +53,10 @@ class Client:
                 timeout=Timeout(endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)),
                 max_retries=endpoint.max_retries,
                 default_headers=_headers(endpoint),
-                http_client=DefaultAioHttpClient(),
+                http_client=DefaultAioHttpClient(
+                    follow_redirects=False,  # what is said goes to the address given, and no other
+                    event_hooks={"response": [wire.bounded]},
+                ),
             )
         except httpx2.InvalidURL:
             raise failures.unsendable(endpoint) from None
@@ -58,28 +67,55 @@ class Client:
     async def listed(self) -> object:
         """What `GET /models` answers, as it came. Raises ModelError."""
         try:
-            return await self._sdk.get("/models", cast_to=object, options=_BRIEFLY)
-        except (APIError, ValueError) as error:
+            async with asyncio.timeout(_BRIEF), await self._get_listed() as stream:
+                content = await wire.document(stream.response, wire.Progress(_BRIEF))
+                return self._document(stream.response, content)
+        except TimeoutError:
+            raise failures.silent(replace(self._endpoint, timeout=_BRIEF)) from None
+        except wire.TooMuch as error:
+            raise failures.too_much(self._endpoint, str(error)) from None
+        except (APIError, httpx2.HTTPError, ValueError) as error:
             raise self._failure(error) from None
 
-    async def chunks(self, body: Mapping[str, Any]) -> AsyncGenerator[object, None]:
+    async def _get_listed(self) -> AsyncStream[object]:
+        options = RequestOptions(timeout=_BRIEF, max_retries=0)
+        return await self._sdk.get(
+            "/models",
+            cast_to=object,
+            stream=True,
+            stream_cls=AsyncStream[object],
+            options=options,
+        )
+
+    async def chunks(
+        self, body: Mapping[str, Any], size: Callable[[], int]
+    ) -> AsyncGenerator[object, None]:
         """The chunks of an answer, parsed but not checked. Raises ModelError.
 
-        An answer that is one JSON object is one chunk.
+        An answer that is one JSON object is one chunk. `size` says how much the chunks have made
+        so far; where that does not grow for too long, the answer has broken off.
         """
         async with await self._open(body) as stream:
+            response = stream.response
+            progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
             try:
-                if _is_document(stream.response):
-                    yield self._document(await stream.response.aread(), _kind(stream.response))
+                if _is_document(response):
+                    yield self._document(response, await wire.document(response, progress))
                     return
-                async for chunk in stream:
-                    yield chunk
-            except (APIError, httpx2.HTTPError, ValueError) as error:
+                async with aclosing(wire.events(response, progress)) as events:
+                    async for data in events:
+                        if data.startswith(b"[DONE]"):
+                            await _drain(events)
+                            return
+                        yield self._chunk(data)
+            except (APIError, httpx2.HTTPError, ValueError, wire.NoProgress) as error:
                 raise self._break(error) from None
+            except wire.TooMuch as error:
+                raise failures.too_much(self._endpoint, str(error)) from None
 
     async def _open(self, body: Mapping[str, Any]) -> AsyncStream[object]:
         try:
-            return await self._sdk.post(
+            stream = await self._sdk.post(
                 "/chat/completions",
                 content=orjson.dumps(body, default=dict),
                 cast_to=object,
@@ -88,19 +124,28 @@ class Client:
             )
         except (APIError, ValueError) as error:
             raise self._failure(error) from None
+        if packed := wire.packing(stream.response):
+            await stream.close()
+            raise failures.packed(self._endpoint, packed)
+        return stream
 
-    def _document(self, content: bytes, kind: str) -> object:
-        """An answer that came in one piece."""
-        try:
-            value = orjson.loads(content)
-        except ValueError:
-            raise failures.not_the_protocol(self._endpoint, kind) from None
+    def _chunk(self, data: bytes) -> object:
+        value = wire.parsed(data)
         if isinstance(value, dict) and value.get("error"):
             raise failures.error_in_answer(self._endpoint, value["error"])
         return value
 
+    def _document(self, response: httpx2.Response, content: bytes) -> object:
+        """An answer that came in one piece."""
+        try:
+            return self._chunk(content)
+        except ValueError:
+            raise failures.not_the_protocol(self._endpoint, _kind(response)) from None
+
     def _failure(self, error: Exception) -> ModelError:
         """The error of a request to which no answer began."""
+        if isinstance(error, APIStatusError) and error.response.is_redirect:
+            return failures.redirected(self._endpoint, error.response.headers.get("location", ""))
         if isinstance(error, APIStatusError):
             wait = error.response.headers.get("retry-after", "")
             return failures.refusal(self._endpoint, error.status_code, error.response.text, wait)
@@ -114,6 +159,8 @@ class Client:
         """The error of an answer that had begun."""
         if isinstance(error, APIError) and not isinstance(error, APIConnectionError):
             return failures.error_in_answer(self._endpoint, error.body)
+        if isinstance(error, wire.NoProgress):
+            return failures.no_progress(self._endpoint, error.seconds)
         if _is_silence(error):
             return failures.fell_silent(self._endpoint)
         return failures.broke_off(self._endpoint)
@@ -122,7 +169,17 @@ class Client:
 def _headers(endpoint: Endpoint) -> dict[str, str]:
     # llama.cpp's server closes its connection after a stream without a word, and a request sent on
     # it just then fails. Without TLS a new connection costs 0.3 ms, so none is used twice.
-    return {"Connection": "close"} if endpoint.base_url.startswith("http://") else {}
+    is_plain = endpoint.base_url.startswith("http://")
+    return {**wire.UNPACKED, **({"Connection": "close"} if is_plain else {})}
+
+
+async def _drain(events: AsyncGenerator[bytes, None]) -> None:
+    """Read what follows the end of an answer, which is next to nothing, so that the connection can
+    be used again; one on which more comes, or nothing, is closed."""
+    with suppress(TimeoutError, httpx2.HTTPError, wire.TooMuch, wire.NoProgress):
+        async with asyncio.timeout(_DRAIN):
+            async for _ in events:
+                pass
 
 
 def _is_silence(error: Exception) -> bool:

@@ -34,12 +34,13 @@ LISTING_TIMEOUT = 10.0
 @dataclass(frozen=True, slots=True)
 class Choice:
     """What the settings say about models. `timeout` in seconds, between two pieces of an answer;
-    `brain` says where they are served."""
+    `brain` says where they are served, and `group` where that is set."""
 
     model: str
     fallbacks: tuple[str, ...]
     timeout: float
     brain: Brain
+    group: str = "the agent's brain"
 
     @property
     def alone(self) -> tuple[Choice, ...]:
@@ -183,7 +184,16 @@ class Models:
             is_free=place.is_free,
             temperature=brain.temperature,
             max_tokens=brain.max_tokens,
+            setting=_setting(choice),
         )
+
+
+def _setting(choice: Choice) -> str:
+    """Where somebody wrote down the address of a choice's models."""
+    if choice.brain.config.base_url:
+        return f"{choice.group}.config.base_url"
+    is_usual = choice.brain.provider in ("", "openai")
+    return "OPENAI_BASE_URL" if is_usual else f"{choice.group}.provider"
 
 
 class _KeyMissing:

@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.models.answer import Answer
-from agent.models.base import ModelReply
+from agent.models.answer import MOST_CALLS, MOST_CHARACTERS, Answer
+from agent.models.base import BOUNDED, ModelReply
 from memory.messages import ToolCall
 from tests.fakes.openai_server import Call, Say, choices
 
@@ -106,3 +106,32 @@ def test_the_model_is_named_by_the_endpoint_or_else_by_the_request() -> None:
     assert answer.reply("asked").model == "asked"
     answer.add({"model": "answered-2026", "choices": []})
     assert answer.reply("asked").model == "answered-2026"
+
+
+def test_of_a_text_without_an_end_so_much_is_kept() -> None:
+    answer = Answer()
+    while not answer.is_full:
+        answer.add({"choices": [{"delta": {"content": "word " * 10_000, "reasoning": "Hm. "}}]})
+    reply = answer.reply("m")
+    assert len(reply.text) + len(reply.reasoning) == MOST_CHARACTERS
+    assert (reply.finish, answer.is_whole) == (BOUNDED, True)
+
+
+def test_of_calls_without_an_end_so_many_are_kept_and_each_is_whole() -> None:
+    reply = reply_of(
+        *(part(index=n, id=f"c{n}", name="look", arguments=f"{n}") for n in range(40_000))
+    )
+    assert [call.arguments for call in reply.tool_calls] == [str(n) for n in range(MOST_CALLS)]
+    assert reply.finish == BOUNDED
+
+
+def test_a_call_whose_arguments_have_no_end_is_none() -> None:
+    whole, endless = part(index=0, name="look", arguments="{}"), part(index=1, name="act")
+    more = part(index=1, arguments="1" * MOST_CHARACTERS)
+    assert [call.name for call in reply_of(whole, endless, more).tool_calls] == ["look"]
+
+
+def test_an_index_may_be_anything() -> None:
+    indexes: list[Any] = [[], {}, 1.5, "1", 1, True]
+    reply = reply_of(*(part(index=index, name="look", arguments="{}") for index in indexes))
+    assert len(reply.tool_calls) >= 4

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import httpx2
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from openai._streaming import SSEDecoder
 
+from agent.models import failures, wire
 from agent.models.base import (
     AccountRefused,
     ContextOverflow,
@@ -434,3 +440,81 @@ def test_an_endpoint_never_shows_its_key() -> None:
     endpoint = Endpoint("m", f"https://me:{KEY}@host.example/v1?key={KEY}", KEY)
     assert KEY not in repr(Endpoint("m", api_key=KEY))
     assert endpoint.shown_url == "https://host.example/v1"
+
+
+# --- what a hostile endpoint sends ---
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_nothing_is_sent_to_where_an_endpoint_redirects(status: int) -> None:
+    async with OpenAIServer(models=("theirs",)) as elsewhere:
+        place = elsewhere.base_url.replace("127.0.0.1", "localhost")
+        moved = Fail(status, "", {"Location": f"{place}/chat/completions"})
+        async with conversation(moved) as (server, model):
+            with pytest.raises(ModelRefused) as caught:
+                await ask(model)
+        assert not elsewhere.requests
+    assert str(caught.value) == (
+        f"{server.base_url} wants requests to go to {place.split('/')[2]} instead. Nothing was "
+        "sent there; if that address is right, put it into OPENAI_BASE_URL."
+    )
+    assert KEY not in str(caught.value)
+
+
+@pytest.mark.parametrize("location", ["/v2", "//[", "http://u:p@x.test/", "http://\x00\x07é.test"])
+async def test_where_a_redirect_leads_may_be_anything(location: str) -> None:
+    message = str(failures.redirected(Endpoint("m"), location))
+    assert message.isprintable()
+    assert "u:p" not in message
+
+
+async def test_no_error_has_a_number_that_python_does_not_read() -> None:
+    async with conversation(Fail(400, {"message": "n_ctx: " + "9" * 60_000})) as (_, model):
+        with pytest.raises(ModelError):
+            await ask(model)
+
+
+async def test_an_answer_asked_for_unpacked_is_told_so() -> None:
+    async with conversation(Say("Hello.")) as (server, model):
+        await ask(model)
+        assert server.requests[-1].headers["Accept-Encoding"] == "identity"
+
+
+STREAM = (
+    b'data: {"a": 1}\n\n',
+    b": a comment\r\n",
+    b"event: ping\rid: 7\r\n",
+    b"data:{}\r\r",
+    "data: Привет\r\n\r\n".encode(),
+    b"data: one\ndata:  two\n\n",
+    b"\n\r\n\r",
+    b"data: 1",
+)
+
+
+@given(st.lists(st.sampled_from(STREAM), max_size=12), st.data())
+async def test_events_are_the_same_however_their_bytes_are_cut(
+    parts: list[bytes], data: st.DataObject
+) -> None:
+    stream = b"".join(parts)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=20)))
+    pieces = [stream[a:b] for a, b in itertools.pairwise([0, *cuts, len(stream)])]
+    assert await events_of(pieces) == await events_of([stream]) == await sdk_events_of(stream)
+
+
+async def events_of(pieces: list[bytes]) -> list[bytes]:
+    async def body() -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+
+    response = httpx2.Response(200, content=body())
+    return [event async for event in wire.events(response, wire.Progress(60))]
+
+
+async def sdk_events_of(stream: bytes) -> list[bytes]:
+    """What the official SDK makes of it."""
+
+    async def body() -> AsyncIterator[bytes]:
+        yield stream
+
+    return [sse.data.encode() async for sse in SSEDecoder().aiter_bytes(body()) if sse.data]

@@ -11,12 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent import pictures as sent
 from agent.models.base import ModelReply, ModelRequest, ModelUnreachable
 from agent.models.endpoint import Endpoint
 from agent.models.fallback import FallbackModel
 from agent.models.openai import OpenAIModel
 from agent.models.scripted import ScriptedModel
-from agent.pictures import LOST, UNSEEN, Pictures, blind, faded
+from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, blind, faded, too_many
 from memory.messages import PICTURE, Image, Message
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 
@@ -129,3 +130,33 @@ async def test_where_an_endpoint_refuses_pictures_words_stand_for_them(complaint
         await model.close()
         assert reply.text == "I can't."
         assert server.requests[-1].body["messages"] == blind(messages)
+
+
+@given(st.lists(st.integers(0, sent.MOST_BYTES), max_size=30), st.integers(1, 30))
+def test_the_pictures_of_a_request_are_bounded_in_bytes_and_the_newest_is_among_them(
+    sizes: list[int], most: int
+) -> None:
+    past = too_many(sizes, most)
+    assert sum(sizes[past:]) <= sent.MOST_BYTES
+    assert past < len(sizes) or not sizes
+
+
+async def test_large_pictures_leave_room_for_the_newest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) + 1)
+    pictures = kept(tmp_path, *IMAGES[:3])
+    shown = await pictures.shown([said(f"{n}", image) for n, image in enumerate(IMAGES[:3])], True)
+    assert [message["content"] for message in shown] == [
+        f"0\n{PICTURE}",
+        f"1\n{PICTURE}",
+        [{"type": "text", "text": "2"}, PART],
+    ]
+
+
+async def test_a_picture_that_is_too_large_by_itself_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) - 1)
+    (message,) = await kept(tmp_path, IMAGES[0]).shown([said("What?", IMAGES[0])], sees=True)
+    assert message["content"] == f"What?\n{TOO_LARGE}"

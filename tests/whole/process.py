@@ -15,15 +15,20 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Any
-
-from tests.fakes.openai_server import OpenAIServer
+from typing import Any, Protocol
 
 MAIN = Path(__file__).parents[2] / "main.py"
 PATIENCE = 60.0
 """Seconds after which a line or an end that does not come fails the test."""
 
 Json = dict[str, Any]
+
+
+class Endpoint(Protocol):
+    """A server that plays the model's."""
+
+    @property
+    def base_url(self) -> str: ...
 
 
 class BotProcess:
@@ -123,7 +128,7 @@ class BotProcess:
 @asynccontextmanager
 async def talking(
     folder: Path,
-    endpoint: OpenAIServer | None = None,
+    endpoint: Endpoint | None = None,
     settings: Mapping[str, Any] | None = None,
     *,
     arguments: tuple[str, ...] = ("--jsonl",),
@@ -160,7 +165,7 @@ def _command(folder: Path) -> tuple[str, ...]:
     return (sys.executable, str(MAIN), *places)
 
 
-def _surroundings(endpoint: OpenAIServer | None) -> dict[str, str]:
+def _surroundings(endpoint: Endpoint | None) -> dict[str, str]:
     """This environment, and an endpoint: the one that is given, or one that nobody serves."""
     url = endpoint.base_url if endpoint else "http://127.0.0.1:9/v1"
     return os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url}

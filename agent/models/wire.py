@@ -1,0 +1,179 @@
+"""What an endpoint sends, bounded before anything is made of it: bytes, lines, and time.
+
+The SDK reads whatever comes: a body of any size, a line without an end, a stream in which nothing
+is said for ever, packed bytes that unpack to gigabytes, an error's text in an encoding of the
+sender's choice. `bounded` is put between the SDK and the endpoint and sees each response before its
+body is read; `events` reads a stream.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
+
+import httpx2  # the SDK's HTTP library
+import orjson
+
+MOST_BYTES = 64_000_000
+"""Of one answer, with all its frames: a long one, of 128,000 tokens, takes 40 MB where each token
+comes in a frame of its own. Nothing of it is kept but what `Answer` keeps."""
+LONGEST_LINE = 4_000_000
+"""Bytes of a line of a stream, or of an answer that is one document: these are parsed whole."""
+LONGEST_ERROR = 65_536
+"""Bytes that are read of a response that is no success."""
+_BREATH = 65_536
+"""Bytes after which other tasks have their turn, also where more is there already."""
+
+UNPACKED = {"Accept-Encoding": "identity"}
+"""What every request asks for: an answer that is what it is. One that comes packed all the same is
+not unpacked."""
+
+_HALF = re.compile(rb"\\u[dD][89a-fA-F]")
+_BREAK = re.compile(rb"\r\n?|\n")
+
+
+class TooMuch(Exception):
+    """More came than is read; the text says of what."""
+
+
+class NoProgress(Exception):
+    """Bytes came all the time, and for so many seconds nothing that belongs to an answer."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no progress for {seconds:g} s")
+        self.seconds = seconds
+
+
+class Progress:
+    """Whether an answer grows. `size` says how much there is of it by now; `patience` is in
+    seconds."""
+
+    def __init__(self, patience: float, size: Callable[[], int] = lambda: 0) -> None:
+        self._patience, self._size = patience, size
+        self._seen, self._since = size(), time.monotonic()
+
+    def check(self) -> None:
+        """Called whenever something came. Raises NoProgress."""
+        size, now = self._size(), time.monotonic()
+        if size != self._seen:
+            self._seen, self._since = size, now
+        elif now - self._since > self._patience:
+            raise NoProgress(self._patience)
+
+
+async def bounded(response: httpx2.Response) -> None:
+    """Bound a response of which nothing has been read but its headers."""
+    response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
+    response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    if response.is_success:
+        response.stream = _Bounded(response.stream, MOST_BYTES, is_cut=False)
+    else:
+        response.stream = _Bounded(response.stream, LONGEST_ERROR, is_cut=True)
+
+
+def packing(response: httpx2.Response) -> str:
+    """How a response is packed, though it should not be; "" where it is not."""
+    how = str(response.extensions.get("packing", ""))
+    return "" if how == "identity" else how
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body of which so many bytes are read; what goes on then is cut there, or is `TooMuch`."""
+
+    def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_cut: bool) -> None:
+        self._inner, self._most, self._is_cut = inner, most, is_cut
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left, breath = self._most, _BREATH
+        async for piece in self._inner:
+            if len(piece) > left:
+                if not self._is_cut:
+                    raise TooMuch(f"more than {self._most // 1_000_000} MB")
+                yield piece[:left]
+                return
+            yield piece
+            left -= len(piece)
+            breath -= len(piece)
+            if breath <= 0:
+                breath = _BREATH
+                await asyncio.sleep(0)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+async def document(response: httpx2.Response, progress: Progress) -> bytes:
+    """The whole of a body that is parsed as one. Raises TooMuch and NoProgress."""
+    pieces: list[bytes] = []
+    size = 0
+    async with aclosing(response.aiter_bytes()) as body:
+        async for piece in body:
+            progress.check()
+            pieces.append(piece)
+            size += len(piece)
+            _hold(size)
+    return b"".join(pieces)
+
+
+async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerator[bytes, None]:
+    """The data of each server-sent event (WHATWG's event streams), until the body ends. Raises
+    TooMuch, and NoProgress where none is made for too long, whatever else comes."""
+    lines = _Lines()
+    data: list[bytes] = []
+    size = 0
+    async with aclosing(response.aiter_bytes()) as body:
+        async for piece in body:
+            progress.check()
+            for line in lines.fed(piece):
+                if line.startswith(b"data:"):
+                    data.append(line[5:].removeprefix(b" "))
+                    size += len(line)
+                    _hold(size)
+                elif not line and data:
+                    yield b"\n".join(data)
+                    data, size = [], 0
+
+
+class _Lines:
+    """Bytes cut into lines that end with CR, LF or both; in time that is linear in their number."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._ends_in_cr = False
+
+    def fed(self, piece: bytes) -> list[bytes]:
+        """The lines that this piece completes, without their ends. Raises TooMuch."""
+        if self._ends_in_cr:
+            piece = piece.removeprefix(b"\n")
+        self._ends_in_cr = piece.endswith(b"\r")
+        *lines, rest = _BREAK.split(piece)
+        if lines:
+            lines[0] = bytes(self._rest + lines[0])
+            self._rest = bytearray(rest)
+        else:
+            self._rest += rest
+        _hold(len(self._rest))
+        return lines
+
+
+def _hold(size: int) -> None:
+    if size > LONGEST_LINE:
+        raise TooMuch(f"more than {LONGEST_LINE // 1_000_000} MB at once")
+
+
+def parsed(data: bytes) -> object:
+    """A chunk's JSON. Raises ValueError."""
+    try:
+        return orjson.loads(data)
+    except ValueError:  # which it is also at half a character, an escape that Python takes
+        if not _HALF.search(data):
+            raise
+    try:
+        return json.loads(data)
+    except RecursionError as error:
+        raise ValueError("a deep nest of brackets") from error
