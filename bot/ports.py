@@ -15,6 +15,7 @@ from agent.settings import Brain
 from bot.access import Access
 from bot.delivery import Delivery, address_of
 from bot.settings import SettingError, Settings, SettingsBook
+from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
 from channels.message import Address
@@ -25,7 +26,7 @@ from memory.record import ledger, overrides
 from memory.record.ledger import Bill
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
-from plugins.api import AgentInfo, CommandError, ModelInfo, SettingInfo, Status
+from plugins.api import AgentInfo, CommandError, ModelInfo, Person, SettingInfo, Status
 
 WELCOME = "You are let in now: just write to me, or say /start."
 
@@ -45,21 +46,28 @@ class StoredSettings:
     def describe_all(self, scope: str) -> list[SettingInfo]:
         return list(self._book.describe_all(scope))
 
-    async def set(self, key: str, text: str, scope: str) -> SettingInfo:
+    def may_set(self, key: str, scope: str) -> str | None:
+        return self._book.may_set(key, scope)
+
+    async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo:
         try:
-            value = self._book.check(key, text, scope)
+            value = self._book.check(key, text, scope, by_user=not by.is_owner)
         except SettingError as error:
             raise CommandError(f"Nothing was changed: {error}") from None
-        await self._store.write(lambda db: overrides.save(db, scope, key, value))
-        self._book.set(key, value, scope)
+        own = scope if by.is_owner else OF_USERS + scope
+        gone = (OF_USERS + scope,)  # an owner's change takes the place of what users set there
+        await self._store.write(lambda db: overrides.save(db, own, key, value, gone))
+        self._book.set(key, value, scope, by_user=not by.is_owner)
         return self._book.describe(key, scope)
 
-    async def unset(self, key: str, scope: str) -> SettingInfo:
+    async def unset(self, key: str, scope: str, by: Person) -> SettingInfo:
         try:
-            self._book.unset(key, scope)
+            self._book.unset(key, scope, by_user=not by.is_owner)
         except SettingError as error:
             raise CommandError(f"Nothing was changed: {error}") from None
-        await self._store.write(lambda db: overrides.remove(db, scope, key))
+
+        gone = (OF_USERS + scope, *([scope] if by.is_owner else []))
+        await self._store.write(lambda db: overrides.remove(db, gone, key))
         return self._book.describe(key, scope)
 
 

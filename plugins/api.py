@@ -116,15 +116,20 @@ class SettingInfo:
 
 class SettingsPort(Protocol):
     """The settings, as commands may see and change them. `scope` is "" for everywhere, else a
-    conversation's id. A refused change raises CommandError and changes nothing."""
+    conversation's id; `by` is who changes: a user who is no owner may do what `users_may_set` says.
+    A refused change raises CommandError and changes nothing."""
 
     def describe(self, key: str, scope: str) -> SettingInfo: ...
 
     def describe_all(self, scope: str) -> list[SettingInfo]: ...
 
-    async def set(self, key: str, text: str, scope: str) -> SettingInfo: ...
+    def may_set(self, key: str, scope: str) -> str | None:
+        """What users who are no owners may set there, in words ("at most 20"); None: nothing."""
+        ...
 
-    async def unset(self, key: str, scope: str) -> SettingInfo: ...
+    async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo: ...
+
+    async def unset(self, key: str, scope: str, by: Person) -> SettingInfo: ...
 
 
 @dataclass(frozen=True, slots=True)

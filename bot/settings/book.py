@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bot.settings.layers import AgentLayer, Layers, Written, typed
+from bot.settings.permits import parsed, permit_for
 from bot.settings.schema import (
     NO_AGENT,
     SETTINGS,
@@ -17,6 +18,7 @@ from bot.settings.schema import (
     quoted,
     unknown,
     validated,
+    value_of,
 )
 from plugins.api import SettingInfo
 
@@ -24,6 +26,9 @@ Overrides = Mapping[str, Mapping[str, Any]]
 """What was changed in chat: scope -> key -> value; the scope is "" or a conversation's id."""
 
 EVERYWHERE = ""
+OF_USERS = "users of "
+"""The scope of what users set in a conversation is its id with this before it: it holds only as far
+as `users_may_set` lets it, and an owner's own `--here` takes its place."""
 _NOTHING = Written({}, {})
 
 
@@ -37,6 +42,7 @@ class SettingsBook:
     def __init__(self, layers: Layers) -> None:
         self._layers = layers
         self._changes: dict[str, Mapping[str, Any]] = {EVERYWHERE: {}}
+        self._by_users: dict[str, Mapping[str, Any]] = {}
         self._in_force = self._settled(EVERYWHERE, {})
 
     @property
@@ -60,10 +66,18 @@ class SettingsBook:
             # An agent first, for the same reason.
             for key, value in sorted(overrides[scope].items(), key=lambda pair: pair[0] != "agent"):
                 try:
-                    self.set(key, value, scope)
+                    self._adopt(key, value, scope)
                 except SettingError as error:
                     faults.append(self._left_out(key, value, scope, error))
         return tuple(faults)
+
+    def _adopt(self, key: str, value: Any, scope: str) -> None:
+        if not scope.startswith(OF_USERS):
+            self.set(key, value, scope)
+            return
+        here = scope.removeprefix(OF_USERS)
+        validated({_setting(key, here).key: value})
+        self._set_by_user(here, {**self._users_in(here), key: value})
 
     def _left_out(self, key: str, value: Any, scope: str, error: SettingError) -> str:
         if key == "agent" and scope and value not in tuple(self.agents):
@@ -73,25 +87,55 @@ class SettingsBook:
             )
         return f"An earlier /config is left out: {error}"
 
-    def check(self, key: str, text: str, conversation_id: str = EVERYWHERE) -> Any:
-        """The value that a person means by `text`, as JSON has it, after the checks of `set`."""
+    def check(
+        self, key: str, text: str, conversation_id: str = EVERYWHERE, by_user: bool = False
+    ) -> Any:
+        """The value that a person means by `text`, as JSON has it, after the checks of `set`; of a
+        user who is no owner, also whether `users_may_set` lets them."""
+        if by_user:
+            self._require_permit(key, conversation_id)
         value = typed(_changeable(key, conversation_id).kind, text)
         if key == "system_prompt" and isinstance(value, str) and value.startswith("file:"):
             # Who may write to the bot shall not read the machine's files through its prompt.
             raise SettingError(f"{key} takes no file here; write the text itself.")
-        self._settled(conversation_id, {**self._changed_in(conversation_id), key: value})
+        changed = {**self._changed_in(conversation_id), key: value}
+        self._settled(conversation_id, changed)
+        if by_user:
+            self._require_permitted(key, value, conversation_id)
         return value
 
-    def set(self, key: str, value: Any, conversation_id: str = EVERYWHERE) -> None:
-        """Let `value` hold from now on, everywhere or in one conversation."""
-        _changeable(key, conversation_id)
-        self._change(conversation_id, {**self._changed_in(conversation_id), key: value})
+    def may_set(self, key: str, conversation_id: str) -> str | None:
+        """What users who are no owners may set here, in words; None: they may not."""
+        if not conversation_id or key not in SETTINGS:
+            return None
+        permit = permit_for(key, self.effective().users_may_set)
+        if permit is None:
+            return None
+        return permit.told(value_of(self._base(conversation_id), key)) or SETTINGS[key].wants
 
-    def unset(self, key: str, conversation_id: str = EVERYWHERE) -> None:
-        """Go back to what holds without the change; taking back what was never set is fine."""
+    def set(
+        self, key: str, value: Any, conversation_id: str = EVERYWHERE, by_user: bool = False
+    ) -> None:
+        """Let `value` hold from now on, everywhere or in one conversation. What an owner sets in
+        one takes the place of what users have set there."""
+        _changeable(key, conversation_id)
+        if by_user:
+            self._require_permit(key, conversation_id)
+            self._require_permitted(key, value, conversation_id)
+            self._set_by_user(conversation_id, {**self._users_in(conversation_id), key: value})
+        else:
+            changed = {**self._changed_in(conversation_id), key: value}
+            self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
+
+    def unset(self, key: str, conversation_id: str = EVERYWHERE, by_user: bool = False) -> None:
+        """Go back to what holds without the change; taking back what was never set is fine. Users
+        take back what users have set, and nothing else."""
         _setting(key, conversation_id)
+        if by_user:
+            self._require_permit(key, conversation_id)
         changed = self._changed_in(conversation_id)
-        self._change(conversation_id, {name: changed[name] for name in changed if name != key})
+        changed = changed if by_user else _without(changed, key)
+        self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
 
     def describe(self, key: str, conversation_id: str = EVERYWHERE) -> SettingInfo:
         """All about one setting. Its layer is "default", "file", "environment", "/config",
@@ -117,6 +161,7 @@ class SettingsBook:
     def _shown(self, setting: Setting, conversation_id: str) -> tuple[str, Any]:
         agent = self.effective(conversation_id).agent
         layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
+            ("--here", self._permitted(conversation_id)),
             ("--here", self._changed_in(conversation_id) if conversation_id else {}),
             (f"agent {agent}", self._said_by(agent).as_written),
             ("/config", self._changes[EVERYWHERE]),
@@ -136,21 +181,86 @@ class SettingsBook:
     def _settled(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
         """What would hold in every scope that a change in this one touches."""
         if scope != EVERYWHERE:
-            return {scope: self._merged(changed, self._changes[EVERYWHERE])}
+            return {scope: self._with_users(scope, changed, self._changes[EVERYWHERE])}
         settled = {EVERYWHERE: self._merged({}, changed)}
         for name in self.agents:
             try:
                 self._merged({"agent": name}, changed)
             except SettingError as error:
                 raise SettingError(f"For the agent {name}, {error}") from None
-        for conversation_id, here in self._changes.items():
-            if conversation_id == EVERYWHERE:
-                continue
+        for conversation_id in {*self._changes, *self._by_users} - {EVERYWHERE}:
+            here = self._changed_in(conversation_id)
             try:
-                settled[conversation_id] = self._merged(here, changed)
+                settled[conversation_id] = self._with_users(conversation_id, here, changed)
             except SettingError as error:
                 raise SettingError(f"In the conversation {conversation_id}, {error}") from None
         return settled
+
+    def _users_in(self, conversation_id: str) -> Mapping[str, Any]:
+        return self._by_users.get(conversation_id, {})
+
+    def _set_by_user(self, conversation_id: str, by_users: Mapping[str, Any]) -> None:
+        self._apply(conversation_id, self._changed_in(conversation_id), by_users)
+
+    def _apply(
+        self, conversation_id: str, changed: Mapping[str, Any], by_users: Mapping[str, Any]
+    ) -> None:
+        """Let this be what an owner and what users have set, or change nothing."""
+        before = self._users_in(conversation_id)
+        self._by_users[conversation_id] = by_users
+        try:
+            self._change(conversation_id, changed)
+        except SettingError:
+            self._by_users[conversation_id] = before
+            raise
+
+    def _base(self, conversation_id: str) -> Settings:
+        """What holds in a conversation without what users have set there."""
+        return self._merged(self._changed_in(conversation_id), self._changes[EVERYWHERE])
+
+    def _permitted(self, conversation_id: str, base: Settings | None = None) -> dict[str, Any]:
+        """What users have set in a conversation, as far as they may by now."""
+        wanted = self._users_in(conversation_id)
+        if not wanted:
+            return {}
+        base = base or self._base(conversation_id)
+        permits = {key: permit_for(key, base.users_may_set) for key in wanted}
+        return {
+            key: wanted[key]
+            for key, permit in permits.items()
+            if permit and permit.allows(wanted[key], value_of(base, key))
+        }
+
+    def _with_users(
+        self, conversation_id: str, here: Mapping[str, Any], everywhere: Mapping[str, Any]
+    ) -> Settings:
+        """The same as `_merged`, with what users have set there where that still fits."""
+        base = self._merged(here, everywhere)
+        own = self._permitted(conversation_id, base)
+        try:
+            return self._merged({**here, **own}, everywhere) if own else base
+        except SettingError:
+            return base
+
+    def _require_permit(self, key: str, conversation_id: str) -> None:
+        """Refuse what users may not set at all."""
+        setting = _setting(key)
+        if not conversation_id:
+            raise SettingError(f"only an owner may set {key} for all conversations.")
+        if self.may_set(key, conversation_id) is not None:
+            return
+        entries = self._base(conversation_id).users_may_set
+        keys = dict.fromkeys(parsed(entry).key for entry in entries)
+        allowed = f"you may set {', '.join(keys)}" if keys else "you may set nothing"
+        raise SettingError(f"only an owner may set {setting.key} here; {allowed}.")
+
+    def _require_permitted(self, key: str, value: Any, conversation_id: str) -> None:
+        """Refuse a value that is further than users may go."""
+        base = self._base(conversation_id)
+        permit = permit_for(key, base.users_may_set)
+        if permit is None or not permit.allows(value, value_of(base, key)):
+            may = self.may_set(key, conversation_id)
+            raise SettingError(f"{key} is {quoted(value)}; you may set {may}.")
 
     def _merged(self, here: Mapping[str, Any], everywhere: Mapping[str, Any]) -> Settings:
         """What holds with these changes, in one conversation and in all."""
@@ -178,6 +288,10 @@ def _setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
     if conversation_id and not setting.is_per_conversation:
         raise SettingError(f"{key} holds for the whole bot; it cannot be set for one conversation.")
     return setting
+
+
+def _without(changed: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: changed[name] for name in changed if name != key}
 
 
 def _changeable(key: str, conversation_id: str) -> Setting:

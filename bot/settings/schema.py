@@ -28,6 +28,7 @@ from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.settings import AgentSettings, SummaryBrain
+from bot.settings.permits import HARMLESS, parsed
 from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
 from plugins.rules import Rule, RuleFaults, parse
@@ -58,6 +59,16 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo(tzlocal.get_localzone_name() or "UTC")
     except (LookupError, OSError, ValueError):  # the machine names no zone that there is
         return ZoneInfo("UTC")
+
+
+def _known_permit(entry: str) -> str:
+    permit = parsed(entry)
+    setting = SETTINGS.get(permit.key)
+    if setting is None or not setting.is_per_conversation or setting.is_fixed:
+        raise ValueError("no setting of a conversation")
+    if permit.is_numeric and (setting.kind != "scalar" or isinstance(setting.default, str)):
+        raise ValueError("no number")
+    return entry
 
 
 class Context(ContextSettings):
@@ -99,6 +110,17 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         description="Who owns the bot, besides whoever sits at the terminal; others are let in by "
         "a code (/pair).",
         json_schema_extra={"wants": "people as CHANNEL/USER: telegram/42, pipe/ann"},
+    )
+    users_may_set: tuple[
+        Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_known_permit)], ...
+    ] = Field(
+        default=HARMLESS,
+        strict=False,
+        max_length=100,
+        description="What users who are no owners may set in their conversations (--here), and how "
+        "far: KEY for any value, KEY down for at most what holds for everybody, KEY 1..20, "
+        "KEY ..600, KEY one|other. `model a|b` and `agent a|b` let them choose.",
+        json_schema_extra={"wants": "entries of the forms KEY, KEY down, KEY 1..20, KEY one|other"},
     )
     messages_per_minute: int = Field(
         default=20,
@@ -270,6 +292,14 @@ BRAIN = frozenset(key for key in _ALL if key.startswith("brain."))
 """What an agent alone has: where its model is served."""
 SETTINGS: Mapping[str, Setting] = {key: _ALL[key] for key in _ALL if key not in BRAIN}
 SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
+
+
+def value_of(settings: Settings, key: str) -> Any:
+    """What holds for a key, as JSON has it."""
+    value: Any = settings
+    for name in key.split("."):
+        value = getattr(value, name)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def validated(

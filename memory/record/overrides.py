@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -25,14 +26,17 @@ def load(database: SqliteDatabase) -> dict[str, dict[str, Any]]:
     return found
 
 
-def save(database: SqliteDatabase, scope: str, key: str, value: Any) -> None:
-    """Set one override."""
+def save(
+    database: SqliteDatabase, scope: str, key: str, value: Any, instead_of: Sequence[str] = ()
+) -> None:
+    """Set one override, and take back those of the same key in other scopes."""
+    remove(database, instead_of, key)
     tables.Override.insert(
         scope=scope, key=key, value=orjson.dumps(value).decode(), at=time.time()
     ).on_conflict_replace().execute(database)
 
 
-def remove(database: SqliteDatabase, scope: str, key: str) -> None:
-    """Take one override back; removing what is not there is fine."""
+def remove(database: SqliteDatabase, scopes: Sequence[str], key: str) -> None:
+    """Take overrides of a key back; removing what is not there is fine."""
     columns = tables.Override
-    columns.delete().where((columns.scope == scope) & (columns.key == key)).execute(database)
+    columns.delete().where(columns.scope.in_(scopes) & (columns.key == key)).execute(database)

@@ -31,16 +31,18 @@ async def agent(ask: Ask) -> Reply:
     info = next(info for info in agents if info.id == chosen)
     if name:
         return Reply(f"From the next turn on {info.id} answers here: {told(info)}.", data)
-    others = tuple(Action(other.id, f"/agent {other.id}") for other in agents if other.id != chosen)
-    return Reply(table(agents, chosen), data, others)
+    may_choose = ask.person.is_owner or ask.bot.settings.may_set("agent", here) is not None
+    others = [other.id for other in agents if other.id != chosen and may_choose]
+    actions = tuple(Action(other, f"/agent {other}") for other in others)
+    return Reply(table(agents, chosen), data, actions)
 
 
 async def choose(ask: Ask, name: str, here: str) -> None:
     """Let an agent answer in this conversation; what answers everywhere needs no choice."""
     if name == ask.bot.settings.describe("agent", "").value:
-        await ask.bot.settings.unset("agent", here)
+        await ask.bot.settings.unset("agent", here, ask.person)
     else:
-        await ask.bot.settings.set("agent", name, here)
+        await ask.bot.settings.set("agent", name, here, ask.person)
 
 
 def told(info: AgentInfo) -> str:

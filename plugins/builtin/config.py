@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
@@ -25,21 +25,65 @@ async def config(ask: Ask) -> Reply:
     key, value, flags = parse(ask.text)
     here = ask.conversation.key.id
     if not key:
-        return _all(ask.bot.settings.describe_all(here))
-    if not (value or flags) and (members := _group(ask.bot.settings.describe_all(here), key)):
+        return _all(_seen(ask)) if ask.person.is_owner else _own(_seen(ask))
+    if not (value or flags) and (members := _group(_seen(ask), key)):
         return _members(members)
     before = ask.bot.settings.describe(key, here)
     if not value and UNSET not in flags:
-        return Reply(about(before), _data(before), offers(before))
+        return _one(ask, before)
     scope = here if HERE in flags else EVERYWHERE
     if scope == EVERYWHERE:
         ask.require_owner("change settings for all conversations")
     if UNSET in flags:
-        await ask.bot.settings.unset(key, scope)
+        await ask.bot.settings.unset(key, scope, ask.person)
     else:
-        await ask.bot.settings.set(key, value, scope)
+        await ask.bot.settings.set(key, value, scope, ask.person)
     after = ask.bot.settings.describe(key, here)
-    return Reply(changed(before, after, scope), _data(after), offers(after))
+    actions = offers(after) if ask.person.is_owner else ()
+    return Reply(changed(before, after, scope), _data(after), actions)
+
+
+def _seen(ask: Ask) -> list[SettingInfo]:
+    """The settings that this person may change; what they want is what the person may set."""
+    here = ask.conversation.key.id
+    settings = ask.bot.settings.describe_all(here)
+    if ask.person.is_owner:
+        return settings
+    may = {setting.key: ask.bot.settings.may_set(setting.key, here) for setting in settings}
+    return [replace(one, wants=wants) for one in settings if (wants := may[one.key]) is not None]
+
+
+def _one(ask: Ask, setting: SettingInfo) -> Reply:
+    if ask.person.is_owner:
+        return Reply(about(setting), _data(setting), offers(setting))
+    own = _group(_seen(ask), group_of(setting.key))
+    found = next((one for one in own if one.key == setting.key), None)
+    if found is None:
+        ask.require_owner(f"see and change {setting.key}")
+        raise AssertionError("a user who is no owner was let through")
+    unit = f" {found.unit}" if found.unit else ""
+    text = (
+        f"`{found.key}` is **{shown(found.value)}**{unit} here (from: {found.layer}). "
+        f"{found.meaning}\n\nYou may set {found.wants}: `/config {found.key} VALUE {HERE}`; "
+        f"`{UNSET} {HERE}` goes back."
+    )
+    return Reply(text, _data(found))
+
+
+def _own(settings: list[SettingInfo]) -> Reply:
+    """What a user who is no owner may change, and how far."""
+    if not settings:
+        return Reply("Only an owner may change settings here.", {"settings": []})
+    rows = "\n".join(
+        f"| {setting.key} | {cell(shown(setting.value))} | {cell(setting.wants)} |"
+        for setting in settings
+    )
+    text = (
+        "What you may change in this conversation:\n\n"
+        f"| setting | value | you may set |\n|---|---|---|\n{rows}\n\n"
+        f"`/config KEY VALUE {HERE}` changes one; `/config KEY {UNSET} {HERE}` goes back."
+    )
+    return Reply(text, {"settings": [_data(setting) for setting in settings]})
 
 
 def parse(text: str) -> tuple[str, str, frozenset[str]]:

@@ -14,7 +14,7 @@ async def model(ask: Ask) -> Reply:
     name = ask.text.strip()
     if name:
         ask.require_owner("change the model for all conversations")
-        await ask.bot.settings.set("model", name, "")
+        await ask.bot.settings.set("model", name, "", ask.person)
     about = ask.bot.models.about(ask.conversation.key)
     window = f"a window of {amount(about.window)} tokens" if about.window else "an unknown window"
     tools = "with tools" if about.takes_tools else "without tools"

@@ -1,0 +1,96 @@
+"""What people who are no owners may set in their conversations, and how far: `users_may_set`.
+
+An entry names a setting, and may bound it: `when_busy` (any value), `agent_max_steps 1..20`,
+`turn_timeout ..600`, `model gpt-5-mini|gpt-5`, and `agent_max_context_turns down` (at most what
+holds without the users' own change). Pure: `SettingsBook` asks, and obeys.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DOWN = "down"
+_RANGE = re.compile(r"(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?")
+
+HARMLESS = (
+    "when_busy",
+    "agent_max_context_turns down",
+    "agent_max_context_tokens down",
+    "agent_max_steps down",
+    "context.max_images down",
+    "turn_timeout down",
+)
+"""The default: what makes a conversation cost less, or changes nothing for anybody else. Not the
+model or an agent, which cost; nor the system prompt, in which an owner may have set bounds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    """How far one setting may be changed. `words` are the values, where these are named; the
+    numbers are inclusive; `is_down` says that what holds otherwise is the most."""
+
+    key: str
+    words: tuple[str, ...] = ()
+    lowest: float = -math.inf
+    highest: float = math.inf
+    is_down: bool = False
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.is_down or self.lowest > -math.inf or self.highest < math.inf
+
+    def allows(self, value: Any, usual: Any) -> bool:
+        """Whether this value may be set where `usual` holds without it."""
+        if self.words:
+            return all(one in self.words for one in (value if isinstance(value, list) else [value]))
+        if not self.is_numeric:
+            return True
+        if not _is_number(value):
+            return False
+        highest = usual if self.is_down and _is_number(usual) else self.highest
+        return self.lowest <= value <= highest and (not self.is_down or _is_number(usual))
+
+    def told(self, usual: Any) -> str:
+        """What may be set, in words that complete "it wants"; "" for whatever fits."""
+        if self.words:
+            return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
+        parts = [f"at least {self.lowest:g}"] if self.lowest > -math.inf else []
+        if self.is_down:
+            parts.append(f"at most {usual}, which holds for everybody")
+        elif self.highest < math.inf:
+            parts.append(f"at most {self.highest:.12g}")
+        return " and ".join(parts)
+
+
+def parsed(entry: str) -> Permit:
+    """An entry of `users_may_set`. Raises ValueError."""
+    key, _, bound = entry.strip().partition(" ")
+    bound = bound.strip()
+    if not bound:
+        return Permit(key)
+    if bound == DOWN:
+        return Permit(key, is_down=True)
+    if found := _RANGE.fullmatch(bound):
+        lowest, highest = (float(part) if part else None for part in found.groups())
+        if lowest is None and highest is None:
+            raise ValueError("a range without bounds")
+        return Permit(
+            key,
+            lowest=-math.inf if lowest is None else lowest,
+            highest=math.inf if highest is None else highest,
+        )
+    return Permit(key, words=tuple(word.strip() for word in bound.split("|") if word.strip()))
+
+
+def permit_for(key: str, entries: Sequence[str]) -> Permit | None:
+    """The entry about a setting; the last, where there are several. None: users may not set it."""
+    permits = [parsed(entry) for entry in entries]
+    return next((permit for permit in reversed(permits) if permit.key == key), None)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
