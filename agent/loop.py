@@ -168,7 +168,7 @@ class Agent:
         self, turn: OpenTurn, view: View, reply: ModelReply, note: str = "", mark: Mark = ""
     ) -> None:
         """Put the reply into the turn, with a note of the house's own below it."""
-        turn.finish = reply.finish
+        turn.finish = "length" if reply.finish == BOUNDED else reply.finish
         note = note if self.wishes is None else ""
         text, line = extracted(reply.text) if self.hides_terse else (reply.text, "")
         message = Message(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from agent.loop import Agent
 from agent.models import catalogue
+from agent.models.answer import MOST_CALLS
 from agent.models.base import Model, ModelError, Wishes
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
@@ -191,6 +192,9 @@ class InForce:
             ),
             pictures=Pictures(workspace, lambda: settings.context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
+            max_calls=lambda: (
+                self.settings(key).agent_max_calls if request.tools is None else MOST_CALLS
+            ),
             wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
         )
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from urllib.parse import unquote
 
+import orjson
+
 from bot.access import CLOSED, LOCAL, TOO_FAST, Access
 from bot.activity import Hub
 from bot.attachments import AttachmentRefused, Stored, store
@@ -95,6 +97,10 @@ def spoken(text: str) -> str:
     """What reaches the model of a message: "//text" is meant as "/text"."""
     stripped = text.lstrip()
     return stripped[1:] if stripped.startswith("//") else text
+
+
+HOUSE = Person("parley", "owner")
+"""Who changes a setting that nobody has asked for by a command."""
 
 
 def _unheard(channel: str, error: BaseException) -> None:
@@ -223,6 +229,19 @@ class Router:
         end = min(before, newest) if before else newest
         turns = await conversation.context.turns(range(max(1, end - most), end))
         return [_said(entry) for turn in turns for entry in turn.entries]
+
+    async def instruct(self, address: Address, text: str) -> str:
+        """Let a client's words be its conversation's system prompt; returns what is wrong."""
+        here = key_of(address).id
+        now = self._ports.settings.describe("system_prompt", here)
+        if (now.value, now.layer) == (text, "--here"):
+            return ""
+        try:
+            quoted = orjson.dumps(text).decode()
+            await self._ports.settings.set("system_prompt", quoted, here, HOUSE)
+        except (CommandError, StoreError) as error:
+            return str(error)
+        return ""
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         """Append these turns, if there is none yet."""

@@ -209,6 +209,11 @@ class Bot(Protocol):
         is in no transcript. Closing the generator cancels it. Raises NotCompleted."""
         ...
 
+    async def instruct(self, address: Address, text: str) -> str:
+        """Let this be the system prompt of a conversation that is a client's own, whatever its
+        people may set by command; returns what is wrong with it, or ""."""
+        ...
+
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         """Let an empty conversation begin with these questions and answers; False, and nothing
         done, where something was said already."""

@@ -9,7 +9,6 @@ and the client's system text becomes its instructions. A key has conversations o
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import re
 import time
@@ -164,7 +163,9 @@ class Completions:
         text = question.text if holder.may_command else as_text(question.text)
         inbound = Inbound(uuid4().hex, address, text, attachments=attached(question))
         async with feed.turn_taking:
-            await self._instruct(address, wanted.instructions)
+            words = wanted.instructions
+            if words and (complaint := await self.bot.instruct(address, words)):
+                raise Problem(400, complaint, param="messages")
             await self.bot.begin_with(address, exchanges(wanted.messages))
             start = feed.end
             waiting = await submitted(self.bot, feed, inbound)
@@ -178,17 +179,6 @@ class Completions:
                 yield Completed(one.data["text"], "stop", **one.data["usage"])
                 return
         raise NotCompleted("unavailable", STOPPING)
-
-    async def _instruct(self, address: Address, text: str) -> None:
-        """Let the client's system text be the conversation's instructions, if it is not yet."""
-        if not text:
-            return
-        now = await self.bot.command(address, "/config system_prompt")
-        if now.data and (now.data["value"], now.data["layer"]) == (text, "--here"):
-            return
-        reply = await self.bot.command(address, f"/config system_prompt {json.dumps(text)} --here")
-        if not reply.data:
-            raise Problem(400, reply.text, param="messages")
 
 
 _MODEL = {"id": MODEL, "object": "model", "created": 0, "owned_by": "parley"}

@@ -144,6 +144,9 @@ class FakeBot:
     ) -> AsyncGenerator[Delta | Completed, None]:
         yield Completed("", "stop")
 
+    async def instruct(self, address: Address, text: str) -> str:
+        return ""
+
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         return False
 

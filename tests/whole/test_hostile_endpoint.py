@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.hostile_endpoint import FAMILIES, Family, tried
-from bot.turns import BROKEN
+from bot.problems import BROKEN
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.whole.house import living
 
