@@ -105,7 +105,11 @@ def _asked(contents: Contents) -> bool:
     if not (sys.stdin and sys.stdin.isatty()):
         return False
     say(_dangers(contents))
-    return input("Is the backup your own, and shall all this come back too? [y/N] ").lower() == "y"
+    try:
+        answer = input("Is the backup your own, and shall all this come back too? [y/N] ")
+    except EOFError:
+        return False
+    return answer.strip().lower() in ("y", "yes")
 
 
 def _dangers(contents: Contents) -> str:

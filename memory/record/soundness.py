@@ -93,10 +93,10 @@ def read_log(path: Path) -> Log:
             return Log(is_torn=True)
         pages: list[int] = []
         frames = size = 0
-        while len(frame := stream.read(_FRAME_HEADER)) == _FRAME_HEADER and frame[8:16] == salts:
+        while len(frame := stream.read(_FRAME_HEADER)) == _FRAME_HEADER:
             page, committed = struct.unpack(">II", frame[:8])
             pages.append(page)
-            if committed:
+            if committed and frame[8:16] == salts:  # others are left from before the log began anew
                 frames, size = len(pages), committed
             stream.seek(page_size, 1)
     return Log(frames, frozenset(pages[:frames]), size)

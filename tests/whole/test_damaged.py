@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.damaged_files import damaged, lived_in
 from memory.conversations import MOST_ATTEMPTS
 from memory.record.store import fault
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
@@ -221,3 +223,30 @@ async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:
     async with living(tmp_path, yes, SETTINGS) as house:
         await started(house)
         assert any("damaged" in text for text in alerts(house))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    ["database, zero", "write-ahead log, zero", "context.jsonl, flip", "JSON in the database"],
+)
+async def test_no_damage_ends_in_a_traceback_or_in_silence(tmp_path: Path, kind: str) -> None:
+    await lived_in(tmp_path)
+    (row,) = await asyncio.to_thread(damaged, tmp_path, 2, 40, (kind,))
+    assert row.tries == 2
+    assert row.is_well, row.failures or row
+
+
+async def test_a_frame_that_was_lost_from_the_middle_of_the_log_is_told(tmp_path: Path) -> None:
+    async with OpenAIServer(yes) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("Hi")
+            await bot.says("And again")
+            await bot.kill()
+        log = tmp_path / "data" / "parley.db-wal"
+        content = bytearray(log.read_bytes())
+        frame = 32 + (len(content) - 32) // (4096 + 24) // 2 * (4096 + 24)
+        content[frame : frame + 512] = bytes(512)
+        log.write_bytes(content)
+        async with talking(tmp_path, endpoint) as bot:
+            assert await bot.ended() == 0
+    assert "may be missing" in bot.errors
