@@ -152,6 +152,12 @@ class Router:
             self.route(received)
         return Accepted(inbound.id, is_new)
 
+    def must_wait(self, inbound: Inbound) -> bool:
+        """Whether this message's line is full; the wait itself is in `submit`."""
+        if inbound.address.channel not in LOCAL or command_line(cleaned(inbound.text)):
+            return False
+        return self._turns.is_busy(key_of(inbound.address))
+
     def trouble(self, channel: str, error: BaseException) -> None:
         self.on_trouble(channel, error)
 

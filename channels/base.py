@@ -164,6 +164,11 @@ class Bot(Protocol):
         a full line, a full disk); why is answered through `Channel.send` too."""
         ...
 
+    def must_wait(self, inbound: Inbound) -> bool:
+        """Whether `submit` would wait until this message's conversation takes it: its line is
+        full, and whoever sits at this machine is not refused for that. Commands never wait."""
+        ...
+
     def admits(self, address: Address) -> bool:
         """Whether this person may talk to the bot: for what costs something before `submit`, such
         as fetching files. A stranger's message is submitted all the same, to be refused."""

@@ -5,6 +5,9 @@ optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names
 which all but `path` is optional. A message that is on disk is confirmed by `{"accepted": id}`; a
 reply is `{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths
 of its pictures in `images` if it has any. Plain: a line in, a reply out.
+
+Messages for a conversation that takes no more for now are held, in order, while those of others
+and commands go on; only where very many are held, nothing more is read.
 """
 
 from __future__ import annotations
@@ -15,7 +18,8 @@ import queue
 import sys
 import threading
 import uuid
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -26,7 +30,11 @@ from channels.base import Bot, Capabilities, ChannelError
 from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
-AHEAD = 1_000  # lines that are read before they can be taken in
+AHEAD, AHEAD_BYTES = 1_000, 32_000_000
+"""Lines, and bytes of them, that are read before they can be taken in."""
+HELD, HELD_BYTES = 10_000, 32_000_000
+"""Messages, and bytes of their texts and files, that are held for conversations that take no more
+for now; beyond, nothing is read until one has been taken in."""
 GONE = (
     "The output can't be written any more, so the bot has stopped; what it could not write comes "
     "at the next start."
@@ -53,6 +61,19 @@ class Pipe:
 
     async def listen(self, bot: Bot) -> None:
         """Submit every line until the input ends. Raises PipeClosed when the output has ended."""
+        held = _Held(lambda inbound: self._submit(bot, inbound), self._lines.stop)
+        try:
+            await self._read(bot, held)
+            await held.drain()
+        finally:
+            await held.close()
+        if held.error is not None:
+            raise held.error
+        if self._lines.was_stopped:
+            raise PipeClosed(GONE)
+
+    async def _read(self, bot: Bot, held: _Held) -> None:
+        """Submit, or hold, every line until the input ends."""
         self._lines.start()
         while line := await self._lines.next():
             try:
@@ -60,12 +81,18 @@ class Pipe:
             except BadLine as error:
                 await self._write({"error": str(error)}, str(error))
                 continue
-            if inbound is not None:
-                accepted = await bot.submit(inbound)
-                if accepted is not None and self._is_jsonl:
-                    await self._write({"accepted": orjson.loads(accepted.id)}, "")
-        if self._lines.was_stopped:
-            raise PipeClosed(GONE)
+            if inbound is None:
+                continue
+            if held.has(inbound) or bot.must_wait(inbound):
+                await held.put(inbound)
+            else:
+                await self._submit(bot, inbound)
+
+    async def _submit(self, bot: Bot, inbound: Inbound) -> None:
+        """Hand a message over; it is confirmed when it is on disk."""
+        accepted = await bot.submit(inbound)
+        if accepted is not None and self._is_jsonl:
+            await self._write({"accepted": orjson.loads(accepted.id)}, "")
 
     async def send(self, outbound: Outbound) -> None:
         """Write one reply as one line (plain: as it is, then a line break)."""
@@ -97,6 +124,86 @@ class Pipe:
             raise PipeClosed(GONE) from error
 
 
+class _Held:
+    """Messages that wait until their conversation takes them, those of a chat in order. `fail` is
+    called when one could not be handed over: the pipe is to end, with `error` where there is one.
+    """
+
+    def __init__(
+        self, submit: Callable[[Inbound], Awaitable[None]], fail: Callable[[], None]
+    ) -> None:
+        self._submit, self._fail = submit, fail
+        self.error: BaseException | None = None
+        self._chats: dict[str, deque[Inbound]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._count = self._bytes = 0
+        self._taken = asyncio.Event()
+
+    def has(self, inbound: Inbound) -> bool:
+        """Whether messages of its chat wait, behind which it belongs."""
+        return inbound.address.chat in self._chats and not inbound.text.lstrip().startswith("/")
+
+    async def put(self, inbound: Inbound) -> None:
+        """Hold one more; returns when there is room for it."""
+        size = _size(inbound)
+        while self._count >= HELD or (self._count and self._bytes + size > HELD_BYTES):
+            self._taken.clear()
+            await self._taken.wait()
+        self._count += 1
+        self._bytes += size
+        chat = inbound.address.chat
+        if chat in self._chats:
+            self._chats[chat].append(inbound)
+            return
+        self._chats[chat] = deque([inbound])
+        task = asyncio.create_task(self._hand_over(chat), name=f"pipe {chat}")
+        self._tasks.add(task)
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            self.error = self.error or task.exception()
+
+    async def _hand_over(self, chat: str) -> None:
+        """Submit what waits in a chat, one after the other."""
+        waiting = self._chats[chat]
+        try:
+            while waiting:
+                await self._submit(waiting[0])
+                self._leave(waiting.popleft())
+        except PipeClosed:
+            self._fail()
+        except Exception:
+            self._fail()
+            raise
+        finally:
+            del self._chats[chat]
+            for inbound in waiting:
+                self._leave(inbound)
+
+    def _leave(self, inbound: Inbound) -> None:
+        self._count -= 1
+        self._bytes -= _size(inbound)
+        self._taken.set()
+
+    async def drain(self) -> None:
+        """Wait until nothing is held."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def close(self) -> None:
+        """Let go of what is held: it was not confirmed."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _size(inbound: Inbound) -> int:
+    """Bytes that a message takes, roughly."""
+    return len(inbound.text) + sum(len(file.data) for file in inbound.attachments)
+
+
 class _Lines:
     """Lines of a stream, read in a thread that does not keep the process from ending."""
 
@@ -104,7 +211,8 @@ class _Lines:
         self.was_stopped = False
         self._source = source
         self._read: asyncio.Queue[bytes] = asyncio.Queue()
-        self._room = threading.Semaphore(AHEAD)
+        self._room = threading.Condition()
+        self._ahead = self._bytes = 0
 
     def start(self) -> None:
         loop = asyncio.get_running_loop()
@@ -122,16 +230,26 @@ class _Lines:
                 line = self._source.readline()
             except (OSError, ValueError):  # ValueError: it was closed under us
                 line = b""  # a terminal that has gone, a file that can't be read: the end
-            self._room.acquire()
+            with self._room:
+                self._room.wait_for(self._has_room)
+                self._ahead += 1
+                self._bytes += len(line)
             try:
                 loop.call_soon_threadsafe(self._read.put_nowait, line)
             except RuntimeError:
                 return  # the loop is closed: nobody listens any more
 
+    def _has_room(self) -> bool:
+        """Whether one more line may be read ahead; the one that is in hand already is."""
+        return self._ahead < AHEAD and self._bytes < AHEAD_BYTES
+
     async def next(self) -> bytes:
         """The next line; b"" at the end."""
         line = await self._read.get()
-        self._room.release()
+        with self._room:
+            self._ahead -= 1
+            self._bytes -= len(line)
+            self._room.notify()
         return b"" if self.was_stopped else line
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from bot.turns import LONGEST_LINE
 from tests.fakes.openai_server import Answer, Body, Call, Hang, OpenAIServer, Received, Say
 from tests.whole.process import talking
 
@@ -112,6 +113,23 @@ async def test_a_flood_in_one_chat_is_answered_whole_and_in_order(tmp_path: Path
         assert replies == list(range(first, LONG_ENOUGH, 2))
     assert {reply["text"] for reply in bot.replies} == {f"re: m{n}" for n in range(LONG_ENOUGH)}
     assert Counter(next(iter(line)) for line in bot.lines)["accepted"] == LONG_ENOUGH
+
+
+async def test_a_flood_in_one_chat_holds_up_no_other_and_can_be_stopped(tmp_path: Path) -> None:
+    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
+        await bot.tell("hang", chat="a", id="slow")
+        await endpoint.reached.acquire()
+        for number in range(LONG_ENOUGH):
+            await bot.tell(f"m{number}", chat="a", id=number)
+        for number in range(20):
+            chat = f"other {number}"
+            assert (await bot.says(f"quick {number}", chat=chat))["text"] == f"re: quick {number}"
+        accepted = {line["accepted"] for line in bot.lines if "accepted" in line}
+        assert LONGEST_LINE - 5 <= len(accepted & {*range(LONG_ENOUGH)}) <= LONGEST_LINE
+        assert (await bot.says("/stop", chat="a"))["text"]
+        assert await bot.ended() == 0
+    replies = [reply["reply_to"] for reply in bot.replies if reply["chat"] == "a"]
+    assert [reply for reply in replies if isinstance(reply, int)] == [*range(LONG_ENOUGH)]
 
 
 async def test_the_same_message_twice_is_handled_once_also_after_a_restart(tmp_path: Path) -> None:
