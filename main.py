@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gc
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -134,6 +135,9 @@ async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) 
     if options.telegram or has_token:
         channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
     app: App = await assemble(layers, options.data, channels)
+    # What is there now stays until the end: a search for garbage that looks through all of it, too,
+    # holds everybody up for a good part of a second.
+    gc.freeze()
     await app.run(until=standing.name if standing else "")
 
 

@@ -27,6 +27,17 @@ _EMPTY_LINES = re.compile(r"\n*+")
 _JOINER = "\u200d"
 
 
+MOST_CELLS = 20_000
+"""Cells of a table that is worth being drawn as one."""
+
+
+def has_vast_table(markdown: str) -> bool:
+    """Whether a text could be read as a table of more cells than `MOST_CELLS`. Each row has as many
+    as the head, also where it is but a letter, so a text may have the square of its length."""
+    lines = markdown.split("\n")
+    return len(lines) * max(line.count("|") for line in lines) > MOST_CELLS
+
+
 def split(text: str, longest: int, length: Length = len) -> Iterator[str]:
     """Pieces of Markdown, in order, none longer than `longest` by `length`, which is asked about
     texts of twice `longest` characters at most.

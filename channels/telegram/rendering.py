@@ -15,7 +15,7 @@ from telegram import MessageEntity
 from telegramify_markdown import MessageEntity as Entity
 from telegramify_markdown import RenderConfig, convert, utf16_len
 
-from channels.splitting import split
+from channels.splitting import has_vast_table, split
 
 LONGEST = 4096
 """UTF-16 units of a message's text, without its markup."""
@@ -27,6 +27,7 @@ _FENCED = re.compile(
 )  # the first line of code, or the last
 _TAG = re.compile(r"\\.|<(?!https?://|mailto:)", re.DOTALL)
 
+_MOST_ENTITIES = 100  # Telegram itself leaves out the others
 MOST_PARTS = 10
 """Messages of one reply; what needs more goes as a file."""
 _LONGEST_READ = 2 * LONGEST
@@ -34,7 +35,7 @@ _LONGEST_READ = 2 * LONGEST
 _HARDLY_ANY = 100
 """Characters of markup that may vanish whatever is left."""
 # What the converter takes long over, and no answer needs: it goes as it stands.
-_MOST_CELLS, _MOST_DOLLARS, _MOST_ROOTS, _DEEPEST = 20_000, 200, 8, 30
+_MOST_DOLLARS, _MOST_ROOTS, _DEEPEST = 200, 8, 30
 _LEVEL = r"(?:[ \t]*+(?:>|[-+*](?=[ \t])|\d{1,9}[.)](?=[ \t])))"
 _NESTED = re.compile(f"{_LEVEL}{{{_DEEPEST}}}")  # quotes and lists, at the beginning of a line
 
@@ -69,7 +70,8 @@ def rendered(markdown: str) -> Rendered:
     if utf16_len(text) > LONGEST >= utf16_len(markdown):
         return Rendered(markdown)
     shown = (entity for entity in entities if entity.url is None or _ADDRESS.match(entity.url))
-    return Rendered(text, tuple(MessageEntity(**entity.to_dict()) for entity in shown))
+    kept = islice(shown, _MOST_ENTITIES)
+    return Rendered(text, tuple(MessageEntity(**entity.to_dict()) for entity in kept))
 
 
 def pieces(markdown: str) -> list[str]:
@@ -132,12 +134,10 @@ def _is_costly(markdown: str) -> bool:
     """Whether the converter could take long over a text. A table is made as wide as its widest
     cell in each row, a root within a root is read twice at each level, and what is quoted or listed
     at many levels is looked through once for each of them."""
-    lines = markdown.split("\n")
-    cells = len(lines) * max(line.count("|") for line in lines)
-    if cells > _MOST_CELLS or markdown.count("$") > _MOST_DOLLARS:
+    if has_vast_table(markdown) or markdown.count("$") > _MOST_DOLLARS:
         return True
     roots = max(formula.count(r"\sqrt") for formula in markdown.split("$"))
-    return roots > _MOST_ROOTS or any(_NESTED.match(line) for line in lines)
+    return roots > _MOST_ROOTS or any(map(_NESTED.match, markdown.split("\n")))
 
 
 def _with_tags_shown(markdown: str) -> str:

@@ -15,7 +15,7 @@ from rich.text import Text
 from rich.theme import Theme
 
 from channels.message import Action
-from channels.splitting import split
+from channels.splitting import has_vast_table, split
 from channels.terminal.controls import one_line, without_controls
 
 _THEME = Theme(
@@ -59,10 +59,9 @@ def _pages(source: str) -> Iterator[RenderableType]:
     from channels.terminal.markdown import Page  # noqa: PLC0415
 
     clean = without_controls(source)
-    if len(clean) <= _PAGE:
-        yield Page(clean)
-        return
-    yield from map(Page, split(clean[:_LONGEST], _PAGE))
+    pieces = [clean] if len(clean) <= _PAGE else split(clean[:_LONGEST], _PAGE)
+    for piece in pieces:
+        yield Text(piece) if has_vast_table(piece) else Page(piece)
     if rest := clean[_LONGEST:]:
         yield Text(rest)
 

@@ -8,7 +8,7 @@ from html import escape
 import nh3
 from markdown_it import MarkdownIt
 
-from channels.splitting import split
+from channels.splitting import has_vast_table, split
 
 _TEXT = frozenset({"a", "br", "code", "del", "em", "p", "s", "strong"})
 _BLOCKS = frozenset({"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "pre"})
@@ -29,6 +29,8 @@ _cleaner = nh3.Cleaner(
 )
 
 
+_SHORT = 2_000
+"""Characters that are read before anybody could notice."""
 _PIECE = 8_000
 """Characters that are read at once: what the parser takes long over stays short, and of an answer
 that grows only the last piece is read again."""
@@ -38,7 +40,7 @@ _LONGEST = 200_000
 
 def html(markdown: str) -> str:
     """Markdown text as HTML, cleaned. It takes CPU for a while where `is_long`."""
-    if not is_long(markdown):
+    if len(markdown) <= _PIECE:
         return _html(markdown)
     shown = "".join(map(_html, split(markdown[:_LONGEST], _PIECE)))
     rest = markdown[_LONGEST:]
@@ -47,9 +49,11 @@ def html(markdown: str) -> str:
 
 def is_long(markdown: str) -> bool:
     """Whether a text had better be read in a thread; what was read there is known then."""
-    return len(markdown) > _PIECE
+    return len(markdown) > _SHORT
 
 
 @lru_cache(maxsize=512)
 def _html(markdown: str) -> str:
+    if has_vast_table(markdown):
+        return f"<pre>{escape(markdown)}</pre>"
     return _cleaner.clean(_markdown.render(markdown))

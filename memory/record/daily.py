@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime, time
@@ -17,11 +18,12 @@ from pathlib import Path
 
 from memory.keys import ConversationKey
 
-_SECTION = re.compile(
-    r"^## (?P<at>\d\d:\d\d) · (?P<conversation>.+) · (?P<turns>[^·\n]+) <!-- job (?P<job>\d+) -->\n"
-    r"(?P<text>(?s:.*?))\n<!-- end (?P=job) -->\n*",
+_HEAD = re.compile(
+    r"^## (?P<at>\d\d:\d\d) · (?P<conversation>.+) · "
+    r"(?P<turns>[^·\n]+) <!-- job (?P<job>\d+) -->\n",
     re.MULTILINE,
 )
+_END = re.compile(r"\n<!-- end (?P<job>\d+) -->(?=(?P<gap>\n*+))")
 _ONE_WRITER = threading.Lock()  # a file that is written anew must not lose what is appended to it
 
 
@@ -133,14 +135,45 @@ class Note:
 def notes(data: Path, audience: str, day: date) -> Iterator[Note]:
     """The parts of a day's file, in order."""
     text, end = read(data, audience, day), 0
-    for found in _SECTION.finditer(text):
-        if own := text[end : found.start()].strip():
+    for found in _blocks(text):
+        if own := text[end : found.start].strip():
             yield Note(day, own)
-        end = found.end()
-        body = found["text"].strip()
-        yield Note(day, body, found["at"], found["conversation"], found["turns"], int(found["job"]))
+        end = found.end
+        yield Note(day, found.body, found.at, found.conversation, found.turns, found.job)
     if own := text[end:].strip():
         yield Note(day, own)
+
+
+@dataclass(frozen=True, slots=True)
+class _Block:
+    """A section of ours as it stands in a file's text, from `start` to `end`."""
+
+    start: int
+    end: int
+    body: str
+    at: str
+    conversation: str
+    turns: str
+    job: int
+
+
+def _blocks(text: str) -> Iterator[_Block]:
+    """The sections in a text, in order: each from its title to the next end of its job. A title
+    without an end is a person's own text."""
+    ends: dict[str, list[re.Match[str]]] = {}
+    for end in _END.finditer(text):
+        ends.setdefault(end["job"], []).append(end)
+    at = 0
+    for head in _HEAD.finditer(text):
+        following = ends.get(head["job"], [])
+        nearest = bisect_left(following, head.end(), key=re.Match.start)
+        if head.start() < at or nearest == len(following):
+            continue
+        end = following[nearest]
+        at = end.end("gap")
+        body = text[head.end() : end.start()].strip()
+        said = (head["at"], head["conversation"], head["turns"])
+        yield _Block(head.start(), at, body, *said, int(head["job"]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,14 +183,14 @@ class Which:
     jobs: frozenset[int] = frozenset()
     conversation: str = ""
 
-    def means(self, section: re.Match[str]) -> bool:
-        return int(section["job"]) in self.jobs or section["conversation"] == self.conversation
+    def means(self, section: _Block) -> bool:
+        return section.job in self.jobs or section.conversation == self.conversation
 
 
 def count(data: Path, audience: str, which: Which) -> int:
     """How many of these sections there are."""
     texts = (read(data, audience, day) for day in days(data, audience))
-    return sum(which.means(section) for text in texts for section in _SECTION.finditer(text))
+    return sum(which.means(section) for text in texts for section in _blocks(text))
 
 
 def remove(data: Path, audience: str, which: Which) -> None:
@@ -171,7 +204,11 @@ def remove(data: Path, audience: str, which: Which) -> None:
 
 def _take_out(file: Path, which: Which) -> None:
     text = file.read_text("utf-8", errors="surrogateescape")
-    rest = _SECTION.sub(lambda section: "" if which.means(section) else section[0], text)
+    kept, at = [], 0
+    for section in filter(which.means, _blocks(text)):
+        kept.append(text[at : section.start])
+        at = section.end
+    rest = "".join((*kept, text[at:]))
     if not rest.strip():
         file.unlink()
     elif rest != text:

@@ -201,7 +201,10 @@ class TelegramServer:
         if token != self.token:
             return _error(Refused("Unauthorized", 401))
         form = await request.post()
-        parameters = {name: _parsed(value) for name, value in form.items()}
+        parameters = {
+            name: str(value) if name in ("text", "caption") else _parsed(value)
+            for name, value in form.items()
+        }
         self.calls.append((method, parameters))
         try:
             if outage := self.outages.get(method):

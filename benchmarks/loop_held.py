@@ -1,0 +1,134 @@
+"""How long the event loop is held while hostile answers go through.
+
+`python -m benchmarks.loop_held`: a model on this machine answers with each text of
+`tests/hostile/texts.py`; the bot shows it at a Telegram of this machine, and makes the page's HTML
+of it. Beside that runs a task that does nothing but sleep, and measures by how much it is woken too
+late. The aim is never over 100 ms.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from channels.web.streams import rendered
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.hostile.texts import TEXTS
+from tests.whole.telegram_house import TelegramHouse, at_telegram
+
+AIM = 0.1
+"""Seconds for which the loop may be held."""
+SIZES = (8_000, 40_000)
+"""Characters: what fits into one or two messages, and what needs as many as there may be."""
+_TICK = 0.002  # seconds between two looks at the clock
+_PATIENCE = 60.0  # seconds for a text; the loop is held for ever where it is not enough
+_WORST = 10  # texts of a table
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The longest that the loop was held at a text of `size` characters, in seconds."""
+
+    place: str
+    text: str
+    size: int
+    seconds: float
+
+
+class Watch:
+    """By how much a task is woken too late, at most, since it was asked."""
+
+    def __init__(self) -> None:
+        self._worst = 0.0
+
+    async def run(self) -> None:
+        while True:
+            begin = time.perf_counter()
+            await asyncio.sleep(_TICK)
+            self._worst = max(self._worst, time.perf_counter() - begin - _TICK)
+
+    async def worst(self) -> float:
+        await asyncio.sleep(2 * _TICK)  # what holds the loop now is seen, too
+        worst, self._worst = self._worst, 0.0
+        return worst
+
+
+async def measured(
+    texts: Collection[str] = tuple(TEXTS), sizes: Sequence[int] = SIZES
+) -> list[Held]:
+    """What each of these texts does, in each size."""
+    asked = [(name, size) for size in sizes for name in texts]
+    answers = {_question(name, size): f"Look:\n\n{TEXTS[name](size)}" for name, size in asked}
+    found: list[Held] = []
+    with tempfile.TemporaryDirectory() as folder:
+        async with at_telegram(Path(folder), _model(answers)) as house, _watched() as watch:
+            await _answered(house, "begin")
+            gc.freeze()  # as main.py does it
+            for name, size in asked:
+                await watch.worst()
+                await _answered(house, _question(name, size))
+                found.append(Held("Telegram", name, size, await watch.worst()))
+                await rendered(TEXTS[name](size))
+                found.append(Held("the page", name, size, await watch.worst()))
+    return found
+
+
+def _question(name: str, size: int) -> str:
+    return f"{name}: {size}"
+
+
+def _model(answers: Mapping[str, str]) -> Callable[[Received], Answer]:
+    """A model that answers a question with its text, and anything else briefly."""
+
+    def model(request: Received) -> Answer:
+        return Say(answers.get(request.body["messages"][-1]["content"], "Fine."))
+
+    return model
+
+
+async def _answered(house: TelegramHouse, text: str) -> None:
+    async with asyncio.timeout(_PATIENCE):
+        before = len(house.model.requests)
+        house.ann.says(text)
+        await house.telegram.until(lambda: len(house.model.requests) > before)
+        await house.is_idle()
+
+
+@asynccontextmanager
+async def _watched() -> AsyncIterator[Watch]:
+    watch = Watch()
+    running = asyncio.create_task(watch.run())
+    try:
+        yield watch
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+def table(found: Iterable[Held]) -> str:
+    """The worst of them, as Markdown."""
+    worst = sorted(found, key=lambda held: -held.seconds)
+    rows = [
+        f"| {held.place} | {held.text} | {held.size:,} | {held.seconds * 1_000:.0f} ms |"
+        for held in worst[:_WORST]
+    ]
+    over = sum(held.seconds > AIM for held in worst)
+    head = ["| where | text | characters | held |", "|---|---|---:|---:|"]
+    return "\n".join([*head, *rows, "", f"{over} of {len(worst)} over {AIM * 1_000:.0f} ms"])
+
+
+def main() -> int:
+    found = asyncio.run(measured())
+    print(table(found))
+    return int(any(held.seconds > AIM for held in found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
