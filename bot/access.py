@@ -194,6 +194,8 @@ class Access:
     async def turn_away(self, inbound: Inbound) -> str:
         """What a stranger is told, at most once a minute; "" for nothing. Raises StoreError."""
         address = inbound.address
+        if address.channel == "web":  # whose key was taken away meanwhile, and who waits for this
+            return CLOSED
         if not self._strangers.allows(f"{chat_of(address)} {address.user}", 1):
             return ""
         return await self._invite(inbound) if address.user else CLOSED

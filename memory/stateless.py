@@ -6,6 +6,7 @@ What the model says and what its tools return come after it, within the limits o
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,6 +28,7 @@ from memory.services import MemoryServices
 from memory.turn_log import OpenTurn, TurnLog
 from memory.turns import Entry, Turn
 
+_AT_ONCE = 50  # messages
 PURPOSE = "request"
 """What the ledger calls the calls of such a turn."""
 
@@ -80,7 +82,11 @@ class StatelessTurn(OpenTurn):
     ) -> StatelessTurn:
         """A turn that begins with these messages, at least one."""
         await log.services.meter.ready()
-        given = [await _entry(log, place, one) for place, one in enumerate(messages, 1)]
+        given = []
+        for place, one in enumerate(messages, 1):
+            given.append(await _entry(log, place, one))
+            if not place % _AT_ONCE:
+                await asyncio.sleep(0)  # counting many is work, and others live in this loop
         return cls(log, given, hands_out)
 
     @property

@@ -24,6 +24,8 @@ from channels.web.operations import Problem
 from channels.web.shapes import NAME
 
 MODEL = "parley"
+MOST_MESSAGES = 10_000
+"""Messages of one request."""
 CHOICES = "Parley gives one answer; leave `n` out, or let it be 1."
 NO_LOGPROBS = "Parley does not hand out the probabilities of tokens; leave `logprobs` out."
 NO_AUDIO = "Parley neither hears nor speaks; leave `audio` and the modality out."
@@ -161,7 +163,7 @@ Penalty = Annotated[float, Field(ge=-2, le=2)]
 class ChatRequest(Lenient):
     """A request for an answer, as OpenAI has it, as far as Parley minds it."""
 
-    messages: tuple[ChatMessage, ...] = Field(min_length=1)
+    messages: tuple[ChatMessage, ...] = Field(min_length=1, max_length=MOST_MESSAGES)
     model: str = MODEL
     stream: bool | None = None
     stream_options: StreamOptions | None = None
@@ -250,11 +252,13 @@ def completion_request(wanted: ChatRequest) -> CompletionRequest:
 
 
 def _tools(wanted: ChatRequest) -> tuple[Mapping[str, Any], ...] | None:
-    """The client's tools; None where it has none."""
-    functions = wanted.functions if wanted.is_of_functions else None
-    if functions:
-        return tuple({"type": "function", "function": f.model_dump()} for f in functions)
-    return tuple(tool.model_dump() for tool in wanted.tools) if wanted.tools else None
+    """The client's tools, which may be none; None where it says nothing of tools."""
+    if wanted.is_of_functions:
+        return tuple(
+            {"type": "function", "function": function.model_dump()}
+            for function in wanted.functions or ()
+        )
+    return None if wanted.tools is None else tuple(tool.model_dump() for tool in wanted.tools)
 
 
 def _parameters(wanted: ChatRequest, has_tools: bool) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from openai import AuthenticationError, RateLimitError
 
 from bot.data_folder import DATABASE
 from main import main
-from tests.fakes.openai_server import Say
+from tests.fakes.openai_server import Call, Say
 from tests.web.site import Site, serving
 from tests.web.test_completions import client, echo, named, sent, user
 
@@ -205,3 +205,28 @@ async def test_the_holder_of_a_key_has_the_limits_of_a_user_and_a_bill_of_their_
             lambda db: dict(db.execute_sql("SELECT person, COUNT(*) FROM usage GROUP BY 1"))
         )
     assert bills == {"web/ann": 2, "web/bob": 1, "web/": 1}
+
+
+async def test_in_a_conversation_of_a_key_nobody_can_be_asked_and_the_model_is_told(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    call = Call("web_fetch", '{"url": "https://example.com/"}', "c")
+    script = [Say(calls=(call,)), Say("I could not.")]
+    settings = {"tools": {"web_fetch": True}}
+    async with serving(tmp_path, script, settings, token=TOKEN) as site:
+        key = await new_key(tmp_path, capsys, "ann")
+        assert await says(site, key, "Read example.com", "trip") == "I could not."
+        assert "nobody can be asked" in sent(site)[-1]["content"]
+
+
+async def test_a_key_that_is_made_anew_has_its_new_role_at_once(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        boss = await new_key(tmp_path, capsys, "boss", "--role", "owner", "--commands")
+        assert "owner of this bot" in await says(site, boss, "/whoami", "trip")
+        await run(tmp_path, "revoke", "boss")
+        again = await new_key(tmp_path, capsys, "boss", "--commands")
+        assert "a user of this bot" in await says(site, again, "/whoami", "trip")
+        with pytest.raises(AuthenticationError):
+            await says(site, boss, "/whoami", "trip")

@@ -15,6 +15,7 @@ from openai import (
     BadRequestError,
     InternalServerError,
     NotFoundError,
+    RateLimitError,
 )
 from pydantic import BaseModel
 
@@ -23,12 +24,13 @@ from tests.fakes.openai_server import (
     Call,
     Fail,
     Hang,
+    Received,
     Say,
     StreamError,
     openai_overflow,
 )
 from tests.web.site import Site, events_of, serving
-from tests.web.test_completions import PIXEL, TOOL, client, echo, sent, user
+from tests.web.test_completions import PIXEL, TOOL, client, echo, named, sent, user
 
 Json = dict[str, Any]
 WEATHER = Call("weather", '{"place": "Lisbon"}', "call_7")
@@ -461,3 +463,74 @@ async def test_two_chats_of_one_user_do_not_meet(tmp_path: Path) -> None:
         )
         for request in site.server.requests:
             assert str(request.body["messages"]).count("My PIN is") == 1
+
+
+# Where it meets the rest of the house
+
+
+async def test_a_bot_that_stops_does_not_wait_for_a_request(tmp_path: Path) -> None:
+    async with serving(tmp_path, [Hang()]) as site:
+        waiting = asyncio.create_task(asked(site, user("Hi")))
+        await asyncio.wait_for(site.server.reached.acquire(), 30)
+    with pytest.raises(APIError):
+        await waiting
+    assert [name for name in folders(tmp_path) if "request" in name] == []
+
+
+async def test_a_request_over_the_spending_limit_is_refused_as_the_protocol_has_it(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, echo, {"spend_limit_total": 0.000001}) as site:
+        await asked(site, user("Hi"))
+        with pytest.raises(RateLimitError, match="spent") as refused:
+            await asked(site, user("Hi"))
+        assert len(site.server.requests) == 1
+    assert refused.value.code == "insufficient_quota"
+
+
+async def test_no_tools_of_the_clients_means_no_tools(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        await asked(site, user("Hi"), tools=[])
+        assert "tools" not in site.server.requests[-1].body
+
+
+async def test_a_model_that_steps_in_after_half_an_answer_does_not_make_one_of_two(
+    tmp_path: Path,
+) -> None:
+    def answers(request: Received) -> Any:
+        return Say("The whole.") if request.body["model"] == "second" else Break("Half of it")
+
+    async with serving(tmp_path, answers, {"fallback_models": ["second"]}) as site:
+        answer = await asked(site, user("Hi"))
+        assert answer.choices[0].message.content == "The whole."
+        with pytest.raises(APIError, match="broke off"):
+            await streamed(site, user("Hi"))
+
+
+async def test_a_request_has_ten_thousand_messages_at_most(tmp_path: Path) -> None:
+    many = [user("x") for _ in range(10_000)]
+    async with serving(tmp_path, echo) as site:
+        status, _ = await site.post("/v1/chat/completions", {"messages": many})
+        assert status == 200
+        assert len(sent(site)) == 10_001
+        status, body = await site.post("/v1/chat/completions", {"messages": [*many, user("x")]})
+    assert (status, body["error"]["type"]) == (400, "invalid_request_error")
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (Fail(500, {"message": "oops"}), 503),
+        (Fail(401, {"message": "Incorrect API key provided"}), 502),
+        (Fail(400, {"message": "no"}), 400),
+        (Break(""), 502),
+    ],
+)
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_in_a_conversation_that_the_bot_keeps_an_error_has_its_status_too(
+    tmp_path: Path, answer: Any, status: int, is_streamed: bool
+) -> None:
+    async with serving(tmp_path, lambda _: answer) as site:
+        with pytest.raises(APIStatusError) as refused:
+            await asked(site, user("Hi"), stream=is_streamed, **named("trip"))
+    assert refused.value.status_code == status
