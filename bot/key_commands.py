@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import sys
 from collections.abc import Awaitable, Callable
 from typing import TypeVar, get_args
 
@@ -17,6 +18,7 @@ from memory.record.people import Role
 from memory.record.store import Store
 
 T = TypeVar("T")
+SHOWN_ONCE = "This is the key {name}; it is shown this once, and only its hash is kept."
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -43,8 +45,8 @@ def _add(options: argparse.Namespace) -> int:
     """Make a key; the bot may be running, or have never run."""
     options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = _with_keys(options, lambda keys: keys.add(options.name, options.role, options.commands))
-    say(key)
-    say(f"This is the key {options.name}; it is shown this once, and only its hash is kept.")
+    say(key)  # alone, so that a script can take it
+    sys.stderr.write(f"{SHOWN_ONCE.format(name=options.name)}\n")
     return 0
 
 

@@ -32,7 +32,9 @@ Capture = pytest.CaptureFixture[str]
 async def new_key(folder: Path, capsys: Capture, name: str, *arguments: str) -> str:
     capsys.readouterr()
     assert await run(folder, "add", name, *arguments) == 0
-    return capsys.readouterr().out.splitlines()[0]
+    said = capsys.readouterr()
+    assert f"This is the key {name}" in said.err
+    return said.out.removesuffix("\n")
 
 
 async def says(site: Site, key: str, text: str, conversation: str = "") -> str:
