@@ -172,6 +172,20 @@ async def test_what_begins_with_a_slash_is_text_for_the_model_also_with_the_owne
         assert (await site.commands("/config tools.shell"))["data"]["value"] is False
 
 
+async def test_a_users_key_sets_its_clients_instructions_and_no_model(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    system = {"role": "system", "content": "Speak like a pirate."}
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        ann = await new_key(tmp_path, capsys, "ann", "--commands")
+        async with client(site, ann) as openai:
+            messages = [system, user("Hi")]
+            await openai.chat.completions.create(model="x", messages=messages, **named("trip"))
+        assert sent(site)[0]["content"].startswith("Speak like a pirate.")
+        for command in ("/config model dear --here", "/config system_prompt No. --here"):
+            assert "only an owner may set" in await says(site, ann, command, "trip")
+
+
 async def test_a_key_that_may_command_does_what_its_holder_may(
     tmp_path: Path, capsys: Capture
 ) -> None:
