@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal, Protocol
 
 from agent.models.base import (
@@ -24,6 +25,8 @@ from agent.models.base import (
 )
 from agent.models.catalogue import spent_on
 from agent.pictures import Pictures
+from agent.prompt import SUBAGENT
+from agent.subagent import TOOL as DELEGATE
 from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -72,7 +75,7 @@ class Agent:
     model's answer and nothing of the house's own."""
 
     model: Model
-    frame: PromptPrefix
+    prefix: PromptPrefix
     toolbox: Toolbox
     surroundings: ToolContext
     pictures: Pictures
@@ -122,18 +125,18 @@ class Agent:
         """Ask, with what fits; when the provider says that it did not fit, make room and ask
         again, as often as the emergency ladder has steps."""
         while True:
-            view = await turn.fit(self.frame)
+            view = await turn.fit(self.prefix)
             try:
                 return view, await self._ask(view, tool_choice, output)
             except ContextOverflow as error:
                 output.step_restarted()
-                if not await turn.make_room(view, self.frame, error.window):
+                if not await turn.make_room(view, self.prefix, error.window):
                     raise
 
     async def _ask(self, view: View, tool_choice: ToolChoice, output: Output) -> ModelReply:
         """Ask the model; an answer that breaks off or is empty is asked for once more."""
-        tools = self.frame.tools
-        messages = await self.pictures.shown(view.to_wire(self.frame), self.model.sees)
+        tools = self.prefix.tools
+        messages = await self.pictures.shown(view.to_wire(self.prefix), self.model.sees)
         request = ModelRequest(messages, tools, tool_choice if tools else "auto")
         if self.wishes is not None:
             request = self._wished(request, self.wishes)
@@ -207,7 +210,7 @@ class Agent:
         """Run a call and record its result; returns what listeners say to the model about it."""
         output.tool_started(call)
         before = await turn.tell("tool_start", call=call)
-        helpers = SubAgents(self, turn, call, output)
+        helpers = SubAgents(partial(self._send_out, output), turn, call)
         text, is_error = await self._result(turn, call, before.veto, helpers)
         result = Message("tool", text, call_id=call.id, tool=call.name, is_error=is_error)
         is_untrusted = self.toolbox.is_untrusted(call) or helpers.is_untrusted
@@ -230,6 +233,13 @@ class Agent:
         surroundings = self._surroundings(turn, helpers)
         return await self.toolbox.run(call, surroundings, lambda: turn.begin_call(call))
 
+    async def _send_out(self, output: Output, turn: SubagentTurn) -> Message:
+        """Have a sub-agent answer its turn: with the same tools but the one that sends it."""
+        toolbox = self.toolbox.without(DELEGATE)
+        tools = toolbox.wire if self.prefix.tools else ()
+        prefix = PromptPrefix(f"{self.prefix.system}\n\n{SUBAGENT}", tools)
+        return await replace(self, toolbox=toolbox, prefix=prefix).answer(turn, _Offstage(output))
+
     def _surroundings(self, turn: OpenTurn, helpers: SubAgents) -> ToolContext:
         is_alone = isinstance(turn, StatelessTurn | SubagentTurn)
         delegate = None if is_alone else helpers.work
@@ -248,6 +258,25 @@ def _shortfall(reply: ModelReply, most_calls: int) -> str:
     if reply.tool_calls or not reply.text:
         return ""
     return {"length": CUT_OFF, BOUNDED: CUT_SHORT}.get(reply.finish, "")
+
+
+class _Offstage:
+    """Shows whoever watches which tools a sub-agent uses, and nothing of what it says."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+
+    def delta(self, text: str) -> None:
+        del text
+
+    def step_restarted(self) -> None:
+        pass
+
+    def tool_started(self, call: ToolCall) -> None:
+        self._output.tool_started(call)
+
+    def tool_ended(self, call: ToolCall, is_error: bool) -> None:
+        self._output.tool_ended(call, is_error)
 
 
 def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall, ...]:

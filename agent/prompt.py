@@ -2,7 +2,7 @@
 it.
 
 Nothing here changes with time: no clock, no counter, no unsorted set. The provider's prompt cache
-holds as long as the frame stays byte for byte the same (DESIGN.md, rule 4).
+holds as long as the prefix stays byte for byte the same (DESIGN.md, rule 4).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ OFFLOADED = (
     f"Turns that have left are also in sessions/*/{CONTEXT} of the workspace, a JSON line each "
     "message, for grep."
 )
-_MOST_FRAMES = 100
+_MOST = 100
 
 
 def base(
@@ -83,15 +83,15 @@ class PromptHook:
 
 
 class Prompt:
-    """Makes frames, and remembers them: the same words give the very same object, so that the
-    meter counts each frame once."""
+    """Makes prefixes, and remembers them: the same words give the very same object, so that the
+    meter counts each once."""
 
     def __init__(self, hooks: Sequence[PromptHook] = ()) -> None:
         self._hooks = tuple(hooks)
-        self._frames: dict[tuple[str, tuple[str, ...]], PromptPrefix] = {}
+        self._prefixes: dict[tuple[str, tuple[str, ...]], PromptPrefix] = {}
         self._told: set[tuple[str, str]] = set()
 
-    def frame(
+    def prefix(
         self, key: ConversationKey, system: str, tools: tuple[Mapping[str, Any], ...]
     ) -> PromptPrefix:
         """What is sent besides the conversation: `system` (`base`), as the hooks leave it, and the
@@ -99,11 +99,11 @@ class Prompt:
         for hook in self._hooks:
             system = self._rewritten(hook, system, key)
         known = (system, tuple(tool["function"]["name"] for tool in tools))
-        if known not in self._frames:
-            if len(self._frames) > _MOST_FRAMES:  # a hook that never says the same twice
-                self._frames.clear()
-            self._frames[known] = PromptPrefix(system, tools)
-        return self._frames[known]
+        if known not in self._prefixes:
+            if len(self._prefixes) > _MOST:  # a hook that never says the same twice
+                self._prefixes.clear()
+            self._prefixes[known] = PromptPrefix(system, tools)
+        return self._prefixes[known]
 
     def _rewritten(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
         """The prompt by this hook, or as it was where the hook fails: that is logged, once."""

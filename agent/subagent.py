@@ -6,33 +6,29 @@ the model are on the conversation's bill, and what came of it stands in the acti
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from agent.models.base import ModelError
-from agent.prompt import SUBAGENT
-from agent.tools.base import ToolError
+from agent.tools.errors import ToolError
 from memory.context.emergency import NoRoom
 from memory.context.lines import first_words
-from memory.context.meter import PromptPrefix
-from memory.messages import ToolCall
+from memory.messages import Message, ToolCall
 from memory.subagent_turn import SubagentTurn
 from memory.turn_log import OpenTurn
 
-if TYPE_CHECKING:
-    from agent.loop import Agent, Output
-
+Answer = Callable[[SubagentTurn], Awaitable[Message]]
+"""Has an agent work on a sub-agent's turn until its reply stands."""
 TOOL = "delegate"
 """The tool by which sub-agents are sent; they do not have it themselves."""
 
 
 class SubAgents:
-    """Those that one tool call sends; `line` says in one line what came of them ("": none),
-    `is_untrusted` whether they, or the tool itself, have read what comes from outside."""
+    """Those that one tool call sends. `answer` has one work on its turn; `line` says in one line
+    what came of them ("": none), `is_untrusted` whether they, or the tool itself, have read what
+    comes from outside."""
 
-    def __init__(self, agent: Agent, turn: OpenTurn, call: ToolCall, output: Output) -> None:
-        self._agent, self._turn, self._output = agent, turn, output
-        self._call = call.id
+    def __init__(self, answer: Answer, turn: OpenTurn, call: ToolCall) -> None:
+        self._answer, self._turn, self._call = answer, turn, call.id
         self._lines: list[str] = []
         self.is_untrusted = False
 
@@ -49,36 +45,10 @@ class SubAgents:
         ToolError. It is cancelled with its caller."""
         own = await SubagentTurn.sent_by(self._turn, task, self._call)
         try:
-            reply = await _helper(self._agent).answer(own, _Offstage(self._output))
+            reply = await self._answer(own)
         except (ModelError, NoRoom) as error:
             raise ToolError(f"The sub-agent could not finish its task: {error}") from error
         finally:
             self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
         return reply.text
-
-
-def _helper(agent: Agent) -> Agent:
-    toolbox = agent.toolbox.without(TOOL)
-    tools = toolbox.wire if agent.frame.tools else ()
-    frame = PromptPrefix(f"{agent.frame.system}\n\n{SUBAGENT}", tools)
-    return replace(agent, toolbox=toolbox, frame=frame)
-
-
-class _Offstage:
-    """Shows whoever watches which tools a sub-agent uses, and nothing of what it says."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-
-    def delta(self, text: str) -> None:
-        del text
-
-    def step_restarted(self) -> None:
-        pass
-
-    def tool_started(self, call: ToolCall) -> None:
-        self._output.tool_started(call)
-
-    def tool_ended(self, call: ToolCall, is_error: bool) -> None:
-        self._output.tool_ended(call, is_error)

@@ -122,7 +122,7 @@ class InForce:
             self.known[made_from] = (settings, limits)  # held, so that no other gets its id
         return self.known[made_from][1]
 
-    def frame(self, key: ConversationKey) -> PromptPrefix:
+    def prefix(self, key: ConversationKey) -> PromptPrefix:
         settings, takes_tools = self.settings(key), self.model(key).takes_tools
         context = settings.context
         system = base(
@@ -132,7 +132,7 @@ class InForce:
             offloads=context.offload,
             skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
         )
-        return self.prompt.frame(key, system, self.tools(key).wire if takes_tools else ())
+        return self.prompt.prefix(key, system, self.tools(key).wire if takes_tools else ())
 
     def tools(self, key: ConversationKey) -> Toolbox:
         """The tools that the model is offered."""
@@ -144,7 +144,7 @@ class InForce:
         workspace = self.workspace(key)
         return Agent(
             model=self.model(key),
-            frame=self.frame(key),
+            prefix=self.prefix(key),
             toolbox=self.tools(key),
             surroundings=ToolContext(
                 key,
@@ -178,7 +178,7 @@ class InForce:
         tools = wire if model.takes_tools else ()
         return Agent(
             model=model,
-            frame=self.prompt.frame(key, system, tools)
+            prefix=self.prompt.prefix(key, system, tools)
             if request.tools is None
             else PromptPrefix(system, tools),
             toolbox=toolbox,
@@ -509,7 +509,7 @@ def _services(
         Meter(),
         ThriftySummarizer(summarizer, is_enough),
         in_force.limits,
-        in_force.frame,
+        in_force.prefix,
         in_force.data,
         zone=in_force.zone,
         restores_exactly=lambda: in_force.book.effective().restore == "exact",

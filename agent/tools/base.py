@@ -5,25 +5,20 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from agent.settings import ToolSettings
+from agent.skills import Skill
+from agent.tools.errors import ToolError
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
-
-if TYPE_CHECKING:
-    from agent.skills import Skill
 
 Touch = Literal["reads", "writes", "network", "shell"]
 """What a tool touches outside the conversation."""
 
 Delegate = Callable[[str], Awaitable[str]]
 """Has a sub-agent work on a task, and returns its result. Raises ToolError."""
-
-
-class ToolError(Exception):
-    """A tool's refusal, in a sentence that the model can act on. It is a result, not a crash."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from agent.tools.base import ToolError
 from agent.tools.charset import decoded
+from agent.tools.errors import ToolError
 from agent.tools.page import text_of
 
 MOST_REDIRECTS = 5

@@ -17,7 +17,7 @@ from yarl import URL
 
 from agent.tools import charset
 from agent.tools import web as pages
-from agent.tools.base import ToolError
+from agent.tools.errors import ToolError
 from agent.tools.page import text_of
 from agent.tools.web import Fetcher, is_public
 

@@ -1,0 +1,58 @@
+"""The direction of imports, as import-linter can't see it: no module needs itself."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ROOMS = ("bot", "plugins", "agent", "channels", "memory")
+
+
+def imports() -> dict[str, set[str]]:
+    """What each module of the rooms imports of them, also within functions and for types alone."""
+    files = {_name(path): path for room in ROOMS for path in (ROOT / room).rglob("*.py")}
+    return {
+        name: set(_imported(path, files)) - {name} - _packages_of(name)
+        for name, path in files.items()
+    }
+
+
+def _name(path: Path) -> str:
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _packages_of(name: str) -> set[str]:
+    """The packages that a module stands in: they are imported before it in any case."""
+    parts = name.split(".")
+    return {".".join(parts[:count]) for count in range(1, len(parts))}
+
+
+def _imported(path: Path, files: Mapping[str, Path]) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names if alias.name in files)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                name = f"{node.module}.{alias.name}"
+                yield from (one for one in (name, node.module) if one in files)
+
+
+def test_no_module_imports_itself_over_others_not_even_for_types() -> None:
+    try:
+        TopologicalSorter(imports()).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_a_cycle_would_be_found() -> None:
+    known = imports()
+    assert "memory.turns" in known["memory.context_state"]
+    known["memory.turns"].add("memory.context_state")
+    with pytest.raises(CycleError):
+        TopologicalSorter(known).prepare()
