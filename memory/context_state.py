@@ -14,7 +14,7 @@ from memory.context.log import log_lines
 from memory.context.meter import PromptPrefix
 from memory.context.snapshot import Snapshot, note, taken
 from memory.context.strategies import STRATEGIES, Strategy
-from memory.context.view import LogLine, Preface, View, in_play, marked, shown
+from memory.context.view import LogLine, Preface, View, in_play, shown, summarised
 from memory.keys import ConversationKey
 from memory.record import summaries, transcript
 from memory.record.ledger import Bill, Spent
@@ -240,7 +240,7 @@ class ContextState:
         its turns left."""
         told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
         text = "\n\n".join(filter(None, (summary.text, told)))
-        return Preface(text, self._services.meter.count(marked(text)), summary.is_untrusted)
+        return Preface(text, self._services.meter.count(summarised(text)), summary.is_untrusted)
 
 
 def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:

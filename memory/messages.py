@@ -34,12 +34,16 @@ def truncated(file: str = "") -> str:
     )
 
 
-_MARK = re.compile(r"<(?=\s*/?\s*untrusted)", re.IGNORECASE)
+def marked(text: str, mark: str, about: str = "") -> str:
+    """A text as the model is shown it between marks of this name, which the text itself can neither
+    close nor open again, however it spells them; `about` stands in the first."""
+    opening = re.compile(rf"<(?=[^\w<>]*{mark})", re.IGNORECASE)
+    return f"<{mark}{about}>\n{opening.sub('&lt;', text)}\n</{mark}>"
 
 
 def untrusted(text: str, source: str) -> str:
-    """A text from outside as the model is shown it: in marks that the text itself can't close."""
-    return f'<untrusted source="{source}">\n{_MARK.sub("&lt;", text)}\n</untrusted>'
+    """A text from outside as the model is shown it."""
+    return marked(text, "untrusted", f' source="{source}"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +138,7 @@ class Message:
         if self.role == "tool":
             return {"role": "tool", "tool_call_id": self.call_id, "content": self.sent_text}
         if self.role == "note":
-            reminder = f"<system-reminder>\n{self.text}\n</system-reminder>"
-            return {"role": "user", "content": reminder}
+            return {"role": "user", "content": marked(self.text, "system-reminder")}
         if self.role == "user":
             text = f"{self.speaker}: {self.text}" if self.speaker else self.text
             images = {"images": [image.file for image in self.images]} if self.images else {}

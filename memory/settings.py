@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from memory.context.summary_fields import template_error
+
 TURN: JsonDict = {"here": True, "holds": "from the next turn on"}
 
 
@@ -157,8 +159,8 @@ class ContextSettings(BaseModel):
     summary_template: str = Field(
         default="",
         max_length=20_000,
-        description="How structured writes a summary into the context, with the schema's fields "
-        "in braces: {task_overview}; empty for Parley's own form.",
+        description="How structured writes a summary into the context, with fields of the schema, "
+        "and nothing else, in braces: {task_overview}; empty for Parley's own form.",
         json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
     )
     summary_schema: Annotated[str, BeforeValidator(_schema_text)] = Field(
@@ -195,6 +197,12 @@ class ContextSettings(BaseModel):
         "models that allow only one.",
         json_schema_extra={"here": True},
     )
+
+    @model_validator(mode="after")
+    def _template_shows_the_fields(self) -> Self:
+        if wrong := template_error(self.summary_template, self.summary_schema):
+            raise ValueError(wrong)
+        return self
 
     @model_validator(mode="after")
     def _one_result_fits_the_window(self) -> Self:

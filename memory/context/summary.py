@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
+from memory.context import summary_fields
 from memory.context.limits import Limits
 from memory.context.lines import lines_of
 from memory.context.log import as_text
@@ -49,30 +48,6 @@ TASKS: Mapping[Style, str] = {
     ),
 }
 """What the model is asked; a style that is not here asks no model."""
-
-FIELDS = {
-    "task_overview": "The person's requests, what counts as success, and constraints",
-    "current_state": "What is done so far: files and data made, changed or read, results",
-    "important_discoveries": "Facts, decisions with reasons, errors and how they were solved",
-    "next_steps": "What is to be done next, in order, and what stands in its way",
-    "context_to_preserve": "Preferences, names, numbers, dates, promises, domain details",
-}
-"""AgentScope's five fields."""
-SCHEMA: Mapping[str, Any] = {
-    "type": "object",
-    "properties": {
-        name: {"type": "string", "description": meaning} for name, meaning in FIELDS.items()
-    },
-    "required": list(FIELDS),
-    "additionalProperties": False,
-}
-TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" for name in FIELDS)
-"""How the fields are shown to the model; `summary_template` may say otherwise."""
-
-_PLACE = re.compile(r"\{([^{}\n]{1,200})\}")
-_LONGEST = 100_000
-"""Characters that the fields of a summary may have together; one that is longer than its tokens
-allow is not used anyhow."""
 
 _RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
 _LINE_SHOWN = 160  # characters of a message in a plain extract
@@ -120,62 +95,15 @@ def request(
     words = (is_structured and limits.compression_prompt) or TASKS[style]
     if focus:
         words = f"{words}\n\nAbove all keep what concerns: {focus}"
-    schema = _schema(limits.summary_schema) if is_structured else None
+    schema = summary_fields.schema(limits.summary_schema) if is_structured else None
     return SummaryRequest(words, text, limits.summary_tokens, key, schema)
 
 
-def _schema(text: str) -> Mapping[str, Any]:
-    """The schema from the settings (checked there), or AgentScope's."""
-    own: Mapping[str, Any] = json.loads(text) if text else SCHEMA
-    return own
-
-
 def checked(style: Style, answer: str, limits: Limits) -> str:
-    """A model's answer as it will stand in the context. An answer that should be JSON and is not
-    stands as it is: a summary in other words is better than none."""
+    """A model's answer as it will stand in the context; "" where it says nothing."""
     if style != "structured":
         return answer.strip()
-    fields = _fields(answer)
-    if fields is None:
-        return answer.strip()
-    shown = limits.summary_template or (TEMPLATE if set(fields) & set(FIELDS) else "")
-    if not shown:  # a schema of the person's own without a template
-        return "\n\n".join(f"# {name}\n{said}" for name, said in fields.items())
-    return _filled(shown, dict.fromkeys(FIELDS, "") | fields).strip()
-
-
-def _filled(template: str, fields: Mapping[str, str]) -> str:
-    """A template with its fields filled in, each place once: what a field says is no template. What
-    would be longer than any summary is cut."""
-    left = _LONGEST
-
-    def value(place: re.Match[str]) -> str:
-        nonlocal left
-        if place[1] not in fields:
-            return place[0]
-        said = fields[place[1]][:left]
-        left -= len(said)
-        return said
-
-    return _PLACE.sub(value, template)
-
-
-def _fields(answer: str) -> dict[str, str] | None:
-    """The fields of a structured answer, also where text or a code fence stands around it."""
-    start, end = answer.find("{"), answer.rfind("}")
-    try:
-        found = json.loads(answer[start : end + 1]) if 0 <= start < end else None
-        if not isinstance(found, dict) or not found:
-            return None
-        return {str(name): _as_words(value) for name, value in found.items()}
-    except (ValueError, RecursionError):
-        return None
-
-
-def _as_words(value: Any) -> str:
-    if isinstance(value, list):
-        return "\n".join(f"- {_as_words(item)}" for item in value)
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return summary_fields.rendered(answer, limits.summary_template)
 
 
 def material(style: Style, turns: Sequence[Turn], prior: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.messages import Message
+from memory.messages import Message, marked
 from memory.turns import Entry, Turn
 
 
@@ -154,7 +154,7 @@ class View:
     def front(self) -> str:
         """What stands for the turns that left: their summary, and the activity log."""
         log = self.log
-        summary = [marked(self.preface.text)] if self.preface else []
+        summary = [summarised(self.preface.text)] if self.preface else []
         lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []
         return "\n\n".join(summary + lines)
 
@@ -200,9 +200,9 @@ def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]
     return messages
 
 
-def marked(summary: str) -> str:
+def summarised(summary: str) -> str:
     """A summary as the model sees it: marked, so that it is not taken for the person's words."""
-    return f"<summary-of-earlier-turns>\n{summary}\n</summary-of-earlier-turns>"
+    return marked(summary, "summary-of-earlier-turns")
 
 
 def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:

@@ -7,7 +7,8 @@ import json
 from agent.models.base import ModelRefused, ModelRequest
 from agent.models.scripted import ScriptedModel
 from agent.summarizer import ModelSummarizer
-from memory.context.summary import SCHEMA, SummaryRequest
+from memory.context.summary import SummaryRequest
+from memory.context.summary_fields import SCHEMA
 from memory.keys import ConversationKey
 
 KEY = ConversationKey("pipe/main", "pipe-main")

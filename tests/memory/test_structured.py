@@ -104,13 +104,35 @@ async def test_it_fires_in_mid_turn_and_keeps_all_of_the_running_turn(lodge: Lod
     assert (await conversation.context.history())[-1].leaving == tuple(range(1, 11))
 
 
-@pytest.mark.parametrize(
-    "answer", ["not JSON at all", "{half", "[]", "{}", "{" * 5_000], ids=lambda text: text[:10]
-)
-async def test_an_answer_that_is_not_json_stands_as_it_is(lodge: Lodge, answer: str) -> None:
+@pytest.mark.parametrize("answer", ["not JSON at all", "So {that} is that."])
+async def test_an_answer_in_other_words_than_json_stands_as_it_is(
+    lodge: Lodge, answer: str
+) -> None:
     lodge.summarizer.answer = lambda request: answer
     wire = sent(await cut(lodge))
-    assert answer[:10] in wire[1]["content"]
+    assert answer in wire[1]["content"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "{half",
+        "[]",
+        "{}",
+        "{" * 5_000,
+        '```json\n{"task_overview": "Bui',
+        '{"task_overview": null, "next_steps": []}',
+        '{"task_overview": [" "]}',
+    ],
+    ids=lambda text: text[:10],
+)
+async def test_for_an_answer_that_says_nothing_what_was_said_serves(
+    lodge: Lodge, answer: str
+) -> None:
+    lodge.summarizer.answer = lambda request: answer
+    wire = sent(await cut(lodge))
+    assert "- t1: word word" in wire[1]["content"]
+    assert answer[:10] not in wire[1]["content"]
 
 
 async def test_json_in_a_code_fence_is_read(lodge: Lodge) -> None:
@@ -187,4 +209,4 @@ def test_a_field_that_a_template_names_often_is_bounded() -> None:
 @pytest.mark.parametrize("depth", [300, 900, 50_000])
 def test_fields_that_are_nested_deeply_are_no_error(depth: int) -> None:
     answer = '{"a": ' + "[" * depth + "]" * depth + "}"
-    assert summary.checked("structured", answer, Limits())
+    assert "[" not in summary.checked("structured", answer, Limits())

@@ -1,0 +1,104 @@
+"""The fields of a `structured` summary: their schema, how an answer is read and shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+FIELDS = {
+    "task_overview": "The person's requests, what counts as success, and constraints",
+    "current_state": "What is done so far: files and data made, changed or read, results",
+    "important_discoveries": "Facts, decisions with reasons, errors and how they were solved",
+    "next_steps": "What is to be done next, in order, and what stands in its way",
+    "context_to_preserve": "Preferences, names, numbers, dates, promises, domain details",
+}
+"""AgentScope's five fields."""
+SCHEMA: Mapping[str, Any] = {
+    "type": "object",
+    "properties": {
+        name: {"type": "string", "description": meaning} for name, meaning in FIELDS.items()
+    },
+    "required": list(FIELDS),
+    "additionalProperties": False,
+}
+TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" for name in FIELDS)
+"""How the fields are shown to the model; `summary_template` may say otherwise."""
+
+_PLACE = re.compile(r"\{([^{}\n]{1,200})\}")
+_JSON = re.compile(r"(```\w*\s*)?[\[{]")
+_LONGEST = 100_000
+"""Characters that the fields of a summary may have together; one that is longer than its tokens
+allow is not used anyhow."""
+
+
+def schema(text: str) -> Mapping[str, Any]:
+    """The schema from the settings (checked there), or AgentScope's."""
+    own: Mapping[str, Any] = json.loads(text) if text else SCHEMA
+    return own
+
+
+def template_error(template: str, schema_text: str) -> str:
+    """What is wrong with a template for summaries of this schema, as a sentence; "" for nothing."""
+    if not template:
+        return ""
+    fields = list(schema(schema_text)["properties"])
+    places = _PLACE.findall(template)
+    known = ", ".join(f"{{{name}}}" for name in fields)
+    if unknown := [place for place in places if place not in fields]:
+        return f"context.summary_template names {{{unknown[0]}}}; the fields are {known}."
+    if not places:
+        return f"context.summary_template shows no field of the summary; name some of {known}."
+    return ""
+
+
+def rendered(answer: str, template: str = "") -> str:
+    """A model's answer as it will stand in the context; "" where it says nothing, or is JSON that
+    breaks off. An answer in other words than JSON stands as it is: better than none."""
+    fields = _fields(answer)
+    if fields is None:
+        return "" if _JSON.match(answer.strip()) else answer.strip()
+    if not any(fields.values()):
+        return ""
+    shown = template or TEMPLATE
+    if any(fields.get(place) for place in _PLACE.findall(shown)):
+        return _filled(shown, dict.fromkeys(FIELDS, "") | fields).strip()
+    # Fields of the person's own without a template, or a template that shows none of them.
+    return "\n\n".join(f"# {name}\n{said}" for name, said in fields.items() if said)
+
+
+def _filled(template: str, fields: Mapping[str, str]) -> str:
+    """A template with its fields filled in, each place once: what a field says is no template. What
+    would be longer than any summary is cut."""
+    left = _LONGEST
+
+    def value(place: re.Match[str]) -> str:
+        nonlocal left
+        if place[1] not in fields:
+            return place[0]
+        said = fields[place[1]][:left]
+        left -= len(said)
+        return said
+
+    return _PLACE.sub(value, template)
+
+
+def _fields(answer: str) -> dict[str, str] | None:
+    """The fields of a structured answer, also where text or a code fence stands around it."""
+    start, end = answer.find("{"), answer.rfind("}")
+    try:
+        found = json.loads(answer[start : end + 1]) if 0 <= start < end else None
+        if not isinstance(found, dict):
+            return None
+        return {str(name): _as_words(value).strip() for name, value in found.items()}
+    except (ValueError, RecursionError):
+        return None
+
+
+def _as_words(value: Any) -> str:
+    if value is None or value == {}:
+        return ""
+    if isinstance(value, list):
+        return "\n".join(f"- {words}" for words in map(_as_words, value) if words.strip())
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
