@@ -139,24 +139,12 @@ class Agent:
         messages = await self.pictures.shown(view.to_wire(self.prefix), self.model.sees)
         request = ModelRequest(messages, tools, tool_choice if tools else "auto")
         if self.wishes is not None:
-            request = self._wished(request, self.wishes)
+            request = self.wishes.of(request)
         try:
             return await self._streamed(request, output)
         except ModelAnswerBroken:
             output.step_restarted()
             return await self._streamed(request, output)
-
-    def _wished(self, request: ModelRequest, wishes: Wishes) -> ModelRequest:
-        """The request as a client wants it answered."""
-        parameters = dict(wishes.parameters)
-        if not request.tools or request.tool_choice == "none":
-            parameters.pop("tool_choice", None)
-        return replace(
-            request,
-            max_tokens=wishes.max_tokens,
-            temperature=wishes.temperature,
-            parameters=parameters,
-        )
 
     async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log."""

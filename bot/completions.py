@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from agent.loop import Agent
 from agent.models.base import (
+    BOUNDED,
     ModelError,
     ModelReply,
     Usage,
@@ -126,7 +127,7 @@ class _Running:
             while (text := await self._next(started + seconds, seconds)) is not None:
                 yield Delta(text)
             reply = _result(task)
-            if self._is_streamed and self._draft and "".join(self._draft) != reply.text:
+            if self._is_streamed and is_of_two("".join(self._draft), reply.text):
                 raise NotCompleted("upstream", BROKE_OFF)
             log.info("answered a request in %.2f s", time.monotonic() - started)
             yield self._completed(reply)
@@ -156,7 +157,7 @@ class _Running:
         bill = self._turn.bill
         return Completed(
             reply.text,
-            "tool_calls" if calls else self._turn.finish,
+            "tool_calls" if calls else finish_of(self._turn.finish),
             calls,
             reply.reasoning,
             bill.prompt,
@@ -196,6 +197,20 @@ class _Running:
         self._draft.clear()
 
     def tool_ended(self, call: ToolCall, is_error: bool) -> None: ...
+
+
+def is_of_two(streamed: str, text: str) -> bool:
+    """Whether more has streamed than the answer holds: the beginning of another one, before a
+    second model stepped in. A character that came in halves has streamed as two marks."""
+    return len(streamed) - streamed.count("\ufffd") > len(text)
+
+
+def finish_of(reason: str) -> str:
+    """The reason why a model ended, as the protocol names it. One that it does not know is an end
+    like any other."""
+    if reason == BOUNDED:
+        return "length"
+    return reason if reason in ("length", "content_filter") else "stop"
 
 
 def _messages(given: Sequence[Given]) -> list[Message]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from memory.messages import ToolCall
@@ -16,16 +16,6 @@ class Usage:
     prompt: int
     completion: int
     cached: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Wishes:
-    """How a client of OpenAI's protocol wants to be answered: what any request may ask for, and
-    `parameters` of the protocol that are sent on as they stand (`stop`, `seed`)."""
-
-    max_tokens: int = 0
-    temperature: float | None = None
-    parameters: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +38,25 @@ class ModelRequest:
 
 BOUNDED = "bounded"
 """How an answer ends of which more came than is kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """How a client of OpenAI's protocol wants to be answered: what any request may ask for, and
+    `parameters` of the protocol that are sent on as they stand (`stop`, `seed`)."""
+
+    max_tokens: int = 0
+    temperature: float | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def of(self, request: ModelRequest) -> ModelRequest:
+        """The request as it is wanted."""
+        return replace(
+            request,
+            max_tokens=self.max_tokens,
+            temperature=self.temperature,
+            parameters=self.parameters,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,13 @@ def wire_body(model: str, request: ModelRequest) -> dict[str, Any]:
     if request.schema is not None:
         format_ = {"name": "answer", "schema": dict(request.schema)}
         body["response_format"] = {"type": "json_schema", "json_schema": format_}
-    return body | dict(request.parameters or {})
+    wanted = {**(request.parameters or {})}
+    if not request.tools or request.tool_choice == "none":  # they are about tools, and refused
+        wanted = {name: value for name, value in wanted.items() if name not in _ABOUT_TOOLS}
+    return body | wanted
+
+
+_ABOUT_TOOLS = ("tool_choice", "parallel_tool_calls")
 
 
 # Parameters that some endpoints refuse, with the words by which they do, and what they want

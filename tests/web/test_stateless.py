@@ -303,6 +303,7 @@ async def test_a_form_is_filled_in(tmp_path: Path) -> None:
         (Say("", finish="length"), "length"),
         (Say("", finish="content_filter"), "content_filter"),
         (Say("", finish="stop"), "stop"),
+        (Say("It was.", finish="eos_token"), "stop"),
     ],
 )
 @pytest.mark.parametrize("is_streamed", [True, False])
@@ -534,3 +535,11 @@ async def test_in_a_conversation_that_the_bot_keeps_an_error_has_its_status_too(
         with pytest.raises(APIStatusError) as refused:
             await asked(site, user("Hi"), stream=is_streamed, **named("trip"))
     assert refused.value.status_code == status
+
+
+async def test_where_there_are_no_tools_nothing_is_said_about_them(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        asking = {"tool_choice": "required", "parallel_tool_calls": False}
+        await asked(site, user("Hi"), tools=[], **asking)
+        body = site.server.requests[-1].body
+    assert not {"tools", *asking} & set(body)
