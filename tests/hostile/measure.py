@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +20,8 @@ from tests.hostile.texts import TEXTS
 
 SMALL, LARGE = 10_000, 100_000
 """Characters."""
+SHORTER = 5
+"""By how many times a text is shorter that is drawn."""
 MOST = 15
 """How many times the CPU of the small text the large one may take, which is ten times as long."""
 FLOOR = 0.02
@@ -49,9 +51,9 @@ class Cost:
         return f"{self.text}: {self.small:.3f} s, {self.large:.3f} s"
 
 
-def costs(parser: str) -> Iterator[Cost]:
-    """What each text costs this parser."""
-    waiting = list(TEXTS)
+def costs(parser: str, texts: Iterable[str] = tuple(TEXTS)) -> Iterator[Cost]:
+    """What each of these texts costs this parser."""
+    waiting = list(texts)
     while waiting:
         ended = subprocess.run(
             [sys.executable, "-m", "tests.hostile.measure", parser, *waiting],
@@ -71,9 +73,11 @@ def costs(parser: str) -> Iterator[Cost]:
 
 
 def _main(parser: str, names: list[str]) -> None:
-    from tests.hostile.parsers import PARSERS  # noqa: PLC0415 - all of the bot, in the child alone
+    from tests.hostile.parsers import DRAWN, PARSERS  # noqa: PLC0415 - all of the bot, in the child alone
 
-    parse = PARSERS[parser]
+    parse = (PARSERS | DRAWN)[parser]
+    share = SHORTER if parser in DRAWN else 1
+    short, long = SMALL // share, LARGE // share
     resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
     resource.setrlimit(resource.RLIMIT_FSIZE, (LARGE * 100, LARGE * 100))
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -87,10 +91,10 @@ def _main(parser: str, names: list[str]) -> None:
     for name in names:
         signal.setitimer(signal.ITIMER_PROF, _PATIENCE)  # SIGPROF ends what holds the interpreter
         gc.collect()
-        small = min(cpu(TEXTS[name](SMALL)), cpu(TEXTS[name](SMALL + 1)))
-        large = cpu(TEXTS[name](LARGE))
+        small = min(cpu(TEXTS[name](short)), cpu(TEXTS[name](short + 1)))
+        large = cpu(TEXTS[name](long))
         if large > MOST * max(small, FLOOR):
-            large = min(large, cpu(TEXTS[name](LARGE + 1)))
+            large = min(large, cpu(TEXTS[name](long + 1)))
         signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps([name, small, large]), flush=True)  # noqa: T201 - for the parent
 

@@ -79,12 +79,9 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),
     "a reply at Telegram": _at_telegram,
     "the page": html,
-    "the terminal": lambda text: display.markdown(text, 80),
-    "the terminal, streaming": _on_the_screen,
     "the terminal's tools": lambda text: display.tool(text, text, "ok", 80),
     "the terminal's controls": without_controls,
     "the terse tag": extracted,
-    "the terse tag, streaming": _in_pieces,
     "a page of the web": text_of,
     "what an endpoint says": named_window,
     "the log": _mask,
@@ -99,3 +96,10 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
     "wording": lambda text: (literal(text), beginning(text)),
 }
+DRAWN: dict[str, Callable[[str], object]] = {
+    "the terminal": lambda text: display.markdown(text, 80),
+    "the terminal, streaming": _on_the_screen,
+    "the terse tag, streaming": _in_pieces,
+}
+"""What is drawn, or comes letter by letter, costs a thousand times as much as what is read: it is
+asked about fewer texts, which are shorter."""
