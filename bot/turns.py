@@ -253,11 +253,13 @@ class Turns:
         question = turn.entries[0].message.text
         self._hub.publish(key.id, TurnStarted(received.id, question))
         problem: Problem = ""
+        restart = (await self._conversations.get(key)).compactor.set_aside(turn.number)
         if turn.reply is None:
             problem = await self._run(key, turn, received)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
-        said = "\n\n".join((reply.text, *await self._warnings(key, received)))
+        told = filter(None, (restart, *await self._warnings(key, received)))
+        said = "\n\n".join((reply.text, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._hub.publish(key.id, Done(received.id, turn.id, usage))

@@ -65,6 +65,7 @@ class Compactor:
         self._fingerprint_of: PromptPrefix | None = None
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
+        self._told = 0  # the restart of which the person knows
 
     def load(self, row: int, fingerprint: PromptFingerprint, jobs: list[Job]) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
@@ -174,6 +175,16 @@ class Compactor:
         """What a restart does under `trim` with `restore: recent` (CowAgent)."""
         if self._state.limits.strategy == "trim":
             await self.compact(compaction.restart, "restart", wait=False)
+
+    def set_aside(self, turn: int) -> str:
+        """What the restart before this turn has set aside, in a sentence that is said once; "" if
+        that is nothing, or was taken back. It stands on disk, since the bot may have died again
+        before anybody spoke."""
+        move, view = self._state.replayed.move, self._state.view()
+        if move is None or move.kind != "restart" or turn - move.turn > 1:
+            return ""
+        is_told, self._told = move.id == self._told, move.id
+        return "" if is_told else compaction.told_of_restart(move, view, turn)
 
     async def _carry_out(
         self, plan: Plan, actor: Actor, must_shrink: bool = False

@@ -235,9 +235,10 @@ class MemorySettings(BaseModel):
         json_schema_extra={"unit": "turns", "here": True},
     )
     restore: Literal["recent", "exact"] = Field(
-        default="recent",
-        description="What the strategy trim restores after a restart: the last "
-        "max(3, agent_max_context_turns // 6) turns as text, or exactly what was in play.",
+        default="exact",
+        description="What a restart restores: exact goes on with just what was in play; recent, "
+        "under the strategy trim, with the last max(3, agent_max_context_turns // 6) turns, of "
+        "each the question and the final reply alone, as CowAgent does.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: int = Field(

@@ -16,6 +16,7 @@ from memory.context.strategies.split import split
 from memory.context.strategies.structured import plan as structured
 from memory.context.summary import Style
 from memory.context.view import View, clipped
+from memory.turns import named
 
 Planner = Callable[[View, Limits], Plan | None]
 """Says what should leave the view; None for nothing."""
@@ -63,7 +64,7 @@ def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
         strategy=limits.strategy,
         reason=plan.why,
         change=plan.change,
-        turn=view.turns[-1].number if view.turns else 0,
+        turn=view.newest,
         leaving=plan.leaving,
         tokens_before=view.tokens,
         tokens_after=plan.tokens_after,
@@ -102,6 +103,18 @@ def restart(view: View, limits: Limits) -> Plan | None:
     why = f"the bot was restarted; the last {stay} turns are restored, as text"
     numbers = tuple(turn.number for turn in leaving)
     return Plan(change, why, numbers, view.moved_by(change).tokens, kind="restart")
+
+
+def told_of_restart(event: ViewEvent, view: View, turn: int) -> str:
+    """What a restart has set aside, for a person, as the turn of this number is answered."""
+    stayed = named([one.number for one in view.turns if one.number < turn])
+    gone, text = named(event.leaving), named(sorted(event.change.squeeze))
+    parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
+    what = " and ".join(part for part in (parts if text else parts[:1]) if part)
+    return (
+        f"(The bot was restarted with `restore: recent`: it goes on with {stayed}; {what}. "
+        "`/context undo` brings everything back.)"
+    )
 
 
 def asked_for(focus: str) -> Planner:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.fakes.telegram_server import TelegramServer
-from tests.points.wire import answered, data, heard, missing, settle, texts
+from tests.points.wire import answered, data, heard, settle, texts
 from tests.web.site import serving
 from tests.whole.house import House, living
 from tests.whole.telegram_house import at_telegram
@@ -35,7 +35,6 @@ async def talk(house: House, count: int, start: int = 1, word: str = "question")
         await settle(house)
 
 
-@missing(28, "three turns are left of eleven")
 async def test_a_restart_forgets_nothing_by_default(tmp_path: Path) -> None:
     """Point 28: under `trim` too, `exact` is the default."""
     async with living(tmp_path, echo) as house:
@@ -80,7 +79,6 @@ async def test_recent_restores_cowagents_formula_as_question_and_reply(tmp_path:
     ]
 
 
-@missing(28, "nothing is said of the eight turns that are gone")
 async def test_what_a_restart_set_aside_is_said_with_the_first_answer_and_once(
     tmp_path: Path,
 ) -> None:
@@ -107,7 +105,6 @@ async def test_a_restart_that_set_nothing_aside_speaks_of_nothing_that_is_gone(
         assert "/context undo" not in heard(house)
 
 
-@missing(28, "nothing is said on the page and over REST")
 async def test_what_a_restart_set_aside_is_said_over_the_web(tmp_path: Path) -> None:
     """Point 28: in every channel, at the first message."""
     async with serving(tmp_path, echo, RECENT) as site:
@@ -119,7 +116,6 @@ async def test_what_a_restart_set_aside_is_said_over_the_web(tmp_path: Path) -> 
     assert SET_ASIDE.match("\n".join(told))
 
 
-@missing(28, "nothing is said at Telegram")
 async def test_what_a_restart_set_aside_is_said_at_telegram(tmp_path: Path) -> None:
     """Point 28: in every channel, at the first message."""
     async with TelegramServer() as telegram:
@@ -136,7 +132,6 @@ async def test_what_a_restart_set_aside_is_said_at_telegram(tmp_path: Path) -> N
     assert SET_ASIDE.match(told)
 
 
-@missing(28, "the docs call it the default, and name no source")
 def test_the_docs_say_where_recent_comes_from() -> None:
     """Point 28."""
     page = (Path(__file__).parents[2] / "docs" / "configuration.md").read_text()

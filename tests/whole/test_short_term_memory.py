@@ -140,9 +140,10 @@ async def test_under_five_turns_over_the_budget_are_squeezed(tmp_path: Path) -> 
 async def test_a_restart_restores_three_turns_as_text_and_undo_brings_all_back(
     tmp_path: Path,
 ) -> None:
-    async with living(tmp_path, echo) as house:
+    settings = {"restore": "recent"}
+    async with living(tmp_path, echo, settings) as house:
         await talk(house, 10)
-    async with living(tmp_path, echo) as house:
+    async with living(tmp_path, echo, settings) as house:
         await house.says("/context")
         await house.app.conversations.settle()
         await talk(house, 1, start=11)
