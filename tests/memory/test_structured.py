@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory.context import summary
 from memory.context.limits import Limits
+from memory.context.meter import PrefixTokens
+from memory.context.strategies import structured
 from memory.context.view import View
 from memory.messages import Message, ToolCall
+from memory.turns import Entry, Turn
 from tests.memory.rooms import FRAME, Lodge
 from tests.memory.test_slim import sent
 
@@ -25,6 +31,7 @@ FIELDS = {
     "context_to_preserve": "The person is called Ann.",
 }
 LONG = "word " * 90
+NOW = datetime.fromtimestamp(0, UTC)
 
 
 @pytest.fixture
@@ -210,3 +217,47 @@ def test_a_field_that_a_template_names_often_is_bounded() -> None:
 def test_fields_that_are_nested_deeply_are_no_error(depth: int) -> None:
     answer = '{"a": ' + "[" * depth + "]" * depth + "}"
     assert "[" not in summary.checked("structured", answer, Limits())
+
+
+SHAPES = st.lists(
+    st.tuples(st.integers(1, 400), st.lists(st.integers(0, 400), max_size=4), st.integers(1, 400)),
+    min_size=1,
+    max_size=12,
+)
+
+
+def talked(shapes: list[tuple[int, list[int], int]]) -> View:
+    """Turns, each with one step of parallel calls of which the results have these sizes; the last
+    one runs."""
+    turns, seq = [], itertools.count(1)
+    for number, (asked, results, replied) in enumerate(shapes, 1):
+        calls = tuple(ToolCall(f"c{place}", "look", "{}") for place in range(len(results)))
+        said = [(Message("user"), asked)]
+        said += [(Message("assistant", tool_calls=calls), 5)] if calls else []
+        said += [
+            (Message("tool", call_id=c.id), size) for c, size in zip(calls, results, strict=True)
+        ]
+        said += [(Message("assistant"), replied)] if number < len(shapes) else []
+        entries = [Entry(next(seq), number, message, size, NOW) for message, size in said]
+        turns.append(Turn(number, tuple(entries)))
+    whole = tuple(turns)
+    return View(whole, whole, PrefixTokens(100, 100), current=len(whole), newest=len(whole))
+
+
+@given(SHAPES, st.floats(0.01, 0.5))
+def test_what_it_keeps_is_within_the_reserve_and_whole(
+    shapes: list[tuple[int, list[int], int]], reserve: float
+) -> None:
+    view, limits = talked(shapes), Limits(window=2_000, output_reserved=0, reserve_ratio=reserve)
+    planned = structured.plan(view, limits)
+    if planned is None:
+        assert view.tokens < 1_600 or not view.complete
+        return
+    after = view.moved_by(planned.change)
+    assert after.turns[-1] == view.turns[-1], "the running turn"
+    size = sum(entry.tokens for turn in after.turns for entry in turn.entries)
+    assert size <= reserve * 2_000 or len(after.turns) == 1
+    called = {c.id for t in after.turns for e in t.entries for c in e.message.tool_calls}
+    held = [e.message.call_id for t in after.turns for e in t.entries if e.message.role == "tool"]
+    assert called.issuperset(held)
+    assert planned.tokens_after < 1_600 or len(after.turns) == 1

@@ -55,9 +55,6 @@ def told(number: int) -> str:
 # --- what stays ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: it keeps 5,700 of 1,000"
-)
 async def test_it_keeps_no_more_than_is_reserved_also_of_results_of_one_step(
     tmp_path: Path,
 ) -> None:
@@ -76,9 +73,6 @@ async def test_it_keeps_no_more_than_is_reserved_also_of_results_of_one_step(
     assert sum(len(text) for text in kept) // 4 <= 1_000
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: it never compacts"
-)
 async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts(
     tmp_path: Path,
 ) -> None:
@@ -96,9 +90,6 @@ async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts
 # --- when it fires, and why ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: a false reason below 20k"
-)
 async def test_where_the_ceiling_is_lower_than_the_trigger_the_reason_names_the_ceiling(
     tmp_path: Path,
 ) -> None:
