@@ -407,11 +407,15 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     access = Access(store, in_force.rules)
     alerts = Alerts(store, delivery, access)
+    meter = Meter()
     summarizer = ModelSummarizer(
-        in_force.summary_model, in_force.summary_window, alerts.model_refused_unheard
+        in_force.summary_model,
+        in_force.summary_window,
+        lambda text, model: round(meter.count(text) * conversations.models.ratio(model)),
+        alerts.model_refused_unheard,
     )
     services = replace(
-        _services(store, in_force, spending, summarizer, Events(plugins.listeners), hide),
+        _services(store, in_force, spending, summarizer, meter, Events(plugins.listeners), hide),
         on_change=lambda key: _show(hub, conversations.in_memory(key)),
         on_spent=spending.book,
     )
@@ -496,6 +500,7 @@ def _services(
     in_force: InForce,
     spending: Spending,
     summarizer: ModelSummarizer,
+    meter: Meter,
     events: Events,
     hide: Callable[[str], str],
 ) -> MemoryServices:
@@ -506,7 +511,7 @@ def _services(
 
     return MemoryServices(
         store,
-        Meter(),
+        meter,
         ThriftySummarizer(summarizer, is_enough),
         in_force.limits,
         in_force.prefix,

@@ -58,45 +58,51 @@ _RECENT = 8  # turns that a reminder tells of
 
 @dataclass(frozen=True, slots=True)
 class SummaryRequest:
-    """What the summariser is handed: the task, the text, and the most tokens to answer with;
+    """What the summariser is handed: the task, what is summarised, and the most tokens to answer
+    with. `parts` are turns, the oldest first, and `prior` is the summary of what came before them;
     `schema` is the JSON Schema that the answer shall fit, where it shall."""
 
     task: str
-    text: str
+    parts: tuple[str, ...]
     max_tokens: int
     key: ConversationKey
     schema: Mapping[str, Any] | None = None
+    prior: str = ""
+
+    @property
+    def text(self) -> str:
+        """All that is summarised."""
+        return material(self.parts, self.prior)
 
 
 @dataclass(frozen=True, slots=True)
 class SummaryResult:
-    """A summary as the model wrote it, and what was spent on it, also where it came to nothing."""
+    """A summary as the model wrote it, and what was spent on it, also where it came to nothing.
+    `left_out` are the indexes of the parts that no model would take."""
 
     text: str
     model: str
     spent: tuple[Spent, ...] = ()
+    left_out: frozenset[int] = frozenset()
 
 
 class Summarizer(Protocol):
-    """The port to a model. Input longer than its window is taken in pieces."""
+    """The port to a model. What is longer than its window is taken in pieces."""
 
     async def summarize(self, request: SummaryRequest) -> SummaryResult:
         """Summarise; a model that fails gives an empty text, never an exception."""
         ...
 
 
-def request(
-    style: Style, focus: str, text: str, limits: Limits, key: ConversationKey
-) -> SummaryRequest | None:
-    """What to ask a model for a summary in this style; None: none is asked."""
-    if style not in TASKS:
-        return None
-    is_structured = style == "structured"
-    words = (is_structured and limits.compression_prompt) or TASKS[style]
-    if focus:
-        words = f"{words}\n\nAbove all keep what concerns: {focus}"
-    schema = summary_fields.schema(limits.summary_schema) if is_structured else None
-    return SummaryRequest(words, text, limits.summary_tokens, key, schema)
+def task(style: Style, focus: str, limits: Limits) -> str:
+    """What to ask a model for a summary in this style; "" where none is asked."""
+    words = (style == "structured" and limits.compression_prompt) or TASKS.get(style, "")
+    return f"{words}\n\nAbove all keep what concerns: {focus}" if words and focus else words
+
+
+def parts(style: Style, turns: Sequence[Turn]) -> tuple[str, ...]:
+    """What is summarised of each turn: what was said, or its lines of the log."""
+    return tuple(_logged([turn]) if style == "rollup" else _spoken(turn) for turn in turns)
 
 
 def checked(style: Style, answer: str, limits: Limits) -> str:
@@ -106,12 +112,12 @@ def checked(style: Style, answer: str, limits: Limits) -> str:
     return summary_fields.rendered(answer, limits.summary_template)
 
 
-def material(style: Style, turns: Sequence[Turn], prior: str) -> str:
-    """What is summarised: the summary so far, and the turns that leave, as a transcript or as
-    lines of the log."""
-    is_log = style == "rollup"
-    spoken = _logged(turns) if is_log else "\n\n".join(_spoken(turn) for turn in turns)
-    return f"Summary of what came before:\n{prior}\n\nWhat followed:\n{spoken}" if prior else spoken
+def material(parts: Sequence[str], prior: str) -> str:
+    """What is summarised: the summary so far, and the parts that it is to be continued with."""
+    followed = "\n\n".join(parts)
+    if not prior:
+        return followed
+    return f"Summary of what came before:\n{prior}\n\nWhat followed:\n{followed}"
 
 
 def _logged(turns: Sequence[Turn]) -> str:

@@ -15,8 +15,10 @@ from datetime import datetime
 from typing import Any
 
 from memory.context import summary as words
+from memory.context import summary_fields
 from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
+from memory.context.summary import SummaryRequest, SummaryResult
 from memory.keys import ConversationKey
 from memory.record import daily, ledger, offload, summaries, transcript
 from memory.record.daily import Section
@@ -206,17 +208,19 @@ class SummaryWriter:
         if spec.max_tokens:
             limits = replace(limits, summary_max_tokens=spec.max_tokens)
         meter, style = self._services.meter, spec.style
-        text = words.material(style, turns, prior)
-        replaced = meter.count(text)
-        written, model = await self._ask_model(spec, text, limits)
+        parts = words.parts(style, turns)
+        replaced = await asyncio.to_thread(meter.count, words.material(parts, prior))
+        result = await self._ask_model(spec, parts, prior, limits)
+        written, model = words.checked(style, result.text, limits), result.model
+        left_out = {turns[index].number for index in result.left_out}
         if not written or meter.count(written) >= replaced:
-            written, model = words.without_model(style, turns, prior), ""
+            written, model, left_out = words.without_model(style, turns, prior), "", set()
         if style not in ("lines", "excerpt"):  # which stand in no context, and need not be short
             written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         has_outside = any(turn.has_outside for turn in turns)
         return await self._store(
             Summary(
-                turns=spec.turns,
+                turns=tuple(number for number in spec.turns if number not in left_out),
                 prior=before.id if before else 0,
                 focus=spec.focus,
                 text=written,
@@ -226,14 +230,26 @@ class SummaryWriter:
             )
         )
 
-    async def _ask_model(self, spec: SummarySpec, text: str, limits: Limits) -> tuple[str, str]:
-        """A model's summary and the model's name; both empty where none is asked."""
-        request = words.request(spec.style, spec.focus, text, limits, self._key)
-        if request is None:
-            return "", ""
-        result = await self._services.summarizer.summarize(request)
+    async def _ask_model(
+        self, spec: SummarySpec, parts: tuple[str, ...], prior: str, limits: Limits
+    ) -> SummaryResult:
+        """A model's summary; an empty one where none is asked."""
+        task = words.task(spec.style, spec.focus, limits)
+        if not task:
+            return SummaryResult("", "")
+        schema = summary_fields.schema(limits.summary_schema)
+        result = await self._services.summarizer.summarize(
+            SummaryRequest(
+                task,
+                parts,
+                limits.summary_tokens,
+                self._key,
+                schema if spec.style == "structured" else None,
+                prior,
+            )
+        )
         await self._book(result.spent)
-        return words.checked(spec.style, result.text, limits), result.model
+        return result
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         return transcript.as_turns(

@@ -186,9 +186,6 @@ async def test_a_field_in_braces_inside_a_value_is_text(tmp_path: Path) -> None:
 # --- a call that fails ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: the plain extract serves"
-)
 async def test_a_server_error_on_the_schema_is_tried_once_in_plain_words(tmp_path: Path) -> None:
     def summary(request: Received) -> Answer:
         if "response_format" in request.body:
@@ -199,7 +196,7 @@ async def test_a_server_error_on_the_schema_is_tried_once_in_plain_words(tmp_pat
 
 
 @pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: the plain extract serves"
+    strict=True, raises=AssertionError, reason="issue 12, point 8: no summary tells of it"
 )
 @pytest.mark.parametrize("strategy", ["structured", "summarize", "trim"])
 async def test_a_summary_call_that_overflows_drops_the_oldest_and_tries_again(

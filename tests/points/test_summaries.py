@@ -22,7 +22,6 @@ from tests.points.scene import (
     talk,
     whole,
 )
-from tests.points.wire import missing
 from tests.whole.house import House, living
 
 SMALL: dict[str, Any] = {
@@ -62,13 +61,7 @@ async def test_the_summary_prepared_ahead_is_used_and_the_person_waits_for_none(
     assert during == 0
 
 
-@pytest.mark.parametrize(
-    "strategy",
-    [
-        "summarize",
-        pytest.param("structured", marks=missing(2, "one compaction, two calls")),
-    ],
-)
+@pytest.mark.parametrize("strategy", ["summarize", "structured"])
 async def test_one_compaction_is_one_call(tmp_path: Path, strategy: str) -> None:
     settings = {"context": SMALL["context"] | {"strategy": strategy}}
     async with living(tmp_path, answering(fine, '{"task_overview": "Talk."}'), settings) as house:
@@ -77,9 +70,6 @@ async def test_one_compaction_is_one_call(tmp_path: Path, strategy: str) -> None
     assert calls == 1
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 2: four calls at default settings"
-)
 async def test_english_at_the_default_settings_is_summarised_in_one_call(tmp_path: Path) -> None:
     settings = {"context": {"strategy": "summarize"}}
     async with living(tmp_path, answering(fine), settings) as house:
@@ -89,9 +79,6 @@ async def test_english_at_the_default_settings_is_summarised_in_one_call(tmp_pat
     assert sizes[0] < 96_000
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 2: prepared again at each turn"
-)
 async def test_during_the_cooldown_no_summary_is_prepared_that_no_cut_can_use(
     tmp_path: Path,
 ) -> None:
@@ -124,9 +111,6 @@ def small_model(request: Received) -> Answer:
     return openai_overflow(size, 8_000) if size > 8_000 else Say("他们谈了花园。")
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 9: three characters a token"
-)
 async def test_chinese_fits_the_window_of_a_small_summary_model(tmp_path: Path) -> None:
     async with living(tmp_path, answering(fine, small_model), SMALL_BRAIN) as house:
         await talk(house, *(f"{number} {CHINESE * 80}" for number in range(11)))
@@ -136,9 +120,6 @@ async def test_chinese_fits_the_window_of_a_small_summary_model(tmp_path: Path) 
     assert "他们谈了花园。" in daily(tmp_path)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 9: it ends in the plain extract"
-)
 async def test_the_models_summary_of_chinese_stands_before_the_next_turns(tmp_path: Path) -> None:
     async with living(tmp_path, answering(fine, small_model), SMALL_BRAIN) as house:
         await talk(house, *(f"{number} {CHINESE * 80}" for number in range(11)))
