@@ -86,6 +86,7 @@ class Agent:
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
         """Work on the turn until its reply stands; returns the reply. Raises ModelError."""
+        await self.model.ready()
         await turn.begin()
         while (reply := turn.reply) is None:
             if calls := turn.unanswered:

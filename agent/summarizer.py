@@ -54,6 +54,7 @@ class ModelSummarizer:
         """Summarise, in one call where the window allows it; otherwise piece by piece: each piece's
         summary stands before the next piece."""
         model = self.model_of(request.key)
+        await model.ready()
         work = _Work(self, model, request, self.window_of(request.key))
         try:
             text = await work.done()

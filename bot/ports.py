@@ -96,7 +96,7 @@ def summary_choice_of(settings: Settings) -> Choice:
 
 def window_in_force(settings: Settings, model: Model) -> int:
     """The context window in tokens: as set, as the model says, as is known of it, or 0."""
-    return settings.context.max_tokens or model.window or window_of(model.name)
+    return settings.context.max_tokens or own_window(model)
 
 
 def summary_window(settings: Settings, model: Model) -> int:
@@ -104,7 +104,13 @@ def summary_window(settings: Settings, model: Model) -> int:
     own = settings.context.summary_brain
     if not own.model:
         return window_in_force(settings, model)
-    return own.context.max_tokens or model.window or window_of(model.name)
+    return own.context.max_tokens or own_window(model)
+
+
+def own_window(model: Model) -> int:
+    """The context window in tokens as the model says, or as is known of it where it is served; 0
+    where nobody knows."""
+    return model.window or window_of(model.name, model.provider)
 
 
 class ChosenModels:

@@ -79,9 +79,10 @@ OnDelta = Callable[[str], None]
 class Model(Protocol):
     """Something that answers requests.
 
-    `window` is its context window in tokens (0: unknown); `takes_tools` whether tools are worth
-    sending, `sees` whether pictures are; `is_free` whether its calls cost nothing, as they do where
-    it runs on this machine.
+    `window` is its context window in tokens (0: unknown); `provider` who serves it, by name or
+    address, since one name means other windows and prices elsewhere; `takes_tools` whether tools
+    are worth sending, `sees` whether pictures are; `is_free` whether its calls cost nothing, as
+    they do where it runs on this machine.
     Cancelling `reply` ends the request on the wire, retries included.
     """
 
@@ -92,6 +93,10 @@ class Model(Protocol):
     def window(self) -> int: ...
 
     @property
+    def provider(self) -> str:
+        return ""
+
+    @property
     def takes_tools(self) -> bool: ...
 
     @property
@@ -99,6 +104,11 @@ class Model(Protocol):
 
     @property
     def is_free(self) -> bool: ...
+
+    async def ready(self) -> None:
+        """Learn what only its server knows (`window`), where that may be; awaited before a turn,
+        never long, and never failing."""
+        return None  # noqa: RET501 - a method that only has a docstring would be abstract
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming text to `on_delta`. Raises only `ModelError`s."""

@@ -7,6 +7,7 @@ the first figure is asked for; `load` does that ahead, in a thread.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import NamedTuple
 
 from agent.models.base import Model, ModelReply, Usage
 from memory.record.ledger import Spent
@@ -18,14 +19,14 @@ def load() -> None:
 
 
 @lru_cache(maxsize=256)
-def window_of(model: str) -> int:
-    """The context window of a model in tokens; 0 where it is unknown. The name may say whose it
-    is, as routers have it: "anthropic/claude-sonnet-4-5"."""
+def window_of(model: str, provider: str = "") -> int:
+    """The context window of a model in tokens where this provider serves it; 0 where it is unknown.
+    The name may say whose it is, as routers have it: "anthropic/claude-sonnet-4-5"."""
     from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
 
-    for name, provider in readings(model):
+    for name, where in readings(model, provider):
         try:
-            _, known = get_snapshot().find_provider_model(name, None, provider, None)
+            _, known = get_snapshot().find_provider_model(name, None, where.id, where.url)
         except LookupError:
             continue
         if known.context_window:
@@ -33,14 +34,25 @@ def window_of(model: str) -> int:
     return 0
 
 
-def readings(model: str) -> list[tuple[str, str | None]]:
-    """What a name may mean, as (model, provider or None): "a/b" is b of a, or a router's "a/b"."""
-    provider, _, name = model.partition("/")
-    return [(model, None), *([(name, provider), (model, "openrouter")] if name else [])]
+class Where(NamedTuple):
+    """A provider as the package knows them: by its id, or by the address of its API."""
+
+    id: str | None = None
+    url: str | None = None
 
 
-def cost_of(model: str, usage: Usage) -> float | None:
-    """What a call cost in US dollars; None where the price of the model is unknown."""
+def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
+    """What a name may mean, and at whom: what this provider (a name or an address) calls so, or
+    anybody; "a/b" is b of a, or a router's "a/b"."""
+    maker, _, name = model.partition("/")
+    served = [Where(url=provider) if "://" in provider else Where(provider)] if provider else []
+    whole = [(model, where) for where in (*served, Where())]
+    return [*whole, *([(name, Where(maker)), (model, Where("openrouter"))] if name else [])]
+
+
+def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
+    """What a call cost in US dollars where this provider serves the model; None where the price is
+    unknown."""
     from genai_prices import Usage as Billed  # noqa: PLC0415 - slow import
     from genai_prices import calc_price  # noqa: PLC0415 - slow import
 
@@ -49,9 +61,13 @@ def cost_of(model: str, usage: Usage) -> float | None:
         cache_read_tokens=min(usage.cached, usage.prompt),
         output_tokens=usage.completion,
     )
-    for name, provider in readings(model):
+    for name, where in readings(model, provider):
         try:
-            return float(calc_price(billed, model_ref=name, provider_id=provider).total_price)
+            if where.url:
+                priced = calc_price(billed, model_ref=name, provider_api_url=where.url)
+            else:
+                priced = calc_price(billed, model_ref=name, provider_id=where.id)
+            return float(priced.total_price)
         except LookupError:
             continue
     return None
@@ -65,6 +81,6 @@ def spent_on(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spe
         usage.prompt,
         usage.cached,
         usage.completion,
-        cost=0.0 if model.is_free else cost_of(reply.model, usage),
+        cost=0.0 if model.is_free else cost_of(reply.model, usage, model.provider),
         is_reported=reply.usage is not None,
     )

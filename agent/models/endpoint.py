@@ -15,7 +15,8 @@ class Endpoint:
     `timeout` is in seconds: how long the endpoint may stay silent, before and during an answer.
     `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
     `temperature` and `max_tokens` (0: open) hold for requests that ask for nothing else, and no
-    reply is longer than `max_tokens`. `setting` is where the address was written down.
+    reply is longer than `max_tokens`. `setting` is where the address was written down, `provider`
+    who serves the model there, by the name in the settings ("": the address says it).
     """
 
     model: str
@@ -29,6 +30,7 @@ class Endpoint:
     temperature: float | None = None
     max_tokens: int = 0
     setting: str = "OPENAI_BASE_URL"
+    provider: str = ""
 
     @property
     def shown_url(self) -> str:

@@ -20,7 +20,7 @@ from agent.models.base import (
 )
 from agent.models.endpoint import Endpoint
 
-# Digitorn's phrases, then those of Anthropic and llama.cpp.
+# Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI and OpenAI's newer models.
 _OVERFLOW = (
     "maximum context length",
     "context_length_exceeded",
@@ -31,12 +31,19 @@ _OVERFLOW = (
     "prompt is too long",
     "exceeds the available context size",
     "exceed_context_size_error",
+    "request_too_large",
+    "exceeds the maximum number of tokens",
+    "maximum prompt length",
+    "input tokens exceed",
 )
 _WINDOW = re.compile(
     r"n_ctx\W{1,4}(\d{1,12})"
     r"|maximum context length (?:is|of) (\d[\d,]{0,14})"
     r"|available context size \((\d{1,12})"
-    r"|tokens > (\d{1,12}) maximum",
+    r"|tokens > (\d{1,12}) maximum"
+    r"|maximum number of tokens allowed \((\d{1,12})"
+    r"|maximum prompt length (?:is|of) (\d[\d,]{0,14})"
+    r"|input tokens exceed the configured limit of (\d[\d,]{0,14})",
     re.IGNORECASE,
 )
 # Rate limits and quotas speak of token limits too, and are no overflow.
@@ -114,8 +121,8 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
     window = named_window(text)
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(
-        f"The conversation is longer than the context window{size} of {endpoint.model}; "
-        "`/context clear` makes room.",
+        f"The request is longer than the context window{size} of {endpoint.model}; say less at "
+        "once, or choose a model with a larger window.",
         window,
     )
 

@@ -33,6 +33,10 @@ class FallbackModel(Model):
         return self._models[0].window
 
     @property
+    def provider(self) -> str:
+        return self._models[0].provider
+
+    @property
     def takes_tools(self) -> bool:
         return self._models[0].takes_tools
 
@@ -43,6 +47,9 @@ class FallbackModel(Model):
     @property
     def is_free(self) -> bool:
         return all(model.is_free for model in self._models)
+
+    async def ready(self) -> None:
+        await self._models[0].ready()
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         errors: list[ModelError] = []

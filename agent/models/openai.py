@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.models import failures
+from agent.models import failures, ollama
 from agent.models.answer import MOST_CHARACTERS, Answer
 from agent.models.base import (
     Model,
@@ -27,6 +28,8 @@ from agent.pictures import blind, has_pictures
 if TYPE_CHECKING:
     from agent.models.openai_client import Client
 
+log = logging.getLogger(__name__)
+
 __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
@@ -38,6 +41,8 @@ class OpenAIModel(Model):
         self._client: Client | None = None
         self._opening = asyncio.Lock()
         self._unwanted: frozenset[str] = frozenset()
+        self._window = endpoint.window
+        self._inquiries = 0 if self._window else ollama.inquiries(endpoint)
 
     @property
     def name(self) -> str:
@@ -45,7 +50,11 @@ class OpenAIModel(Model):
 
     @property
     def window(self) -> int:
-        return self._endpoint.window
+        return self._window
+
+    @property
+    def provider(self) -> str:
+        return self._endpoint.provider or self._endpoint.base_url
 
     @property
     def takes_tools(self) -> bool:
@@ -58,6 +67,17 @@ class OpenAIModel(Model):
     @property
     def is_free(self) -> bool:
         return self._endpoint.is_free
+
+    async def ready(self) -> None:
+        """Ask a server that may be Ollama which window it runs the model with."""
+        if self._inquiries:
+            self._inquiries -= 1
+            try:
+                self._window = await ollama.window(await self._connected(), self._endpoint)
+            except ModelError as error:
+                log.info("%s did not say its window: %s", self.name, error)
+            if self._window:
+                self._inquiries = 0
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming. A parameter that the endpoint refuses by name is left out for good;

@@ -66,25 +66,41 @@ class Client:
 
     async def listed(self) -> object:
         """What `GET /models` answers, as it came. Raises ModelError."""
+        return await self.fetched("/models")
+
+    async def fetched(
+        self, place: str, body: Mapping[str, Any] | None = None, seconds: float = _BRIEF
+    ) -> object:
+        """The document at a place, a path of the API or a whole address: what GET answers, or POST
+        where there is a body. Raises ModelError."""
         try:
-            async with asyncio.timeout(_BRIEF), await self._get_listed() as stream:
-                content = await wire.document(stream.response, wire.Progress(_BRIEF))
+            async with asyncio.timeout(seconds), await self._fetch(place, body, seconds) as stream:
+                content = await wire.document(stream.response, wire.Progress(seconds))
                 return self._document(stream.response, content)
         except TimeoutError:
-            raise failures.silent(replace(self._endpoint, timeout=_BRIEF)) from None
+            raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
         except wire.TooMuch as error:
             raise failures.too_much(self._endpoint, str(error)) from None
         except (APIError, httpx2.HTTPError, ValueError) as error:
             raise self._failure(error) from None
 
-    async def _get_listed(self) -> AsyncStream[object]:
-        options = RequestOptions(timeout=_BRIEF, max_retries=0)
-        return await self._sdk.get(
-            "/models",
+    async def _fetch(
+        self, place: str, body: Mapping[str, Any] | None, seconds: float
+    ) -> AsyncStream[object]:
+        options = RequestOptions(timeout=seconds, max_retries=0)
+        stream_cls = AsyncStream[object]
+        if body is None:
+            return await self._sdk.get(
+                place, cast_to=object, stream=True, stream_cls=stream_cls, options=options
+            )
+        content = orjson.dumps(body)
+        return await self._sdk.post(
+            place,
             cast_to=object,
             stream=True,
-            stream_cls=AsyncStream[object],
+            stream_cls=stream_cls,
             options=options,
+            content=content,
         )
 
     async def chunks(

@@ -185,6 +185,7 @@ class Models:
             temperature=brain.temperature,
             max_tokens=brain.max_tokens,
             setting=_setting(choice),
+            provider=brain.provider,
         )
 
 
@@ -199,10 +200,13 @@ def _setting(choice: Choice) -> str:
 class _KeyMissing:
     """A model that can't be asked, because nothing says where it is served."""
 
-    window, takes_tools, sees, is_free = 0, True, True, False
+    window, provider, takes_tools, sees, is_free = 0, "", True, True, False
 
     def __init__(self, name: str, key_name: str) -> None:
         self.name, self._key_name = name, key_name
+
+    async def ready(self) -> None:
+        """Nothing can be asked."""
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         is_own = self._key_name == "OPENAI_API_KEY"
@@ -218,10 +222,10 @@ class _KeyMissing:
 
 
 class _FirstListed:
-    """`auto` at an endpoint of one's own: the first model that it lists, found at the first
-    request; `USUAL` where it lists none."""
+    """`auto` at an endpoint of one's own: the first model that it lists, found before the first
+    turn; `USUAL` where it lists none."""
 
-    window, takes_tools, sees, is_free = 0, True, True, False
+    takes_tools, sees, is_free = True, True, False
 
     def __init__(self, served: Callable[[str], OpenAIModel]) -> None:
         self._served = served
@@ -232,11 +236,25 @@ class _FirstListed:
     def name(self) -> str:
         return self._found.name if self._found else AUTO
 
+    @property
+    def window(self) -> int:
+        return self._found.window if self._found else 0
+
+    @property
+    def provider(self) -> str:
+        return self._found.provider if self._found else ""
+
+    async def ready(self) -> None:
+        await (await self._model()).ready()
+
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        return await (await self._model()).reply(request, on_delta)
+
+    async def _model(self) -> OpenAIModel:
         async with self._finding:
             if self._found is None:
                 self._found = await self._find()
-        return await self._found.reply(request, on_delta)
+        return self._found
 
     async def _find(self) -> OpenAIModel:
         usual = self._served(USUAL)

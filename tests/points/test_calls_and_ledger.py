@@ -228,19 +228,16 @@ XAI = (
             400,
             {"code": 400, "message": GEMINI, "status": "INVALID_ARGUMENT"},
             id="Gemini",
-            marks=missing(18, "Gemini's words are taken for another refusal"),
         ),
         pytest.param(
             400,
             {"code": "Client specified an invalid argument", "error": XAI},
             id="xAI",
-            marks=missing(18, "xAI's words are taken for another refusal"),
         ),
         pytest.param(
             413,
             {"type": "request_too_large", "message": "Request exceeds the maximum size"},
             id="Anthropic",
-            marks=missing(18, "request_too_large is taken for another refusal"),
         ),
         pytest.param(
             400,
@@ -251,7 +248,6 @@ XAI = (
                 "code": "invalid_value",
             },
             id="input tokens exceed",
-            marks=missing(18, "'input tokens exceed' is taken for another refusal"),
         ),
         pytest.param(
             400,

@@ -1,0 +1,79 @@
+"""Ollama says by an API of its own with which window it runs a model: it cuts longer prompts in
+silence, and no list of models knows what its owner has set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agent.models.base import ModelError
+from agent.models.endpoint import Endpoint
+from agent.models.providers import PROVIDERS
+
+if TYPE_CHECKING:
+    from agent.models.openai_client import Client
+
+PROVIDER = "ollama"
+PORT = 11434
+PATIENCE = 2.0
+"""Seconds for each question."""
+_TAGGED = re.compile(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
+_SET = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
+_MOST = 10**8
+_ELSEWHERE = {urlsplit(one.base_url).hostname for name, one in PROVIDERS.items() if one.key_name}
+
+
+def inquiries(endpoint: Endpoint) -> int:
+    """How often the server is asked, if it does not say: before the first turn, and before the
+    second, when it has loaded the model. Never where it can't be Ollama."""
+    if endpoint.provider:
+        return 2 if endpoint.provider == PROVIDER else 0
+    try:
+        place = urlsplit(endpoint.base_url)
+        is_its_port = place.port == PORT
+    except ValueError:
+        return 0
+    is_its_name = _TAGGED.fullmatch(endpoint.model) is not None
+    return 2 if place.hostname not in _ELSEWHERE and (is_its_port or is_its_name) else 0
+
+
+async def window(client: Client, endpoint: Endpoint) -> int:
+    """The tokens of context with which the server runs the model now, or will; 0 where it does not
+    say. Raises ModelError."""
+    root = endpoint.base_url.rstrip("/").removesuffix("/v1")
+    running = window_of_loaded(await client.fetched(f"{root}/api/ps", None, PATIENCE), endpoint)
+    if running:
+        return running
+    asked = {"model": endpoint.model}
+    try:
+        return window_set(await client.fetched(f"{root}/api/show", asked, PATIENCE))
+    except ModelError:  # it has no such model: the request itself will say so
+        return 0
+
+
+def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
+    """What `/api/ps` says of the model, once it is loaded."""
+    models = _mapping(answer).get("models")
+    names = (endpoint.model, f"{endpoint.model}:latest")
+    for one in map(_mapping, models if isinstance(models, list) else []):
+        if one.get("model") in names or one.get("name") in names:
+            return _tokens(one.get("context_length"))
+    return 0
+
+
+def window_set(answer: object) -> int:
+    """What `/api/show` says that the model's owner has set. What the model could take at most
+    (`model_info`) is not what it is run with."""
+    parameters = _mapping(answer).get("parameters")
+    found = _SET.search(parameters) if isinstance(parameters, str) else None
+    return _tokens(int(found[1])) if found else 0
+
+
+def _tokens(value: object) -> int:
+    return value if type(value) is int and 0 < value <= _MOST else 0
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
