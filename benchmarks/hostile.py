@@ -1,0 +1,258 @@
+"""What becomes of the bot when somebody means harm: each family of attempts, with its bound.
+
+python -m benchmarks.hostile                 all families, some minutes
+python -m benchmarks.hostile --short         a few of each, for CI
+python -m benchmarks.hostile patterns texts  these alone
+
+A bot that is attacked runs as a process of its own, under limits of memory, files and time; so does
+what parses a hostile text. All traffic stays on 127.0.0.1. The exit code is 1 where a bound did not
+hold.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import resource
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.tools.charset import decoded
+from agent.tools.errors import ToolError
+from agent.tools.search import SECONDS, Search
+from benchmarks import damaged_files, half_open, hostile_endpoint, loop_held
+from tests.hostile import measure
+from tests.hostile.parsers import PARSERS
+from tests.hostile.texts import TEXTS
+from tests.whole.process import MAIN
+
+DAY = 86_400
+PATTERNS = (
+    r"(?:a{65535}){65535}",
+    r"(?:(?:a{9999}){9999}){9999}",
+    r"(a+)+$",
+    r"(?:\p{L}{1,5000}){1,5000}",
+    r"(((((((((a{20}){20}){20}){20}){20}){20}){20}){20}){20})",
+    "(" * 400 + ")" * 400,
+    "|".join(f"a{{{n}}}b" for n in range(1, 80)),
+)
+"""Regular expressions that explode while they are compiled, or while they search."""
+ENCODINGS = ("punycode", "idna", "unicode_escape", "rot13", "zlib", "utf-7", "nonsense", "utf-16")
+"""Names by which a page may call its encoding."""
+SHORT_ENDPOINTS = ("no newline", "gzip bomb", "40,000 calls", "redirect elsewhere")
+SHORT_TEXTS = ("backticks, growing", "tildes, growing", "a table, wide")
+SHORT_PARSERS = ("a reply at Telegram", "the page", "the terse tag, streaming")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What came of one attempt."""
+
+    family: str
+    what: str
+    measured: str
+    wanted: str
+    is_well: bool
+
+
+Family = Callable[[bool], AsyncIterator[Row]]
+"""Makes the attempts of a family, few of them where it is to be short."""
+
+
+async def patterns(is_short: bool) -> AsyncIterator[Row]:
+    """What the model may have `grep` search for."""
+    del is_short
+    lines = ["a" * 5_000 + "b", "what we said about the plan"] * 20
+    wanted = f"{SECONDS + 1} s, nothing in this process"
+    for pattern in PATTERNS:
+        before, start = _resident(), time.perf_counter()
+        said = await asyncio.to_thread(_search, pattern, lines)
+        seconds, grown = time.perf_counter() - start, _resident() - before
+        is_well = seconds <= SECONDS + 1 and grown < 20
+        name = pattern if len(pattern) < 40 else f"{pattern[:36]}…"
+        yield Row("patterns", name, f"{seconds:.1f} s, {grown:+d} MB, {said}", wanted, is_well)
+
+
+def _search(pattern: str, lines: Sequence[str]) -> str:
+    try:
+        with Search(pattern, ignore_case=False) as search:
+            return f"{len(search.hits(lines))} hits"
+    except ToolError as error:
+        return "stopped" if "stopped" in str(error) else "refused"
+
+
+async def texts(is_short: bool) -> AsyncIterator[Row]:
+    """What is parsed of an answer, a page or a file: of ten times the text at most 15 times the
+    CPU."""
+    for parser in SHORT_PARSERS if is_short else PARSERS:
+        costs = await asyncio.to_thread(_costs, parser)
+        bad = [cost for cost in costs if not cost.is_linear]
+        slowest = max(costs, key=lambda cost: cost.large or float("inf"))
+        said = f"{len(costs) - len(bad)} of {len(costs)} linear; slowest {slowest}"
+        yield Row("texts", parser, said, f"all, at most x {measure.MOST}", not bad)
+
+
+def _costs(parser: str) -> list[measure.Cost]:
+    return list(measure.costs(parser))
+
+
+async def loop(is_short: bool) -> AsyncIterator[Row]:
+    """How long such answers hold up everything else, at Telegram and on the page."""
+    chosen = [name for name in TEXTS if not is_short or name in SHORT_TEXTS]
+    found = await loop_held.measured(chosen, loop_held.SIZES[:1] if is_short else loop_held.SIZES)
+    worst = max(found, key=lambda held: held.seconds)
+    over = sum(held.seconds > loop_held.AIM for held in found)
+    said = f"{worst.seconds * 1e3:.0f} ms ({worst.place}, {worst.text}); {over} over the aim"
+    wanted = f"{loop_held.AIM * 1e3:.0f} ms"
+    yield Row("loop", f"{len(found)} hostile answers", said, wanted, not over)
+
+
+async def encodings(is_short: bool) -> AsyncIterator[Row]:
+    """What a page may call its encoding."""
+    content = b"xn--" + b"abcdefgh-" * (20_000 if is_short else 220_000)
+    for label in ENCODINGS:
+        start = time.perf_counter()
+        await asyncio.to_thread(decoded, content, label)
+        seconds = time.perf_counter() - start
+        what = f"{label}, {len(content) / 1e6:.1f} MB"
+        yield Row("encodings", what, f"{seconds:.2f} s", "2 s", seconds < 2)
+
+
+async def answers(is_short: bool) -> AsyncIterator[Row]:
+    """A model's endpoint that answers without end, packed, in one line, or from elsewhere."""
+    families = tuple(
+        one for one in hostile_endpoint.FAMILIES if not is_short or one.name in SHORT_ENDPOINTS
+    )
+    async for row in hostile_endpoint.rows(families):
+        is_well = bool(row.after) and row.seconds < 60 and not row.elsewhere
+        said = f"{row.seconds:.1f} s, {row.peak} MB, then “{row.after[:40]}”"
+        wanted = "a sentence, under 1 GB, and the next message works"
+        yield Row("answers", row.family, said, wanted, is_well)
+
+
+async def connections(is_short: bool) -> AsyncIterator[Row]:
+    """Connections that are opened and never say what they want."""
+    run = half_open.half_open
+    outcome = await asyncio.to_thread(run, 1_100, 4.0 if is_short else 20.0)
+    slowest = max(outcome.page or float("inf"), outcome.pipe or float("inf"))
+    is_well = slowest < half_open.PATIENCE and outcome.logged < 100_000
+    line = outcome.line
+    yield Row("connections", line.what, line.value, line.target, is_well)
+
+
+async def files(is_short: bool) -> AsyncIterator[Row]:
+    """Files that were damaged: flipped, cut, zeroed, emptied, by seed."""
+    kinds = list(damaged_files.KINDS)
+    dice = random.Random(7)
+    chosen = dice.sample(kinds, 3) if is_short else kinds
+    with tempfile.TemporaryDirectory() as folder:
+        healthy = Path(folder)
+        await damaged_files.lived_in(healthy)
+        each = 1 if is_short else 3
+        for kind in chosen:
+            (row,) = await asyncio.to_thread(damaged_files.damaged, healthy, each, 1, [kind])
+            said = (
+                f"{row.tries} tries: {row.starts} starts, {row.sentences} sentences, "
+                f"{row.tracebacks} tracebacks, {row.silent} silent losses"
+            )
+            yield Row("files", kind, said, "no traceback, nothing lost unsaid", row.is_well)
+
+
+async def clocks(is_short: bool) -> AsyncIterator[Row]:
+    """A start with a clock that is wrong: nothing is deleted by it."""
+    with tempfile.TemporaryDirectory() as folder:
+        healthy = Path(folder)
+        await damaged_files.lived_in(healthy)
+        for days in (40,) if is_short else (8, 40, 4_000, -40):
+            before, left = await asyncio.to_thread(_at_other_time, healthy, days)
+            said = f"{left} of {before} messages are there"
+            yield Row("clocks", f"{days:+,} days", said, "all of them", left >= before > 0)
+
+
+def _at_other_time(healthy: Path, days: int) -> tuple[int, int]:
+    """How many messages there are before and after a start by a clock that is off by so much."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "copy"
+        shutil.copytree(healthy, folder)
+        before = _messages(folder)
+        moved = (
+            "import runpy, sys, time\n"
+            "now = time.time\n"
+            f"time.time = lambda: now() + {days * DAY}\n"
+            "sys.argv = sys.argv[1:]\n"
+            "sys.path.insert(0, sys.argv[0].rpartition('/')[0])\n"
+            "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+        )
+        arguments = (str(MAIN), "--config", str(folder / "config.json"))
+        subprocess.run(
+            [sys.executable, "-c", moved, *arguments, "--data", str(folder / "data"), "--jsonl"],
+            input='{"text": "/status"}\n',
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        return before, _messages(folder)
+
+
+def _messages(folder: Path) -> int:
+    with closing(sqlite3.connect(folder / "data" / "parley.db")) as database:
+        ((count,),) = database.execute("SELECT count(*) FROM message")
+    return int(count)
+
+
+def _resident() -> int:
+    """Memory that this process held at most, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+
+
+FAMILIES: dict[str, Family] = {
+    "patterns": patterns,
+    "texts": texts,
+    "encodings": encodings,
+    "clocks": clocks,
+    "files": files,
+    "answers": answers,
+    "connections": connections,
+    "loop": loop,
+}
+
+
+def as_line(row: Row) -> str:
+    """A row of the table."""
+    verdict = "" if row.is_well else "**"
+    return f"| {row.family} | `{row.what}` | {verdict}{row.measured}{verdict} | {row.wanted} |"
+
+
+async def _run(names: Sequence[str], is_short: bool) -> int:
+    print("| family | attempt | what happened | bound |\n|---|---|---|---|")
+    count = failed = 0
+    for name in names:
+        async for row in FAMILIES[name](is_short):
+            print(as_line(row), flush=True)
+            count, failed = count + 1, failed + (not row.is_well)
+    print(f"\n{count} attempts; in {failed} of them a bound did not hold.")
+    return int(failed > 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("family", nargs="*", choices=[*FAMILIES, []], help="these alone")
+    parser.add_argument("--short", action="store_true", help="a few attempts of each")
+    options = parser.parse_args()
+    return asyncio.run(_run(options.family or list(FAMILIES), options.short))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
