@@ -96,8 +96,8 @@ async def texts(is_short: bool) -> AsyncIterator[Row]:
     for parser in SHORT_PARSERS if is_short else PARSERS:
         costs = await asyncio.to_thread(_costs, parser)
         bad = [cost for cost in costs if not cost.is_linear]
-        slowest = max(costs, key=lambda cost: cost.large or float("inf"))
-        said = f"{len(costs) - len(bad)} of {len(costs)} linear; slowest {slowest}"
+        worst = bad or [max(costs, key=lambda cost: cost.large or 0)]
+        said = f"{len(costs) - len(bad)} of {len(costs)} linear; {'; '.join(map(str, worst[:3]))}"
         yield Row("texts", parser, said, f"all, at most x {measure.MOST}", not bad)
 
 

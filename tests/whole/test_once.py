@@ -14,6 +14,7 @@ from tests.whole.process import Json, talking
 
 PLUGIN = '''
 import asyncio
+from pathlib import Path
 from agent.tools.base import ToolContext
 from plugins.api import hookimpl, tool
 
@@ -28,7 +29,7 @@ async def look(context: ToolContext) -> str:
     return await run(context, "looked")
 
 async def run(context: ToolContext, did: str) -> str:
-    files = context.workspace / "files"
+    files = Path(__file__).parents[2] / "till"  # no sign of a bot that lived here before
     with open(files / "log.txt", "a") as log:
         log.write(did + "\\n")
     while (files / "hang").exists():
@@ -39,7 +40,7 @@ async def run(context: ToolContext, did: str) -> str:
 def parley_tools():
     return [pay, look]
 '''
-FILES = Path("data/audiences/pipe-main/files")
+FILES = Path("till")
 DELEGATE = Call("delegate", '{"task": "pay"}', "d")
 
 
