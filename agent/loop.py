@@ -70,9 +70,8 @@ class Output(Protocol):
 @dataclass(frozen=True, slots=True)
 class Agent:
     """What a turn is answered with. `max_steps` and `max_calls` (those of one step) are asked at
-    every step, so that `/config` holds from the next one on; `hides_terse` says whether the model
-    was asked for `<terse>` tags. `wishes` are those of a client of OpenAI's protocol, who gets the
-    model's answer and nothing of the house's own."""
+    every step, so that `/config` holds from the next one on. `wishes` are those of a client of
+    OpenAI's protocol, who gets the model's answer and nothing of the house's own."""
 
     model: Model
     prefix: PromptPrefix
@@ -81,7 +80,6 @@ class Agent:
     pictures: Pictures
     max_steps: Callable[[], int]
     max_calls: Callable[[], int]
-    hides_terse: bool = False
     wishes: Wishes | None = None
 
     async def answer(self, turn: OpenTurn, output: Output) -> Message:
@@ -148,9 +146,8 @@ class Agent:
             return await self._streamed(request, output)
 
     async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
-        """Let the reply stream, but for its line for the activity log."""
-        if not self.hides_terse:
-            return await self.model.reply(request, output.delta)
+        """Let the reply stream, but for its line for the activity log. The model may write one that
+        nobody has asked for: after a change of strategy it goes on for a while."""
         parser = TerseFilter()
         reply = await self.model.reply(request, lambda piece: output.delta(parser.feed(piece)))
         output.delta(parser.finish())
@@ -162,7 +159,7 @@ class Agent:
         """Put the reply into the turn, with a note of the house's own below it."""
         turn.finish = "length" if reply.finish == BOUNDED else reply.finish
         note = note if self.wishes is None else ""
-        text, line = extracted(reply.text) if self.hides_terse else (reply.text, "")
+        text, line = extracted(reply.text)
         message = Message(
             "assistant",
             f"{text}\n\n{note}".strip() if note else text,

@@ -158,7 +158,6 @@ class InForce:
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
             max_calls=lambda: self.settings(key).agent_max_calls,
-            hides_terse=self.settings(key).context.strategy == "slim",
         )
 
     def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
 
@@ -41,9 +41,29 @@ class Turn:
     def tokens(self) -> int:
         return sum(entry.tokens for entry in self.entries)
 
-    @property
+    @cached_property
     def question(self) -> Message:
-        return self.entries[0].message
+        """All that the person said in it, as one message: more than its first where messages were
+        joined (`when_busy`)."""
+        first, *joined = self.asked
+        if not joined:
+            return first.message
+        return replace(
+            first.message,
+            text="\n\n".join(entry.message.text for entry in self.asked),
+            images=tuple(image for entry in self.asked for image in entry.message.images),
+        )
+
+    @property
+    def asked(self) -> tuple[Entry, ...]:
+        """The person's messages; the first entry at least."""
+        return self.entries[:1] + tuple(e for e in self.entries[1:] if e.message.role == "user")
+
+    @property
+    def squeezed(self) -> tuple[Entry, ...]:
+        """What a complete turn is without what stood between: the person's messages and the final
+        reply."""
+        return (*(e for e in self.asked if e is not self.entries[-1]), self.entries[-1])
 
     @property
     def reply(self) -> Message | None:

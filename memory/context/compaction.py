@@ -93,7 +93,7 @@ def restart(view: View, limits: Limits) -> Plan | None:
     squeeze = {
         turn.number
         for turn in complete[len(leaving) :]
-        if len(turn.entries) > 2 and turn.number not in view.boundaries.squeezed
+        if turn.squeezed != turn.entries and turn.number not in view.boundaries.squeezed
     }
     if not leaving and not squeeze:
         return None

@@ -7,6 +7,7 @@ that what streams and what is kept can't differ.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable
 
 REQUEST = (
     "End every reply with one short line that says what was done and any key decision, in this "
@@ -15,18 +16,19 @@ REQUEST = (
 )
 """What the system prompt asks for while the strategy `slim` is in force."""
 
-_TAG = re.compile(r"<\s{0,9}+(/?)\s{0,9}+terse\s{0,9}+/?>", re.IGNORECASE)
-_LONGEST_TAG = 40
-"""Characters of a tag, at most."""
-_BEGUN = re.compile(r"<\s{0,9}+/?\s{0,9}+(?:t(?:e(?:r(?:s(?:e\s{0,9}+/?)?)?)?)?)?\Z", re.IGNORECASE)
+_TAG = r"<\s{0,9}+/?\s{0,9}+terse(?:[\s/][^<>]{0,200}+)?>"
+_TOKEN = re.compile(rf"{_TAG}|`+|\n|[^`\n<]+|<", re.IGNORECASE)
+_UNFINISHED = re.compile(
+    r"<\s{0,9}+/?\s{0,9}+(?:t(?:e(?:r(?:s(?:e(?:[\s/][^<>]{0,200}+)?)?)?)?)?)?\Z", re.IGNORECASE
+)
 """The end of a piece that may be the beginning of a tag."""
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
-_HELD = 4_000
-"""Characters after an opening tag up to which its end is waited for; then it was none."""
+_CUT_OFF = re.compile(r"<\s*/?\s*te(?:r(?:se?)?)?", re.IGNORECASE)
+_CLOSES = re.compile(r"<\s*/")
+_ENDS = re.compile(r"<\s*/|<[^/]*/\s*>")
+"""A tag after which nothing is hidden: one that closes, or is empty."""
+_FENCE = re.compile(r" {0,3}(`{3,}+(?!.*`)|~{3,})")
 _LINE_KEPT = 1_000
 """Characters at the beginning of a line by which it is known for a fence."""
-_AT_ONCE = 4_000
-"""Characters of a piece that are looked at in one go."""
 _UNCLOSED = 300
 """Characters that an unclosed tag at the very end may have to be taken for a line."""
 
@@ -34,94 +36,133 @@ _UNCLOSED = 300
 class TerseFilter:
     """Takes a reply in pieces of any size and gives back what a person sees of it.
 
-    A tag inside a code block is text. A tag that is not closed hides nothing that matters: a short
-    last line after it is the line, anything else is shown. `line` is that of the last tag.
+    A tag in code is text: in a block, or between backticks on one line. A tag that is not closed
+    hides nothing that matters: a short last line after it is the line, anything else is shown.
+    White space is given back with what follows it, so that none is left where the last tag stood.
+    `line` is that of the last tag.
     """
 
     def __init__(self) -> None:
         self.line = ""
-        self._pending = ""
-        self._in_tag = False
-        self._no_end = 0  # in so many characters of what is pending, no tag ends
-        self._fence = ""
-        self._last_line = self._last_sign = ""
+        self._rest = ""  # what may be the beginning of a tag
+        self._held: list[str] = []  # what stands in a tag, or may be code, until that is known
+        self._in_tag = self._may_be_code = False
+        self._span = self._run = 0  # backticks that a span of code began with; those just seen
+        self._has_spans = True  # on this line, as far as is known
+        self._fence = self._last_line = ""
+        self._space: list[str] = []
         self._has_shown = False
 
     def feed(self, piece: str) -> str:
         """What can be shown once this piece has come."""
-        if len(piece) <= _AT_ONCE:
-            return self._feed(piece)
-        starts = range(0, len(piece), _AT_ONCE)
-        return "".join(self._feed(piece[start : start + _AT_ONCE]) for start in starts)
-
-    def _feed(self, piece: str) -> str:
-        self._pending += piece
-        shown = []
-        while True:
-            before = (len(self._pending), self._in_tag)
-            shown.append(self._in_a_tag() if self._in_tag else self._in_text())
-            if before == (len(self._pending), self._in_tag):
-                return "".join(shown)
+        text = self._rest + piece
+        begun = _UNFINISHED.search(text)
+        end = begun.start() if begun else len(text)
+        self._rest = text[end:]
+        return self._see(_TOKEN.findall(text, 0, end))
 
     def finish(self) -> str:
         """What is left to be shown at the end. A reply that was only a tag shows the tag's text."""
-        rest, self._pending = self._pending, ""
-        if not self._in_tag:
-            return self._show(rest) or self._instead()
+        rest, self._rest = self._rest, ""
+        is_tag = self._in_tag or (_CUT_OFF.fullmatch(rest) and not self._is_block())
+        shown = self._see([] if is_tag or not rest else [rest])
+        if self._may_be_code:
+            self._end_run()
+            shown += self._decide()
+        if self._in_tag:
+            shown += self._unclosed()
+        if self.line:
+            return shown if self._has_shown else self.line
+        return shown + "".join(self._space)
+
+    def _unclosed(self) -> str:
+        """What follows a tag that was never closed."""
         self._in_tag = False
-        line = _BEGUN.sub("", rest).strip()
+        text = "".join(self._held)
+        line = text.strip()
         if self._has_shown and 0 < len(line) <= _UNCLOSED and "\n" not in line:
             self.line = _as_line(line)
             return ""
-        return self._show(rest) or self._instead()
+        return self._show(text)
 
-    def _instead(self) -> str:
-        return "" if self._has_shown else self.line
+    def _see(self, tokens: Iterable[str]) -> str:
+        return "".join([self._state()(token) for token in tokens])
 
-    def _in_text(self) -> str:
-        """Show what comes before the next tag, and step into it."""
-        tag = _TAG.search(self._pending)
-        if tag is None:
-            begun = _BEGUN.search(self._pending)
-            return self._take(begun.start() if begun else len(self._pending))
-        shown = self._take(tag.start())
-        if self._is_code():
-            return shown + self._take(tag.end() - tag.start())
-        self._drop(tag.end() - tag.start())
-        self._in_tag = not tag[1]
-        return shown
+    def _state(self) -> Callable[[str], str]:
+        if self._in_tag:
+            return self._in_a_tag
+        return self._in_question if self._may_be_code else self._in_text
 
-    def _in_a_tag(self) -> str:
-        """Wait for the end of the tag; one that never seems to end was none."""
-        for tag in _TAG.finditer(self._pending, self._no_end, _HELD):
-            if tag[1]:
-                self.line = _as_line(self._pending[: tag.start()]) or self.line
-                self._drop(tag.end())
-                self._in_tag = False
-                return ""
-        looked_at = min(len(self._pending), _HELD)
-        self._no_end = max(self._no_end, looked_at - _LONGEST_TAG)
-        self._in_tag = len(self._pending) <= _HELD
+    def _in_text(self, token: str) -> str:
+        """Show what is not a tag, and step into one that is."""
+        if not _is_tag(token):
+            self._count(token)
+            return self._show(token)
+        if self._is_block():
+            return self._show(token)
+        self._end_run()
+        self._may_be_code = bool(self._span)
+        self._in_tag = not self._span and not _ENDS.match(token)
+        self._held = [token] if self._span else []
         return ""
 
-    def _take(self, length: int) -> str:
-        taken = self._pending[:length]
-        self._drop(length)
-        return self._show(taken)
+    def _in_a_tag(self, token: str) -> str:
+        """Wait for the tag's end."""
+        if not _is_tag(token):
+            self._held.append(token)
+        elif _CLOSES.match(token):
+            self._in_tag = False
+            self.line = _as_line("".join(self._held)) or self.line
+        else:
+            self._held.append(" ")
+        return ""
 
-    def _drop(self, length: int) -> None:
-        self._pending = self._pending[length:]
-        self._no_end = max(0, self._no_end - length)
+    def _in_question(self, token: str) -> str:
+        """After a tag behind a backtick: it is code where the backtick's like follows on the same
+        line."""
+        if token[:1] != "`":
+            self._end_run()
+            if not self._span or token == "\n":
+                return self._decide() + self._see([token])
+        self._held.append(token)
+        self._run += len(token) if token[:1] == "`" else 0
+        return ""
+
+    def _decide(self) -> str:
+        """Show what was held as code, or read it again as a line without any."""
+        held, self._may_be_code = self._held, False
+        if not self._span:
+            return "".join([self._show(token) for token in held])
+        self._span, self._has_spans = 0, False
+        return self._see(held)
+
+    def _count(self, token: str) -> None:
+        """Count backticks, up to the end of a line."""
+        if token[:1] == "`":
+            self._run += len(token)
+            return
+        self._end_run()
+        if token == "\n":
+            self._span, self._has_spans = 0, True
+
+    def _end_run(self) -> None:
+        """As many backticks as have begun a span of code end it."""
+        if self._run and self._has_spans and self._span in (0, self._run):
+            self._span = self._run - self._span
+        self._run = 0
 
     def _show(self, text: str) -> str:
-        self._has_shown = self._has_shown or bool(text.strip())
         *lines, last = text.split("\n")
         for line in lines:
             self._fence = _fence_after(self._fence, self._begun_line(line))
-            self._last_line = self._last_sign = ""
+            self._last_line = ""
         self._last_line = self._begun_line(last)
-        self._last_sign = last[-1:] or self._last_sign
-        return text
+        if not (body := text.rstrip()):
+            self._space.append(text)
+            return ""
+        shown = "".join((*self._space, body))
+        self._space, self._has_shown = [text[len(body) :]], True
+        return shown
 
     def _begun_line(self, more: str) -> str:
         """The beginning of the line that grows; of one that goes on and on, enough."""
@@ -129,10 +170,13 @@ class TerseFilter:
             return self._last_line
         return (self._last_line + more)[:_LINE_KEPT]
 
-    def _is_code(self) -> bool:
-        """Whether the next character stands in a code block, or right after a backtick."""
-        is_fence_line = _FENCE.match(self._last_line) is not None
-        return bool(self._fence) or is_fence_line or self._last_sign == "`"
+    def _is_block(self) -> bool:
+        """Whether the next character stands in a code block."""
+        return bool(self._fence) or _FENCE.match(self._last_line) is not None
+
+
+def _is_tag(token: str) -> bool:
+    return len(token) > 1 and token[0] == "<"
 
 
 def _fence_after(fence: str, line: str) -> str:
@@ -145,11 +189,10 @@ def _fence_after(fence: str, line: str) -> str:
 
 
 def _as_line(text: str) -> str:
-    return " ".join(_TAG.sub(" ", text).split())
+    return " ".join(text.split())
 
 
 def extracted(text: str) -> tuple[str, str]:
     """A whole reply: what a person sees of it, and its line ("": it has none)."""
     parser = TerseFilter()
-    shown = parser.feed(text) + parser.finish()
-    return (shown.rstrip() if parser.line else shown), parser.line
+    return parser.feed(text) + parser.finish(), parser.line

@@ -207,12 +207,12 @@ def summarised(summary: str) -> str:
 
 def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     """The turns in play as the boundaries show them: those left out are gone, squeezed ones are
-    shortened to their first user text and last reply, long results are clipped."""
+    shortened to what the person said and the last reply, long results are clipped."""
     kept = []
     for turn in turns:
         entries = tuple(e for e in turn.entries if boundaries.shows(e.seq, turn.number))
-        if turn.number in boundaries.squeezed and turn.is_complete and len(entries) > 2:
-            entries = (entries[0], entries[-1])
+        if turn.number in boundaries.squeezed and turn.is_complete and entries:
+            entries = Turn(turn.number, entries).squeezed
         if boundaries.clipped:
             entries = tuple(_clipped(entry, boundaries) for entry in entries)
         if entries == turn.entries:

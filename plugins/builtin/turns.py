@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from memory.context.change import Change
-from memory.messages import Message
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import beginning, literal
@@ -34,20 +31,10 @@ async def retry(ask: Ask) -> Reply:
         raise CommandError("/retry takes nothing after it: it asks your last question again.")
     (turn,) = taken = _last(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
-    message = await ask.bot.turns.ask(ask.conversation.key, ask.address, _said(turn))
+    message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
     return Reply(
         f"{first}{turn.id} is taken back and asked again: {_words(turn)}",
         {"turn": turn.id, "asked": message},
-    )
-
-
-def _said(turn: Turn) -> Message:
-    """All that was said in a turn, as one message: more than its question where more was joined."""
-    said = [entry.message for entry in turn.entries if entry.message.role == "user"]
-    return replace(
-        turn.question,
-        text="\n\n".join(message.text for message in said),
-        images=tuple(image for message in said for image in message.images),
     )
 
 

@@ -37,10 +37,30 @@ def test_the_documents_own_example() -> None:
         ("The tag is `<terse>`, it says", "The tag is `<terse>`, it says", ""),
         ("a < b and <b>bold</b>, 1 <", "a < b and <b>bold</b>, 1 <", ""),
         ("", "", ""),
+        ("Done.<terse/> And this.", "Done. And this.", ""),
+        ("Done.\n<terse />", "Done.\n", ""),
+        ('Done.\n<terse lang="en">did it</terse>', "Done.", "did it"),
+        ('Done.\n<terse lang="en"/>\n<terse>did it</terse >', "Done.", "did it"),
+        ("A <terse-mode> is <tersely> put", "A <terse-mode> is <tersely> put", ""),
+        ("Say `x <terse>y</terse>`.\n<terse>z</terse>", "Say `x <terse>y</terse>`.", "z"),
+        ("Say ``a ` <terse>`` now", "Say ``a ` <terse>`` now", ""),
+        ("It`s done. <terse>did it</terse>", "It`s done.", "did it"),
+        ("It`s done. <terse>did it</terse>\nand `more`", "It`s done. \nand `more`", "did it"),
+        ("`a` and `b`. <terse>did it</terse>", "`a` and `b`.", "did it"),
+        ("```<terse>x</terse>```\n<terse>y</terse>", "```<terse>x</terse>```", "y"),
+        ("Done. <terse>did it</terse>\n\n", "Done.", "did it"),
+        ("Done.\n<terse", "Done.\n", ""),
     ],
 )
 def test_what_a_person_sees_and_the_line(text: str, shown: str, line: str) -> None:
     assert extracted(text) == (shown, line)
+
+
+def test_a_tag_of_any_length_is_hidden() -> None:
+    assert extracted(f"Done.\n<terse>{'word ' * 40_000}</terse>") == (
+        "Done.",
+        ("word " * 40_000).strip(),
+    )
 
 
 def test_a_tag_that_never_ends_hides_nothing() -> None:
@@ -51,7 +71,23 @@ def test_a_tag_that_never_ends_hides_nothing() -> None:
 
 
 PIECES = st.sampled_from(
-    ["<terse>", "</terse>", "<TERSE>", "<ter", "se>", "</", "<", ">", "text", " ", "\n", "```", "`"]
+    [
+        "<terse>",
+        "</terse>",
+        "<TERSE>",
+        "<terse/>",
+        '<terse a="b">',
+        "<ter",
+        "se>",
+        "</",
+        "<",
+        ">",
+        "text",
+        " ",
+        "\n",
+        "```",
+        "`",
+    ]
 )
 
 
@@ -66,3 +102,11 @@ def test_pieces_of_any_size_show_the_same_as_the_whole(parts: list[str], sizes: 
         start += size
     shown += split.feed(text[start:]) + split.finish()
     assert (shown, split.line) == (expected, whole.line)
+
+
+@given(st.lists(PIECES, max_size=25))
+def test_what_streams_is_what_is_kept(parts: list[str]) -> None:
+    text = "".join(parts)
+    stream = TerseFilter()
+    streamed = "".join([*(stream.feed(sign) for sign in text), stream.finish()])
+    assert (streamed, stream.line) == extracted(text)

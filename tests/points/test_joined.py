@@ -35,9 +35,6 @@ def missing(asked: list[str]) -> list[str]:
     return [word for word in ("wait", "two", "three", "next") if word not in said]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 14: only the first is restored"
-)
 @pytest.mark.parametrize("when_busy", ["collect", "steer"])
 @pytest.mark.parametrize("settings", RESTORES[:2], ids=["default", "recent"])
 async def test_all_joined_messages_are_the_text_of_their_turn_after_a_restart(

@@ -85,9 +85,6 @@ async def test_max_terse_entries_raised_brings_lines_back(tmp_path: Path) -> Non
 # --- the tag ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: shown under all but slim"
-)
 @pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "slim"])
 async def test_the_tag_reaches_nobody_under_any_strategy(tmp_path: Path, strategy: str) -> None:
     events: list[Activity] = []
@@ -104,18 +101,12 @@ async def test_the_tag_reaches_nobody_under_slim(tmp_path: Path) -> None:
         assert (await house.says("Make a dashboard")).text == DASHBOARD
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: a tag in inline code is taken"
-)
 async def test_inline_code_keeps_its_tag(tmp_path: Path) -> None:
     said = "End with `Done. <terse>what was done</terse>` please."
     async with living(tmp_path, always(f"{said}\n<terse>told how</terse>"), slim()) as house:
         assert (await house.says("How?")).text == said
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: its end is taken out"
-)
 async def test_inline_code_that_is_a_tag_alone_keeps_it(tmp_path: Path) -> None:
     said = "End with `<terse>what was done</terse>` please."
     async with living(tmp_path, always(f"{said}\n<terse>told how</terse>"), slim()) as house:
@@ -134,26 +125,17 @@ async def reply_and_line(tmp_path: Path, said: str) -> tuple[str, list[str]]:
         return reply, log_of(steps(house)[-1])
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: what follows is swallowed"
-)
 async def test_an_empty_tag_swallows_nothing(tmp_path: Path) -> None:
     reply, _ = await reply_and_line(tmp_path, "Done.<terse/> And this too.")
     assert reply == "Done. And this too."
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: attributes are shown"
-)
 async def test_a_tag_with_attributes_is_a_tag(tmp_path: Path) -> None:
     reply, log = await reply_and_line(tmp_path, 'Done.\n<terse lang="en">did it</terse>')
     assert reply == "Done."
     assert log == ["did it"]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: shown over 4,000 characters"
-)
 async def test_a_tag_with_more_than_4000_characters_reaches_nobody(tmp_path: Path) -> None:
     reply, log = await reply_and_line(tmp_path, f"Done.\n<terse>{'did it ' * 700}</terse>")
     assert reply == "Done."
@@ -222,18 +204,19 @@ async def test_an_event_can_be_named_to_undo_it(tmp_path: Path) -> None:
 # --- point 13 ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 13: the reply is sent twice"
-)
+@pytest.mark.parametrize("headers", [{}, {"X-Parley-Session": "home"}], ids=["alone", "kept"])
 async def test_a_reply_of_the_documented_shape_streams_once_over_openais_protocol(
-    tmp_path: Path,
+    tmp_path: Path, headers: dict[str, str]
 ) -> None:
     async with (
         serving(tmp_path, always(DOCUMENTED), slim()) as site,
         AsyncOpenAI(base_url=f"{site.url}/v1", api_key="none", max_retries=0) as openai,
     ):
         stream = await openai.chat.completions.create(
-            model="parley", messages=[{"role": "user", "content": "Make it."}], stream=True
+            model="parley",
+            messages=[{"role": "user", "content": "Make it."}],
+            stream=True,
+            extra_headers=headers,
         )
         chunks = [chunk async for chunk in stream]
     assert "".join(c.choices[0].delta.content or "" for c in chunks if c.choices) == DASHBOARD

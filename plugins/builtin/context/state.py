@@ -52,7 +52,7 @@ class States:
         signs = {
             RUNNING: whole.number == self.view.current,
             PINNED: whole.number in bounds.pinned,
-            SQUEEZED: whole.number in bounds.squeezed and len(whole.entries) > 2,
+            SQUEEZED: whole.number in bounds.squeezed and whole.squeezed != whole.entries,
             CLIPPED: any(entry.seq in bounds.clipped for entry in whole.entries),
         }
         return tuple(sign for sign, holds in signs.items() if holds) or (IN_PLAY,)
