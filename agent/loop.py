@@ -55,6 +55,13 @@ INTERRUPTED = (
 )
 
 
+CUT_SHORT = (
+    "{name} was cut off when the bot's process died, and was not run again; call it again if it is "
+    "still needed."
+)
+"""For a call that may run twice: but what has killed the process must not do so at every start."""
+
+
 class Output(Protocol):
     """Who watches a turn run. Nothing here waits; what is shown is provisional."""
 
@@ -214,10 +221,12 @@ class Agent:
         if (known := turn.known_result(call)) is not None:
             helpers.is_untrusted |= known.is_untrusted
             return known.text, known.is_error
-        if call.id in turn.begun:
-            return INTERRUPTED.format(name=call.name), True
+        if (is_once := turn.begun.get(call.id)) is not None:
+            return (INTERRUPTED if is_once else CUT_SHORT).format(name=call.name), True
         surroundings = self._surroundings(turn, helpers)
-        return await self.toolbox.run(call, surroundings, lambda: turn.begin_call(call))
+        return await self.toolbox.run(
+            call, surroundings, lambda is_once: turn.begin_call(call, is_once=is_once)
+        )
 
     async def _send_out(self, output: Output, turn: SubagentTurn) -> Message:
         """Have a sub-agent answer its turn: with the same tools but the one that sends it."""

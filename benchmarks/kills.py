@@ -320,7 +320,7 @@ class Run:
 
     def _recorded(self) -> set[str]:
         """The notes whose result is in the transcript."""
-        rows = self._rows("SELECT text FROM message WHERE role = 'tool'")
+        rows = self._rows("SELECT text FROM message WHERE role = 'tool' AND text LIKE 'Noted: %'")
         return {text.removeprefix("Noted: ") for (text,) in rows}
 
 

@@ -159,8 +159,9 @@ class Conversations:
         self.troubles.append(sentence)
 
     async def excuse(self) -> None:
-        """The bot stops in good order: the jobs that it cuts short did not fail."""
+        """The bot stops in good order: the jobs and tool calls that it cuts short did not fail."""
         await self.services.store.write(summaries.excuse)
+        await self.services.store.write(transcript.excuse_calls)
 
     async def idle_since(self, before: float) -> list[ConversationKey]:
         """Conversations in which nothing was said since a time (seconds since 1970), and of which

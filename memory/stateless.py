@@ -57,7 +57,7 @@ class StatelessLog(TurnLog):
         compactor = Compactor(services, state, calibration)
         super().__init__(services, state, calibration, compactor, on_end=lambda: None)
 
-    async def begin_call(self, turn: int, call: str) -> None:
+    async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
         """Nothing: such a turn is never taken up again."""
 
     async def book(self, turn: int, spent: Spent) -> None:

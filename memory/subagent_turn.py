@@ -37,10 +37,11 @@ class SubagentTurn(OpenTurn):
     async def begin(self) -> None:
         """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
 
-    async def begin_call(self, call: ToolCall) -> None:
+    async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
         """What must not run twice is about to: so neither must the call that sent the sub-agent,
-        which would do it all over again after a crash."""
-        await self.log.begin_call(self.number, self._call)
+        which would do it all over again after a crash. That this one has begun is known."""
+        if is_once:
+            await self.log.begin_call(self.number, self._call, is_once=True)
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """The task and all that followed, with what is too long clipped. Raises NoRoom."""

@@ -4,9 +4,10 @@ agent sees it and records in it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from memory.calibration import Calibration
@@ -117,10 +118,10 @@ class TurnLog:
         if inbox > self.state.last_inbox:
             return None
 
-        def find(db: Any) -> tuple[list[Entry], frozenset[str]]:
+        def find(db: Any) -> tuple[list[Entry], dict[str, bool]]:
             number = transcript.turn_of_inbox(db, row, inbox)
             if not number:
-                return [], frozenset()
+                return [], {}
             entries = transcript.entries_of_turns(db, row, [number])
             return entries, transcript.begun_calls(db, row, number)
 
@@ -166,6 +167,9 @@ class TurnLog:
             transcript.insert(db, state.row, entries, inbox)
             for row in inbox:
                 mailbox.close(db, row)
+            for message in messages:
+                if message.role == "tool":
+                    transcript.end_call(db, state.row, turn, message.call_id)
             if spent is not None:
                 ledger.insert(db, state.row, turn, spent)
 
@@ -205,10 +209,13 @@ class TurnLog:
         beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
         return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
-    async def begin_call(self, turn: int, call: str) -> None:
-        """Keep that a tool call has begun; on disk when this returns."""
+    async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
+        """Keep that a tool call has begun, for a start after the process has died of it; through a
+        power cut only where it must not run twice."""
         row = self.state.row
-        await self.services.store.write(lambda db: transcript.begin_call(db, row, turn, call))
+        await self.services.store.write(
+            lambda db: transcript.begin_call(db, row, turn, call, is_once), is_synced=is_once
+        )
 
     async def book(self, turn: int, spent: Spent) -> None:
         """Put a call to a model on this conversation's bill."""
@@ -259,19 +266,19 @@ async def _silence() -> None:
 class OpenTurn:
     """It is over when a final message stands in it. `is_resumed` says whether it goes on after a
     crash; `between_steps` is awaited before each step, so that more can be said to it (`hear`);
-    `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that must
-    not run twice and were about to; `finish` is the protocol's reason why the model ended its last
-    reply ("stop", "length")."""
+    `bill` is what was spent on it so far, by this process; `begun` are the ids of calls that had
+    begun when the process died, and whether each must not run twice; `finish` is the protocol's
+    reason why the model ended its last reply ("stop", "length")."""
 
     def __init__(
         self,
         log: TurnLog,
         turn: Turn,
         is_resumed: bool = False,
-        begun: frozenset[str] = frozenset(),
+        begun: Mapping[str, bool] = MappingProxyType({}),
     ) -> None:
         self.log = log
-        self.begun = begun
+        self.begun = dict(begun)
         self.number = turn.number
         self.entries = list(turn.entries)
         self.is_resumed = is_resumed
@@ -328,10 +335,12 @@ class OpenTurn:
         }
         return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
 
-    async def begin_call(self, call: ToolCall) -> None:
-        """A tool is about to run that must not run twice: that is on disk when this returns."""
-        await self.log.begin_call(self.number, call.id)
-        self.begun |= {call.id}
+    async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
+        """A tool is about to run: it may be what ends the process, or it `is_once` and must not run
+        twice."""
+        await self.log.begin_call(self.number, call.id, is_once=is_once)
+        if is_once:
+            self.begun[call.id] = True
 
     async def begin(self) -> None:
         """Tell who listens that the turn begins, and do what the strategy wants done then, before

@@ -23,11 +23,11 @@ LONGEST_QUESTION = 10_000
 """Characters of what a person is asked to allow."""
 _TICKS = re.compile("`+")
 
-Begin = Callable[[], Awaitable[None]]
-"""Keeps on disk that a call is about to run."""
+Begin = Callable[[bool], Awaitable[None]]
+"""Keeps on disk that a call is about to run, and whether it must not run twice."""
 
 
-async def _unkept() -> None:
+async def _unkept(is_once: bool) -> None:
     """Nothing is kept."""
 
 
@@ -71,7 +71,7 @@ class Toolbox:
         self, call: ToolCall, context: ToolContext, begin: Begin = _unkept
     ) -> tuple[str, bool]:
         """What came of a call, as text for the model, and whether it is an error. `begin` is
-        awaited before a tool runs that must not run twice.
+        awaited before a tool runs, once it is allowed to.
 
         Raises nothing but the cancellation of the caller.
         """
@@ -79,8 +79,7 @@ class Toolbox:
             tool, arguments = self._tool(call.name), self._arguments(call)
             if tool.asks_first:
                 await context.approve(permission_for(tool, arguments, context.settings))
-            if tool.is_once:
-                await begin()
+            await begin(tool.is_once)
             result = await tool.run(arguments, context)
             return self._hide(_as_text(result)), False
         except ToolError as refusal:

@@ -220,6 +220,11 @@ def _aside(database: SqliteDatabase) -> None:
     )
 
 
+def _every_call_start(database: SqliteDatabase) -> None:
+    """From now on the start of every call is kept, until there is a result."""
+    database.execute_sql("ALTER TABLE call_start ADD COLUMN is_once INTEGER NOT NULL DEFAULT 1")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -238,6 +243,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _taint,
     _outbox_tries,
     _aside,
+    _every_call_start,
 ]
 
 

@@ -94,6 +94,7 @@ class CallStart(Model):
     conversation = IntegerField()
     turn = IntegerField()
     call = TextField()
+    is_once = BooleanField()
 
     class Meta:
         table_name = "call_start"

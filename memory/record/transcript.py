@@ -188,19 +188,40 @@ def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> in
     return next((turn for (turn,) in query.tuples().execute(database)), None)
 
 
-def begin_call(database: SqliteDatabase, conversation: int, turn: int, call: str) -> None:
-    """Keep that a tool call of this id has begun."""
-    starts = tables.CallStart.insert(conversation=conversation, turn=turn, call=call)
-    starts.on_conflict_ignore().execute(database)
+def begin_call(
+    database: SqliteDatabase, conversation: int, turn: int, call: str, is_once: bool
+) -> None:
+    """Keep that a tool call of this id has begun, and whether it must not run twice."""
+    database.execute_sql(
+        """INSERT INTO call_start (conversation, turn, call, is_once) VALUES (?, ?, ?, ?)
+            ON CONFLICT DO UPDATE SET is_once = max(is_once, excluded.is_once)""",
+        (conversation, turn, call, is_once),
+    )
 
 
-def begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> frozenset[str]:
-    """The ids of a turn's tool calls that were kept as begun."""
+def end_call(database: SqliteDatabase, conversation: int, turn: int, call: str) -> None:
+    """What came of a call is recorded."""
+    database.execute_sql(
+        "DELETE FROM call_start WHERE conversation = ? AND turn = ? AND call = ?",
+        (conversation, turn, call),
+    )
+
+
+def begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> dict[str, bool]:
+    """The ids of a turn's tool calls that were kept as begun, and whether each must not run
+    twice."""
     columns = tables.CallStart
-    query = columns.select(columns.call).where(
+    query = columns.select(columns.call, columns.is_once).where(
         (columns.conversation == conversation) & (columns.turn == turn)
     )
-    return frozenset(call for (call,) in query.tuples().execute(database))
+    return {call: bool(is_once) for call, is_once in query.tuples().execute(database)}
+
+
+def excuse_calls(database: SqliteDatabase) -> None:
+    """The process ends in an orderly way: no call that it cuts off has brought it down, and those
+    that may run twice will."""
+    columns = tables.CallStart
+    columns.delete().where(columns.is_once == 0).execute(database)
 
 
 def count_messages(database: SqliteDatabase, conversation: int) -> int:

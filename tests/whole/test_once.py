@@ -1,4 +1,4 @@
-"""Tools that must not run twice: a call that a crash cut short is not run again, others are."""
+"""A tool call that a crash cut short is not run again by itself: the model is told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.loop import INTERRUPTED
+from agent.loop import CUT_SHORT, INTERRUPTED
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.whole.house import living
 from tests.whole.process import Json, talking
@@ -93,10 +93,10 @@ async def test_what_must_not_run_twice_is_not_run_again_after_a_kill(tmp_path: P
     assert read(tmp_path) == "paid\n"
 
 
-async def test_what_may_run_twice_is_run_again_after_a_kill(tmp_path: Path) -> None:
+async def test_what_may_run_twice_is_not_run_again_by_itself_after_a_kill(tmp_path: Path) -> None:
     reply = await killed_in(tmp_path, "look", "looked\n")
-    assert reply["text"] == "looked"
-    assert read(tmp_path) == "looked\nlooked\n"
+    assert reply["text"] == CUT_SHORT.format(name="look"), "the model may call it again"
+    assert read(tmp_path) == "looked\n"
 
 
 async def test_a_subagent_that_began_such_a_tool_is_not_sent_again(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.loop import CUT_SHORT
 from bot.router import INTERRUPTED
 from bot.turns import MOST_RESUMES, PUT_ASIDE
 from channels.message import Address, Inbound
@@ -30,8 +31,27 @@ def parley_tools():
 
 
 def poisoned(request: Received) -> Answer:
+    """A model that can't let it be."""
     asked = request.body["messages"][-1]["content"]
-    return Say(calls=(Call("poison", "{}", "a"),)) if asked == "poison" else Say(f"re: {asked}")
+    is_poison = asked in ("poison", CUT_SHORT.format(name="poison"))
+    return Say(calls=(Call("poison", "{}", "a"),)) if is_poison else Say(f"re: {asked}")
+
+
+async def test_a_call_that_brought_the_bot_down_is_not_run_again_by_itself(tmp_path: Path) -> None:
+    def careful(request: Received) -> Answer:
+        is_first = request.body["messages"][-1]["content"] == "poison"
+        return Say(calls=(Call("poison", "{}", "a"),)) if is_first else Say("Never again.")
+
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "poison.py").write_text(POISON)
+    async with OpenAIServer(careful) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.tell("poison", id="bad")
+            assert await bot.gone() == 9
+        async with talking(tmp_path, endpoint) as bot:
+            assert (await bot.reply_to("bad"))["text"] == "Never again."
+            assert await bot.ended() == 0
 
 
 async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
