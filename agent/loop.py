@@ -53,9 +53,7 @@ TOO_MANY_CALLS = (
 INTERRUPTED = (
     "{name} was interrupted by a restart; it may have happened: check before trying again."
 )
-
-
-CUT_SHORT = (
+NOT_RUN_AGAIN = (
     "{name} was cut off when the bot's process died, and was not run again; call it again if it is "
     "still needed."
 )
@@ -222,7 +220,7 @@ class Agent:
             helpers.is_untrusted |= known.is_untrusted
             return known.text, known.is_error
         if (is_once := turn.begun.get(call.id)) is not None:
-            return (INTERRUPTED if is_once else CUT_SHORT).format(name=call.name), True
+            return (INTERRUPTED if is_once else NOT_RUN_AGAIN).format(name=call.name), True
         surroundings = self._surroundings(turn, helpers)
         return await self.toolbox.run(
             call, surroundings, lambda is_once: turn.begin_call(call, is_once=is_once)

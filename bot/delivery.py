@@ -120,10 +120,12 @@ class Delivery:
         # Not synced: what the command writes comes after it, and is not on disk without it.
         await self._store.write(lambda db: mailbox.begin(db, received.row), is_synced=False)
 
-    async def count_resume(self, received: Received, progress: int) -> int:
-        """A turn of `progress` messages is taken up after a crash; returns how often it was since
-        it last got any further."""
-        return await self._store.write(lambda db: mailbox.count_resume(db, received.row, progress))
+    async def count_resume(self, received: Received, progress: int, is_call: bool) -> int:
+        """A turn of `progress` messages is taken up after a crash, which `is_call` if one of its
+        tools ran; returns how often it was since it last got any further without that."""
+        return await self._store.write(
+            lambda db: mailbox.count_resume(db, received.row, progress, is_call)
+        )
 
     async def excuse(self) -> None:
         """The bot stops in good order: what it cuts short, turns and replies on their way, did not

@@ -227,7 +227,8 @@ class Turns:
             person=name_of(received.address),
         )
         if turn.is_resumed:
-            resumes = await self._delivery.count_resume(received, len(turn.entries))
+            progress, is_call = len(turn.entries), bool(turn.begun)
+            resumes = await self._delivery.count_resume(received, progress, is_call)
             if resumes > MOST_RESUMES:
                 log.error("the turn for %s is put aside after %d crashes", received.id, resumes)
                 await turn.break_off("failed", "", PUT_ASIDE)

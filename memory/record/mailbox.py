@@ -132,13 +132,14 @@ def begin(database: SqliteDatabase, inbox: int) -> None:
     rows.update(database, tables.Inbox, inbox, attempts=1)
 
 
-def count_resume(database: SqliteDatabase, inbox: int, progress: int) -> int:
-    """A turn of `progress` messages is taken up after a crash; returns how often it was since it
-    last got any further."""
+def count_resume(database: SqliteDatabase, inbox: int, progress: int, is_call: bool) -> int:
+    """A turn of `progress` messages is taken up after a crash, which `is_call` if one of its tools
+    ran; returns how often it was since it last got any further without that. A model that calls
+    what kills the process once more has come no further."""
     columns = tables.Inbox
     query = columns.select(columns.attempts, columns.progress).where(columns.id == inbox)
     attempts, before = next(iter(query.tuples().execute(database)), (0, 0))
-    attempts = attempts + 1 if before == progress else 1
+    attempts = attempts + 1 if is_call or before == progress else 1
     rows.update(database, columns, inbox, attempts=attempts, progress=progress)
     return int(attempts)
 

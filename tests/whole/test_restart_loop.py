@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.loop import CUT_SHORT
+from agent.loop import NOT_RUN_AGAIN
 from bot.router import INTERRUPTED
 from bot.turns import MOST_RESUMES, PUT_ASIDE
 from channels.message import Address, Inbound
@@ -33,7 +33,7 @@ def parley_tools():
 def poisoned(request: Received) -> Answer:
     """A model that can't let it be."""
     asked = request.body["messages"][-1]["content"]
-    is_poison = asked in ("poison", CUT_SHORT.format(name="poison"))
+    is_poison = asked in ("poison", NOT_RUN_AGAIN.format(name="poison"))
     return Say(calls=(Call("poison", "{}", "a"),)) if is_poison else Say(f"re: {asked}")
 
 
