@@ -207,7 +207,10 @@ class Compactor:
             return None
         plan = replace(plan, change=change, tokens_after=after.tokens)
         event = replace(self.event(plan, view, actor), snapshot=snapshot)
-        return await self.record(event, self._job(spec, ready) if plan.leaving else None)
+        stored = await self.record(event, self._job(spec, ready) if plan.leaving else None)
+        if actor == "emergency" and plan.leaving:  # all messages are written to memory (CowAgent)
+            await self.summaries.keep_excerpts([turn.number for turn in after.complete])
+        return stored
 
     def event(self, plan: Plan, view: View, actor: Actor) -> ViewEvent:
         """The event that carrying this plan out is."""

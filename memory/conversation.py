@@ -25,7 +25,6 @@ from memory import files
 from memory.audience_memory import AudienceMemory
 from memory.calibration import Anchor, Calibration, KnownModels
 from memory.compactor import Compactor
-from memory.context import summary as words
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
@@ -48,13 +47,11 @@ from memory.record.forget import StoredCounts
 from memory.record.ledger import Bill
 from memory.record.recall import Scope
 from memory.record.search import Found
-from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.turn_log import TurnLog
 from memory.turns import Turn
 
 _READ_AT_ONCE = 1_000  # turns
-_EXCERPTS = 100  # turns in a section of the daily memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,38 +253,13 @@ class Conversation:
         return True
 
     async def _keep_excerpts(self) -> None:
-        """Bring to the daily memory what no summary tells of: of each turn the question and the
-        final reply, in sections of their own where they hold what came from outside."""
-        untold, row = await self._untold(), self.context.row
-        for is_outside in (False, True):
-            some = [turn.number for turn in untold if turn.has_outside == is_outside]
-            for first in range(0, len(some), _EXCERPTS):
-                job = Job(0, tuple(some[first : first + _EXCERPTS]), 0, "", "excerpt")
-                kept = await self._services.store.write(
-                    lambda db, job=job: summaries.insert_job(db, row, job)  # type: ignore[misc]
-                )
-                self.compactor.take_up([replace(job, id=kept)])
-        await self.compactor.summaries.idle()
-
-    async def _untold(self) -> list[Turn]:
-        """The turns whose content is not in the daily memory, without what a person took away."""
+        """Bring to the daily memory what it does not tell of, without what a person took away."""
         row, replayed = self.context.row, self.context.replayed
-
-        def read(db: Any) -> tuple[list[tuple[int, int]], list[tuple[Job, Summary]]]:
-            return transcript.places(db, row), summaries.told_of(db, row)
-
-        places, told = await self._services.store.read(read)
+        places = await self._services.store.read(lambda db: transcript.places(db, row))
         away = replayed.boundaries.dropped
         there = {turn for seq, turn in places if seq >= replayed.cleared and turn not in away}
-        by_model = {
-            turn for job, made in told if made.model or job.style == "excerpt" for turn in job.turns
-        }
-        extracts = {turn: made.text for job, made in told if not made.model for turn in job.turns}
-        rest = sorted(there - by_model)
-        found: list[Turn] = []
-        for first in range(0, len(rest), _EXCERPTS):
-            found += await self.context.turns(rest[first : first + _EXCERPTS])
-        return [turn for turn in found if not words.is_told_by(extracts.get(turn.number, ""), turn)]
+        await self.compactor.summaries.keep_excerpts(there)
+        await self.compactor.summaries.idle()
 
     async def _delete(self, turns: Collection[int] | None) -> None:
         row = self.context.row

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -30,6 +30,7 @@ from memory.turns import Turn, named
 log = logging.getLogger(__name__)
 
 
+_EXCERPTS = 100  # turns in a section of excerpts
 _REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
 
 Prepared = tuple[SummarySpec, Summary]
@@ -93,8 +94,29 @@ class SummaryWriter:
 
     def add(self, job: Job, spec: SummarySpec) -> None:
         """Take on a job that is on disk: what left for `spec` goes to the daily memory."""
-        self._note(job.event, job.summary)
+        if job.style != "excerpt":  # which is beside the summary that stands for its event
+            self._note(job.event, job.summary)
         self._start(lambda: self._finish(job, spec))
+
+    async def keep_excerpts(self, numbers: Collection[int], event: int = 0) -> None:
+        """Take on to bring to the daily memory what nothing there tells of these turns, which left
+        by an event or are about to go: the question and the final reply of each, in sections of
+        their own where they hold what came from outside."""
+        row, store = self._row, self._services.store
+        told = await store.read(lambda db: summaries.told(db, row))
+        rest = sorted(set(numbers) - told)
+        for first in range(0, len(rest), _EXCERPTS):
+            turns = await self._turns(rest[first : first + _EXCERPTS])
+            for is_outside in (False, True):
+                some = tuple(t.number for t in turns if t.has_outside == is_outside)
+                if some:
+                    await self._add_excerpts(Job(event, some, 0, "", "excerpt"))
+
+    async def _add_excerpts(self, job: Job) -> None:
+        row = self._row
+        kept = await self._services.store.write(lambda db: summaries.insert_job(db, row, job))
+        spec = SummarySpec(job.turns, 0, "", frozenset(), job.style)
+        self.add(replace(job, id=kept), spec)
 
     async def ahead(self, spec: SummarySpec) -> Summary:
         """Have the summary of a cut that is due written, and wait for it."""
@@ -173,12 +195,15 @@ class SummaryWriter:
             await self._services.store.write(
                 lambda db: summaries.set_summary(db, job.id, summary_id)
             )
-        if summary is not None:
+        if summary is not None and (summary.model or job.style in words.OUT_OF_CONTEXT):
             section, data = self._section(job, summary), self._services.data
             place = daily.quarantine(data) if summary.is_untrusted else data
             await self._to_the_end(asyncio.to_thread(daily.append, place, section))
+        if summary is not None and job.style != "excerpt":
             self._note(job.event, summary.id)
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
+        if job.style not in words.OUT_OF_CONTEXT:
+            await self.keep_excerpts(job.turns, job.event)
 
     async def _offload(self, job: Job) -> None:
         """What left is kept where the model's file tools find it."""
@@ -208,14 +233,15 @@ class SummaryWriter:
         if spec.max_tokens:
             limits = replace(limits, summary_max_tokens=spec.max_tokens)
         meter, style = self._services.meter, spec.style
-        parts = words.parts(style, turns)
-        replaced = await asyncio.to_thread(meter.count, words.material(parts, prior))
-        result = await self._ask_model(spec, parts, prior, limits)
-        written, model = words.checked(style, result.text, limits), result.model
-        left_out = {turns[index].number for index in result.left_out}
-        if not written or meter.count(written) >= replaced:
-            written, model, left_out = words.without_model(style, turns, prior), "", set()
-        if style not in ("lines", "excerpt"):  # which stand in no context, and need not be short
+        written, model, left_out = words.without_model(style, turns, prior), "", set[int]()
+        if style not in words.OUT_OF_CONTEXT:
+            parts = words.parts(style, turns)
+            replaced = await asyncio.to_thread(meter.count, words.material(parts, prior))
+            result = await self._ask_model(spec, parts, prior, limits)
+            said = words.checked(style, result.text, limits)
+            if said and meter.count(said) < replaced:
+                written, model = said, result.model
+                left_out = {turns[index].number for index in result.left_out}
             written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         has_outside = any(turn.has_outside for turn in turns)
         return await self._store(

@@ -94,9 +94,27 @@ def set_summary(database: SqliteDatabase, job: int, summary_id: int) -> None:
 
 
 def trust(database: SqliteDatabase, job: int) -> None:
-    """The summary of this job was looked through: what continues it need not be for its sake."""
-    made = tables.Job.select(tables.Job.summary).where(tables.Job.id == job)
-    tables.Summary.update(is_untrusted=False).where(tables.Summary.id.in_(made)).execute(database)
+    """The section of this job was looked through: what continues its summary need not be for its
+    sake. That goes for the plain extract that stands for the same event, too, once all that came
+    from outside in it was looked through in excerpts."""
+    columns, made = tables.Job, tables.Summary
+    wanted = columns.select().where(columns.id == job).dicts().execute(database)
+    for row in wanted:
+        made.update(is_untrusted=False).where(made.id == row["summary"]).execute(database)
+        doubted = made.select().where(
+            made.is_untrusted & (made.conversation == row["conversation"])
+        )
+        left = list(readable(doubted.dicts().execute(database), _summary))
+        of_event = columns.select(columns.summary).where(columns.event == (row["event"] or -1))
+        siblings = {summary for (summary,) in of_event.tuples().execute(database)}
+        if 0 in siblings:  # an excerpt is still to be written
+            continue
+        for one in left:
+            others = [other for other in left if other is not one]
+            turns = {turn for other in others for turn in other.turns}
+            is_seen = turns.isdisjoint(one.turns) and one.prior not in {o.id for o in others}
+            if one.id in siblings and not one.model and is_seen:
+                made.update(is_untrusted=False).where(made.id == one.id).execute(database)
 
 
 def finish(database: SqliteDatabase, job: int) -> None:
@@ -145,20 +163,28 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     return list(readable(query.dicts().execute(database), _job))
 
 
-def told_of(database: SqliteDatabase, conversation: int) -> list[tuple[Job, Summary]]:
-    """What stands in the daily memory of a conversation: its jobs that are done, and the summaries
-    that they brought there."""
-    done = [job for job in jobs_of(database, conversation) if job.is_done]
-    found = [(job, summary(database, job.summary)) for job in done]
-    return [(job, made) for job, made in found if made is not None]
+def told(database: SqliteDatabase, conversation: int) -> frozenset[int]:
+    """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
+    which may be on its way there."""
+    job, made = tables.Job, tables.Summary
+    by_model = (
+        made.select(made.turns)
+        .join(job, on=(job.summary == made.id))
+        .where((job.conversation == conversation) & (job.is_done == 1) & (made.model != ""))
+    )
+    excerpts = job.select(job.turns).where(
+        (job.conversation == conversation) & (job.style == "excerpt")
+    )
+    rows = [*by_model.tuples().execute(database), *excerpts.tuples().execute(database)]
+    return frozenset(turn for (turns,) in rows for turn in orjson.loads(turns))
 
 
 def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
     """The id of the summary of what left by an event; 0 while there is none."""
     columns = tables.Job
     mine = (columns.conversation == conversation) & (columns.event == event)
-    rows = columns.select(columns.summary).where(mine).tuples().execute(database)
-    return next((made for (made,) in rows), 0)
+    rows = columns.select(columns.summary).where(mine).order_by(columns.id).tuples()
+    return next((made for (made,) in rows.execute(database)), 0)
 
 
 def pending(database: SqliteDatabase, audience: str) -> int:

@@ -54,9 +54,6 @@ async def departed(house: House) -> list[int]:
     return sorted(int(turn[1:]) for turn in left)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 3: the first and the last eight"
-)
 async def test_under_truncate_each_turn_that_left_is_in_the_daily_memory(tmp_path: Path) -> None:
     settings = {"context": SMALL | {"strategy": "truncate"}}
     async with living(tmp_path, answering(noted), settings) as house:
@@ -79,9 +76,6 @@ def not_kept(text: str, numbers: list[int]) -> list[int]:
 LONG_QUESTIONS = [f"q{number}. " + "y " * 200 + f"end{number}." for number in range(1, 8)]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 3: 160 characters of each"
-)
 async def test_under_truncate_500_characters_of_question_and_reply_are_kept(
     tmp_path: Path,
 ) -> None:
@@ -93,9 +87,6 @@ async def test_under_truncate_500_characters_of_question_and_reply_are_kept(
     assert not_kept(daily(tmp_path), left) == []
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 3: 160 characters of each"
-)
 @pytest.mark.parametrize("strategy", ["trim", "summarize", "structured"])
 async def test_where_the_summary_fails_500_characters_of_question_and_reply_are_kept(
     tmp_path: Path, strategy: str
@@ -120,6 +111,45 @@ async def test_what_came_from_outside_leaves_for_the_quarantine(tmp_path: Path) 
     (waiting,) = (tmp_path / "data" / "quarantine").rglob("memory/*.md")
     assert "The letter says hello." in waiting.read_text()
     assert list((tmp_path / "data" / "audiences").rglob("memory/*.md")) == []
+
+
+async def test_beside_what_came_from_outside_the_rest_is_remembered_at_once(tmp_path: Path) -> None:
+    settings = {"context": SMALL | {"strategy": "truncate", "keep_recent": 2}}
+
+    def reply(request: Received) -> Answer:
+        is_first = last_asked(request).startswith("look") and not has_results(request)
+        return looks(request, "letter.txt") if is_first else Say("Yes.")
+
+    put_file(tmp_path, "letter.txt", "hello")
+    async with living(tmp_path, answering(reply), settings) as house:
+        await talk(house, told(1), "look at the letter", "three", "four", "/context free")
+        (waiting,) = (tmp_path / "data" / "quarantine").rglob("memory/*.md")
+        (known,) = (tmp_path / "data" / "audiences").rglob("memory/*.md")
+        assert fact(1) in known.read_text()
+        assert "look at the letter" not in known.read_text()
+        assert "look at the letter" in waiting.read_text()
+        assert doubted(tmp_path) > 0
+        for action in (await house.says("/memory pending")).actions[::2]:
+            await house.says(action.command)
+        assert doubted(tmp_path) == 0, "the recap in the context was made of what was let in"
+
+
+def doubted(tmp_path: Path) -> int:
+    """How many summaries taint what is said with them in view."""
+    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
+        (count,) = database.execute("SELECT COUNT(*) FROM summary WHERE is_untrusted").fetchone()
+    return int(count)
+
+
+async def test_what_left_is_in_the_daily_memory_once(tmp_path: Path) -> None:
+    """An emergency sends what stays, too; when that leaves, it is not told again."""
+    settings = {"context": SMALL | {"strategy": "truncate"}}
+    async with living(tmp_path, answering(refused_once), settings) as house:
+        await talk(house, *(told(number) for number in range(1, 9)), "the last word")
+        await talk(house, *(told(number) for number in range(10, 26)), "/context free")
+        left = await departed(house)
+    assert len(left) > 15
+    assert {daily(tmp_path).count(fact(n)) for n in left if n != 9} == {2}, "question and reply"
 
 
 async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:
@@ -173,9 +203,6 @@ async def test_what_left_by_an_emergency_is_on_its_way_to_memory(
     assert missing(kept, left) == []
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 3: only what leaves is written"
-)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_an_emergency_sends_all_messages_on_their_way_to_memory(
     tmp_path: Path, strategy: str
@@ -185,9 +212,6 @@ async def test_an_emergency_sends_all_messages_on_their_way_to_memory(
     assert missing(kept, list(range(1, 9))) == []
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 3: 10 of 18 facts in no file"
-)
 async def test_after_an_emergency_under_summarize_no_departed_fact_is_in_no_file(
     tmp_path: Path,
 ) -> None:

@@ -195,9 +195,6 @@ async def test_a_server_error_on_the_schema_is_tried_once_in_plain_words(tmp_pat
     assert "Count the lockers." in await after_a_cut(tmp_path, summary)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 8: no summary tells of it"
-)
 @pytest.mark.parametrize("strategy", ["structured", "summarize", "trim"])
 async def test_a_summary_call_that_overflows_drops_the_oldest_and_tries_again(
     tmp_path: Path, strategy: str
