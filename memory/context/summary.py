@@ -172,8 +172,7 @@ _GOAL = "Goal:"
 
 def _exchange(turn: Turn, shown: int = _LINE_SHOWN) -> str:
     reply = turn.reply.text if turn.reply else ""
-    said = " ".join(e.message.text for e in turn.entries if e.message.role == "user")
-    asked = _shortened(said, shown)
+    asked = _shortened(turn.question.text, shown)
     calls = [call.name for entry in turn.entries for call in entry.message.tool_calls]
     used = f" [{', '.join(dict.fromkeys(calls))}]" if calls else ""
     return f"- {turn.id}: {asked} →{used} {_shortened(reply, shown)}"

@@ -121,7 +121,8 @@ async def test_an_answer_under_way_is_tainted_by_what_was_dropped_meanwhile(tmp_
 
 async def test_it_ends_when_all_that_was_said_with_it_in_view_has_left(tmp_path: Path) -> None:
     async with living(tmp_path, repeats, SETTINGS) as house:
-        for said in (LOOK, "Hello", "/context clear", "Hello", "Hello", "/context compact"):
+        hello = "Hello, and a good morning to you and to all who are with you!"
+        for said in (LOOK, "Hello", "/context clear", hello, hello, "/context compact"):
             await house.says(said)
         await house.app.conversations.settle()
         assert "Nothing waits" in (await house.says("/memory pending")).text
