@@ -133,7 +133,7 @@ async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) 
     if has_web:
         channels.append(_web(layers, is_quiet=standing is not None))
     if options.telegram or has_token:
-        channels.append(_telegram(layers, lambda: app.in_force.book.effective()))
+        channels.append(_telegram(layers, lambda: app.config.book.effective()))
     app: App = await assemble(layers, options.data, channels)
     # What is there now stays until the end: a search for garbage that looks through all of it, too,
     # holds everybody up for a good part of a second.

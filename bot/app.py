@@ -8,33 +8,27 @@ import signal
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from datetime import tzinfo
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from agent.loop import Agent
 from agent.models import catalogue
-from agent.models.answer import MOST_CALLS
-from agent.models.base import Model, ModelError, Wishes
+from agent.models.base import ModelError
 from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
-from agent.pictures import UNSEEN, Pictures
-from agent.prompt import PERSONA, Prompt, base, base_alone
-from agent.skills import Library, listed
+from agent.prompt import Prompt
+from agent.skills import Library
 from agent.summarizer import ModelSummarizer
-from agent.tools.base import Approve, ToolContext, allowed, unasked
 from agent.tools.toolbox import Toolbox
-from bot.access import Access, Rules
+from bot.access import Access
 from bot.activity import Hub
 from bot.alerts import Alerts
 from bot.approvals import Approvals
 from bot.clock import ClockWatch
-from bot.completions import CompletionRules, Completions, clear_up
+from bot.completions import Completions, clear_up
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
-from bot.keys import CHANNEL, ApiKeys
+from bot.keys import ApiKeys
 from bot.lanes import Lanes
 from bot.logs import hiding, set_level
 from bot.ports import (
@@ -45,209 +39,31 @@ from bot.ports import (
     StoredLedger,
     StoredSettings,
     choice_of,
-    summary_choice_of,
-    summary_window,
-    window_in_force,
 )
 from bot.router import Requests, Router
+from bot.runtime import RuntimeConfig
 from bot.schedule import Retention, Schedule
-from bot.settings import Layers, Settings, SettingsBook
-from bot.spending import Spending, SpendingLimits, ThriftySummarizer
-from bot.turns import TurnRules, Turns
+from bot.settings import Layers, SettingsBook
+from bot.spending import Spending, ThriftySummarizer
+from bot.turns import Turns
 from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
-from channels.completion import CompletionRequest
-from channels.message import Address
-from memory.context.limits import DEFAULT_WINDOW, Limits
-from memory.context.meter import Meter, PromptPrefix
+from memory.context.meter import Meter
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.record import overrides, soundness
-from memory.record.offload import LocalWorkspace, Offloader
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
-from memory.settings import ContextSettings
 from plugins.api import HookContext, Ports
 from plugins.glance import glance_of
 from plugins.loader import load
-from plugins.rules import compacts
 
 log = logging.getLogger(__name__)
 
 VERSION = "0.1.0"
 EXAMINED = 60.0
 """Seconds for which the database is looked through, at most, after the start."""
-SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
-    "max_tokens",  # there it is a limit of trim, here the window
-    "fold_turns",
-    "auto_compact",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class InForce:
-    """The settings and the models, asked anew at every step: what holds for a conversation now."""
-
-    book: SettingsBook
-    models: Models
-    prompt: Prompt
-    toolbox: Toolbox
-    skills: Library
-    data: Path
-    approvals: Approvals
-    known: dict[tuple[int, str, int, bool], tuple[Settings, Limits]] = field(default_factory=dict)
-
-    def settings(self, key: ConversationKey) -> Settings:
-        return self.book.effective(key.id)
-
-    def model(self, key: ConversationKey) -> Model:
-        return self.models.of(choice_of(self.settings(key)))
-
-    def summary_model(self, key: ConversationKey) -> Model:
-        return self.models.of(summary_choice_of(self.settings(key)))
-
-    def summary_window(self, key: ConversationKey) -> int:
-        return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
-
-    def limits(self, key: ConversationKey) -> Limits:
-        settings, model = self.settings(key), self.model(key)
-        window = window_in_force(settings, model) or DEFAULT_WINDOW
-        made_from = (id(settings), model.name, window, model.sees)
-        if made_from not in self.known:
-            limits = limits_of(settings, window, model.name)
-            limits = limits if model.sees else replace(limits, picture=len(UNSEEN) // 4)
-            if len(self.known) > 1_000:
-                self.known.clear()
-            self.known[made_from] = (settings, limits)  # held, so that no other gets its id
-        return self.known[made_from][1]
-
-    def prefix(self, key: ConversationKey) -> PromptPrefix:
-        settings, takes_tools = self.settings(key), self.model(key).takes_tools
-        context = settings.context
-        system = base(
-            settings.system_prompt,
-            takes_tools,
-            asks_terse=context.strategy == "slim",
-            offloads=context.offload,
-            skills=listed(self.skills.of(self.folder(key))) if takes_tools else "",
-        )
-        return self.prompt.prefix(key, system, self.tools(key).wire if takes_tools else ())
-
-    def tools(self, key: ConversationKey) -> Toolbox:
-        """The tools that the model is offered."""
-        return self.toolbox.offered(self.settings(key).tools)
-
-    def agent(self, conversation: Conversation, address: Address) -> Agent:
-        """What the next turn of a conversation is answered with; who asks is at an address."""
-        key = conversation.key
-        workspace = self.workspace(key)
-        return Agent(
-            model=self.model(key),
-            prefix=self.prefix(key),
-            toolbox=self.tools(key),
-            surroundings=ToolContext(
-                key,
-                workspace,
-                self.settings(key).zone,
-                conversation,
-                skills=self.skills.of(workspace),
-                settings=self.settings(key).tools,
-                approve=self._approve(key, address),
-            ),
-            pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
-            max_steps=lambda: self.settings(key).agent_max_steps,
-            max_calls=lambda: self.settings(key).agent_max_calls,
-        )
-
-    def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
-        """What a request that stands by itself is answered with: the client's tools, or those of
-        the bot's own that need no conversation; and nobody who could be asked."""
-        settings, workspace, model = self.settings(key), self.workspace(key), self.model(key)
-        toolbox = self.tools(key).alone() if request.tools is None else Toolbox(())
-        wire = toolbox.wire if request.tools is None else tuple(request.tools)
-        has_system = any(one.role == "system" for one in request.messages)
-        is_asked = settings.tools.approve == "ask"
-        skills = self.skills.of(workspace) if toolbox.wire else ()
-        system = base_alone(
-            "" if has_system else settings.system_prompt or PERSONA,
-            bool(toolbox.wire) and model.takes_tools,
-            listed(skills),
-        )
-        tools = wire if model.takes_tools else ()
-        return Agent(
-            model=model,
-            prefix=self.prompt.prefix(key, system, tools)
-            if request.tools is None
-            else PromptPrefix(system, tools),
-            toolbox=toolbox,
-            surroundings=ToolContext(
-                key,
-                workspace,
-                settings.zone,
-                skills=skills,
-                settings=settings.tools,
-                approve=unasked if is_asked else allowed,
-            ),
-            pictures=Pictures(workspace, lambda: settings.context.max_images),
-            max_steps=lambda: self.settings(key).agent_max_steps,
-            max_calls=lambda: (
-                self.settings(key).agent_max_calls if request.tools is None else MOST_CALLS
-            ),
-            wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
-        )
-
-    def completion_rules(self) -> CompletionRules:
-        return CompletionRules(
-            self.agent_alone, lambda key: self.settings(key).turn_timeout, self.folder
-        )
-
-    def _approve(self, key: ConversationKey, address: Address) -> Approve:
-        """Who is asked there; whoever speaks through a key has no place to be asked in."""
-        is_by_key = address.channel == CHANNEL and address.user
-        if is_by_key and self.settings(key).tools.approve == "ask":
-            return unasked
-        return partial(self.approvals.ask, key, address)
-
-    def workspace(self, key: ConversationKey) -> Path:
-        """The folder of a conversation's audience, made on first use."""
-        folder = self.folder(key)
-        (folder / "files").mkdir(parents=True, exist_ok=True)
-        return folder
-
-    def folder(self, key: ConversationKey) -> Path:
-        """Where the folder of a conversation's audience is, or will be."""
-        return self.data / "audiences" / key.audience
-
-    def offloader(self, key: ConversationKey) -> Offloader | None:
-        """Who keeps what leaves the context of a conversation."""
-        is_on = self.settings(key).context.offload
-        return LocalWorkspace(self.workspace(key)) if is_on else None
-
-    def spending_limits(self) -> SpendingLimits:
-        settings = self.book.effective()
-        return SpendingLimits(
-            settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
-        )
-
-    def rules(self) -> Rules:
-        settings = self.book.effective()
-        return Rules(settings.owners, settings.messages_per_minute)
-
-    def zone(self) -> tzinfo:
-        return self.book.effective().zone
-
-    def turn_rules(self) -> TurnRules:
-        return TurnRules(
-            self.agent,
-            timeout_for=lambda key: self.settings(key).turn_timeout,
-            busy_for=lambda key: self.settings(key).when_busy,
-            waited_for=self.approvals.waited,
-        )
-
-    @property
-    def shutdown_timeout(self) -> float:
-        return self.book.effective().shutdown_timeout
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +71,7 @@ class App:
     """The bot, ready to run."""
 
     store: Store
-    in_force: InForce
+    config: RuntimeConfig
     access: Access
     alerts: Alerts
     conversations: Conversations
@@ -306,7 +122,7 @@ class App:
     async def _take_up(self) -> None:
         """Go on where the process before this one stopped."""
         await self.clock.look()  # before anything new happens, which would be the newest thing
-        await asyncio.to_thread(clear_up, self.in_force.data)
+        await asyncio.to_thread(clear_up, self.config.data)
         await self.access.take_up()
         await self.spending.take_up()
         await self.conversations.take_up()
@@ -317,10 +133,10 @@ class App:
     async def _warm_up(self) -> None:
         """Load what is slow, while the person reads the greeting."""
         await self.conversations.services.meter.ready()
-        choice = choice_of(self.in_force.book.effective())
+        choice = choice_of(self.config.book.effective())
         try:
-            if self.in_force.models.uses_embedded(choice):
-                await self.in_force.models.start_embedded(self._announce)
+            if self.config.models.uses_embedded(choice):
+                await self.config.models.start_embedded(self._announce)
         except ModelError as error:
             self._announce(str(error))
         await asyncio.to_thread(catalogue.load)
@@ -357,7 +173,7 @@ class App:
         after a signal; then close. What is cut short here goes on at the next start."""
         ending, stopped = map(asyncio.create_task, (self.idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait((ending,), timeout=self.in_force.shutdown_timeout)
+        await asyncio.wait((ending,), timeout=self.config.shutdown_timeout)
         for task in (ending, stopped, warming):
             task.cancel()
         await asyncio.gather(ending, stopped, warming, return_exceptions=True)
@@ -373,7 +189,7 @@ class App:
         await self.conversations.close()
         with suppress(StoreError):
             await self.clock.look()  # it counts for how long the bot ran
-        await self.in_force.models.close()
+        await self.config.models.close()
         await self.store.close()
 
 
@@ -398,33 +214,33 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name)
-    approvals = Approvals(delivery, lambda key: in_force.settings(key).tools.approve == "ask")
-    in_force = InForce(book, models, prompt, toolbox, Library(data), data, approvals)
+    approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
+    config = RuntimeConfig(book, models, prompt, toolbox, Library(data), data, approvals)
 
     spending = Spending(
-        store, in_force.spending_limits, in_force.zone, lambda key: in_force.model(key).is_free
+        store, config.spending_limits, config.zone, lambda key: config.at(key).model.is_free
     )
-    access = Access(store, in_force.rules)
+    access = Access(store, config.rules)
     alerts = Alerts(store, delivery, access)
     meter = Meter()
     summarizer = ModelSummarizer(
-        in_force.summary_model,
-        in_force.summary_window,
+        config.summary_model,
+        config.summary_window,
         lambda text, model: round(meter.count(text) * conversations.models.ratio(model)),
         alerts.model_refused_unheard,
     )
     services = replace(
-        _services(store, in_force, spending, summarizer, meter, Events(plugins.listeners), hide),
+        _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
         on_change=lambda key: _show(hub, conversations.in_memory(key)),
         on_spent=spending.book,
     )
     conversations = Conversations(services)
-    turns = Turns(conversations, delivery, hub, in_force.turn_rules(), spending, access)
+    turns = Turns(conversations, delivery, hub, config.turn_rules(), spending, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     delivery.on_aside = alerts.reply_put_aside
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
-    clock = ClockWatch(store, alerts.clock_jumped, in_force.zone)
+    clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
     async def is_clock_believed() -> bool:
         is_believed = await clock.look()
@@ -454,11 +270,11 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         access=LetIn(access, delivery),
         approvals=approvals,
         commands=plugins.commands,
-        workspace=in_force.workspace,
-        zone=in_force.zone,
+        workspace=config.workspace,
+        zone=config.zone,
         version=VERSION,
     )
-    completions = Completions(conversations, in_force.completion_rules(), spending, access)
+    completions = Completions(conversations, config.completion_rules(), spending, access)
     requests = Requests(ApiKeys(store, access), completions)
     router = Router(ports, conversations, delivery, turns, hub, access, requests)
     router.on_trouble = alerts.channel_unreachable
@@ -466,7 +282,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         log.warning("%s", problem)
     return App(
         store=store,
-        in_force=in_force,
+        config=config,
         access=access,
         alerts=alerts,
         conversations=conversations,
@@ -478,7 +294,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         spending=spending,
         clock=clock,
         losses=losses,
-        schedule=Schedule(in_force.zone, retention, often),
+        schedule=Schedule(config.zone, retention, often),
     )
 
 
@@ -496,7 +312,7 @@ def _losses(database: Path) -> tuple[str, ...]:
 
 def _services(
     store: Store,
-    in_force: InForce,
+    config: RuntimeConfig,
     spending: Spending,
     summarizer: ModelSummarizer,
     meter: Meter,
@@ -506,36 +322,21 @@ def _services(
     """What memory is handed of all that stands above it."""
 
     def is_enough(key: ConversationKey) -> bool:
-        return spending.is_enough(key) and not in_force.summary_model(key).is_free
+        return spending.is_enough(key) and not config.summary_model(key).is_free
 
     return MemoryServices(
         store,
         meter,
         ThriftySummarizer(summarizer, is_enough),
-        in_force.limits,
-        in_force.prefix,
-        in_force.data,
-        zone=in_force.zone,
-        restores_exactly=lambda: in_force.book.effective().restore == "exact",
+        config.limits,
+        config.prefix,
+        config.data,
+        zone=config.zone,
+        restores_exactly=lambda: config.book.effective().restore == "exact",
         events=events,
-        keeps_files=lambda key: in_force.settings(key).context.context_files,
-        offloader_for=in_force.offloader,
+        keeps_files=lambda key: config.settings(key).context.context_files,
+        offloader_for=config.offloader,
         hide=hide,
-    )
-
-
-def limits_of(settings: Settings, window: int, model: str) -> Limits:
-    """The limits that these settings mean for a model with such a window."""
-    context = settings.context
-    named = {name: getattr(context, name) for name in SAME_NAME}
-    return Limits(
-        max_turns=settings.agent_max_context_turns,
-        max_tokens=settings.agent_max_context_tokens,
-        window=window,
-        fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
-        auto_compact=context.auto_compact and not compacts(settings.hooks),
-        model=model,
-        **named,
     )
 
 

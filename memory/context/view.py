@@ -102,6 +102,8 @@ class View:
     def log(self) -> tuple[LogLine, ...]:
         """The activity log: the lines of turns that are not in play, but for those rolled up, and
         those that a person dropped."""
+        if not self.lines:
+            return ()
         away = {turn.number for turn in self.turns} | self.boundaries.dropped
         first = self.boundaries.rolled
         return tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
@@ -209,7 +211,12 @@ def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     """The turns in play as the boundaries show them: those left out are gone, squeezed ones are
     shortened to what the person said and the last reply, long results are clipped."""
     kept = []
+    changed = boundaries.dropped | boundaries.squeezed
     for turn in turns:
+        is_whole = turn.entries[0].seq >= boundaries.cut or turn.number in boundaries.keep
+        if is_whole and turn.number not in changed and not boundaries.clipped:
+            kept.append(turn)  # nearly always
+            continue
         entries = tuple(e for e in turn.entries if boundaries.shows(e.seq, turn.number))
         if turn.number in boundaries.squeezed and turn.is_complete and entries:
             entries = Turn(turn.number, entries).squeezed
@@ -223,12 +230,8 @@ def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
 
 
 def in_play(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
-    """The turns that the boundaries leave in play, whole."""
-    return tuple(
-        turn
-        for turn in turns
-        if any(boundaries.shows(entry.seq, turn.number) for entry in turn.entries)
-    )
+    """The turns that the boundaries leave in play, whole: those whose last entry they show."""
+    return tuple(turn for turn in turns if boundaries.shows(turn.entries[-1].seq, turn.number))
 
 
 def _clipped(entry: Entry, boundaries: Boundaries) -> Entry:

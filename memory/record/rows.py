@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 from peewee import Model, SqliteDatabase
@@ -24,16 +25,14 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 
 def insert(database: SqliteDatabase, table: type[Model], **values: Any) -> int:
     """Insert a row; returns its id. Raises IntegrityError for one that is there already."""
-    columns, places = ", ".join(map(_quoted, values)), ", ".join("?" * len(values))
-    statement = f"INSERT INTO {_name(table)} ({columns}) VALUES ({places})"
+    statement = _insertion(table, tuple(values))
     row: int = database.execute_sql(statement, tuple(values.values())).lastrowid
     return row
 
 
 def update(database: SqliteDatabase, table: type[Model], row: int, **values: Any) -> None:
     """Change columns of the row with this id."""
-    columns = ", ".join(f"{_quoted(name)} = ?" for name in values)
-    statement = f"UPDATE {_name(table)} SET {columns} WHERE id = ?"
+    statement = _change(table, tuple(values))
     database.execute_sql(statement, (*values.values(), row))
 
 
@@ -48,9 +47,13 @@ def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
             log.warning("a row of the database can't be read and is left out: %r", error)
 
 
-def _name(table: type[Model]) -> str:
-    return _quoted(table._meta.table_name)
+@cache
+def _insertion(table: type[Model], names: tuple[str, ...]) -> str:
+    columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+    return f'INSERT INTO "{table._meta.table_name}" ({columns}) VALUES ({places})'
 
 
-def _quoted(name: str) -> str:
-    return f'"{name}"'
+@cache
+def _change(table: type[Model], names: tuple[str, ...]) -> str:
+    columns = ", ".join(f'"{name}" = ?' for name in names)
+    return f'UPDATE "{table._meta.table_name}" SET {columns} WHERE id = ?'

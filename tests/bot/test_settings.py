@@ -14,7 +14,7 @@ import tzlocal
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.app import limits_of
+from bot.runtime import limits_of
 from bot.settings import SettingError, Settings, SettingsBook, load_layers
 from bot.settings.docs import PAGE, page
 from bot.settings.schema import SETTINGS

@@ -94,7 +94,7 @@ async def _running(
     more["telegram"] = {"base_url": house.telegram.base_url, **more.get("telegram", {})}
     config.write_text(json.dumps(more))
     surroundings = {"OPENAI_BASE_URL": house.model.base_url, "OPENAI_API_KEY": "test-key"}
-    channel = Telegram(token, lambda: house.app.in_force.book.effective().telegram, house.rhythm())
+    channel = Telegram(token, lambda: house.app.config.book.effective().telegram, house.rhythm())
     house.app = await assemble(load_layers(config, surroundings), folder / "data", [channel])
     house.running = asyncio.create_task(house.app.run())
     try:

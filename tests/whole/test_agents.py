@@ -42,7 +42,7 @@ def brain(server: OpenAIServer, **more: Any) -> dict[str, Any]:
 
 
 def limits(house: House, chat: str) -> Limits:
-    return house.app.in_force.limits(key_of(Address("pipe", chat)))
+    return house.app.config.limits(key_of(Address("pipe", chat)))
 
 
 async def test_the_documents_two_agents_live_side_by_side_in_one_bot(
@@ -231,4 +231,4 @@ async def test_the_window_of_a_brain_for_summaries_is_its_own(
 ) -> None:
     settings = {"context": {"max_tokens": 7000, "summary_brain": brain}}
     async with living(tmp_path, (), settings) as house:
-        assert house.app.in_force.summary_window(key_of(Address("pipe", "main"))) == window
+        assert house.app.config.summary_window(key_of(Address("pipe", "main"))) == window

@@ -86,7 +86,7 @@ async def test_a_question_that_nobody_answers_is_a_no_and_takes_no_time_of_the_t
 ) -> None:
     script = [running_it("touch here"), Say("Then not.")]
     async with living(tmp_path, script, SHELL | {"turn_timeout": 5}) as house:
-        monkeypatch.setattr(house.app.in_force.approvals, "_patience", 6)
+        monkeypatch.setattr(house.app.config.approvals, "_patience", 6)
         reply = await house.says("Do it")
         assert "nobody allowed it within 6 seconds" in results(house)[0]
     assert reply.text == "Then not."

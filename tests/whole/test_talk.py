@@ -126,7 +126,7 @@ async def test_a_changed_step_limit_holds_in_the_turn_that_runs(tmp_path: Path) 
                 return Say("Enough.")
             count = len(request.body["messages"])
             if count >= 4:
-                house.app.in_force.book.set("agent_max_steps", 2)
+                house.app.config.book.set("agent_max_steps", 2)
             return Say(calls=(Call("calculate", '{"expression": "1"}', f"c{count}"),))
 
         house.server._decide = script

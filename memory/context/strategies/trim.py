@@ -17,7 +17,6 @@ from memory.context.change import Change, Clip
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of
 from memory.context.view import View
-from memory.turns import Entry
 
 LONG_RESULT = 20_000
 """Characters up to which a historical tool result stays as it is."""
@@ -57,14 +56,12 @@ def _clip(draft: _Draft) -> _Draft:
         entry.seq: Clip(LONG_RESULT, entry.tokens * LONG_RESULT // len(entry.message.shown_text))
         for turn in draft.view.complete
         for entry in turn.entries
-        if _is_long_result(entry) and entry.seq not in draft.view.boundaries.clipped
+        if entry.message.role == "tool"
+        and len(entry.message.shown_text) > LONG_RESULT
+        and entry.seq not in draft.view.boundaries.clipped
     }
     why = f"a tool result of an earlier turn was over {LONG_RESULT:,} characters"
     return draft.after(Change(clip=clips), why) if clips else draft
-
-
-def _is_long_result(entry: Entry) -> bool:
-    return entry.message.role == "tool" and len(entry.message.shown_text) > LONG_RESULT
 
 
 def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:

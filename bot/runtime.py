@@ -1,0 +1,249 @@
+"""What holds for a conversation now: its settings, its model, its limits, what that is offered.
+
+Asked for at each step, never kept, so that `/config` holds from the next one on.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import tzinfo
+from functools import partial
+from pathlib import Path
+
+from agent.loop import Agent
+from agent.models.answer import MOST_CALLS
+from agent.models.base import Model, Wishes
+from agent.models.selection import Models
+from agent.pictures import UNSEEN, Pictures
+from agent.prompt import PERSONA, Prompt, base, base_alone
+from agent.skills import Library, Skill, listed
+from agent.tools.base import Approve, ToolContext, allowed, unasked
+from agent.tools.toolbox import Toolbox
+from bot.access import Rules
+from bot.approvals import Approvals
+from bot.completions import CompletionRules
+from bot.keys import CHANNEL
+from bot.ports import choice_of, summary_choice_of, summary_window, window_in_force
+from bot.settings import Settings, SettingsBook
+from bot.spending import SpendingLimits
+from bot.turns import TurnRules
+from channels.completion import CompletionRequest
+from channels.message import Address
+from memory.context.limits import DEFAULT_WINDOW, Limits
+from memory.context.meter import PromptPrefix
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from memory.messages import PICTURE_TOKENS
+from memory.record.offload import LocalWorkspace, Offloader
+from memory.settings import ContextSettings
+from plugins.rules import compacts
+
+SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
+    "max_tokens",  # there it is a limit of trim, here the window
+    "fold_turns",
+    "auto_compact",
+}
+_MOST_KNOWN = 1_000  # conversations
+
+
+@dataclass(frozen=True, slots=True)
+class TurnConfig:
+    """What holds for a conversation at one step. `known_window` is what its model said of its own
+    window when `limits` were made."""
+
+    settings: Settings
+    model: Model
+    known_window: int
+    limits: Limits
+    toolbox: Toolbox
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeConfig:
+    """The settings and the models, as a conversation needs them."""
+
+    book: SettingsBook
+    models: Models
+    prompt: Prompt
+    toolbox: Toolbox
+    skills: Library
+    data: Path
+    approvals: Approvals
+    _known: dict[str, TurnConfig] = field(default_factory=dict)
+    _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
+
+    def at(self, key: ConversationKey) -> TurnConfig:
+        """What holds now; made when something has changed, so asking costs next to nothing."""
+        settings, known = self.book.effective(key.id), self._known.get(key.id)
+        if known and known.settings is settings and known.known_window == known.model.window:
+            return known
+        model = self.models.of(choice_of(settings))
+        window = window_in_force(settings, model) or DEFAULT_WINDOW
+        if len(self._known) > _MOST_KNOWN:
+            self._known.clear()
+            self._prefixes.clear()
+        made = self._known[key.id] = TurnConfig(
+            settings,
+            model,
+            model.window,
+            limits_of(settings, window, model.name, model.sees),
+            self.toolbox.offered(settings.tools),
+        )
+        return made
+
+    def settings(self, key: ConversationKey) -> Settings:
+        return self.book.effective(key.id)
+
+    def limits(self, key: ConversationKey) -> Limits:
+        return self.at(key).limits
+
+    def summary_model(self, key: ConversationKey) -> Model:
+        return self.models.of(summary_choice_of(self.settings(key)))
+
+    def summary_window(self, key: ConversationKey) -> int:
+        return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
+
+    def prefix(self, key: ConversationKey) -> PromptPrefix:
+        """What is sent besides the conversation."""
+        now = self.at(key)
+        takes_tools = now.model.takes_tools
+        skills = self.skills.of(self.folder(key)) if takes_tools else ()
+        known = self._prefixes.get(key.id)
+        if known is None or known[0] is not now or known[1] != skills:
+            system = base(
+                now.settings.system_prompt,
+                takes_tools,
+                asks_terse=now.settings.context.strategy == "slim",
+                offloads=now.settings.context.offload,
+                skills=listed(skills),
+            )
+            known = self._prefixes[key.id] = (now, skills, system)
+        return self.prompt.prefix(key, known[2], now.toolbox.wire if takes_tools else ())
+
+    def agent(self, conversation: Conversation, address: Address) -> Agent:
+        """What the next turn of a conversation is answered with; who asks is at an address."""
+        key = conversation.key
+        workspace, now = self.workspace(key), self.at(key)
+        return Agent(
+            model=now.model,
+            prefix=self.prefix(key),
+            toolbox=now.toolbox,
+            surroundings=ToolContext(
+                key,
+                workspace,
+                now.settings.zone,
+                conversation,
+                skills=self.skills.of(workspace),
+                settings=now.settings.tools,
+                approve=self._approve(key, address),
+            ),
+            pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
+            max_steps=lambda: self.settings(key).agent_max_steps,
+            max_calls=lambda: self.settings(key).agent_max_calls,
+        )
+
+    def agent_alone(self, key: ConversationKey, request: CompletionRequest) -> Agent:
+        """What a request that stands by itself is answered with: the client's tools, or those of
+        the bot's own that need no conversation; and nobody who could be asked."""
+        now, workspace = self.at(key), self.workspace(key)
+        settings, model = now.settings, now.model
+        toolbox = now.toolbox.alone() if request.tools is None else Toolbox(())
+        wire = toolbox.wire if request.tools is None else tuple(request.tools)
+        has_system = any(one.role == "system" for one in request.messages)
+        is_asked = settings.tools.approve == "ask"
+        skills = self.skills.of(workspace) if toolbox.wire else ()
+        system = base_alone(
+            "" if has_system else settings.system_prompt or PERSONA,
+            bool(toolbox.wire) and model.takes_tools,
+            listed(skills),
+        )
+        tools = wire if model.takes_tools else ()
+        return Agent(
+            model=model,
+            prefix=self.prompt.prefix(key, system, tools)
+            if request.tools is None
+            else PromptPrefix(system, tools),
+            toolbox=toolbox,
+            surroundings=ToolContext(
+                key,
+                workspace,
+                settings.zone,
+                skills=skills,
+                settings=settings.tools,
+                approve=unasked if is_asked else allowed,
+            ),
+            pictures=Pictures(workspace, lambda: settings.context.max_images),
+            max_steps=lambda: self.settings(key).agent_max_steps,
+            max_calls=lambda: (
+                self.settings(key).agent_max_calls if request.tools is None else MOST_CALLS
+            ),
+            wishes=Wishes(request.max_tokens, request.temperature, request.parameters),
+        )
+
+    def completion_rules(self) -> CompletionRules:
+        return CompletionRules(
+            self.agent_alone, lambda key: self.settings(key).turn_timeout, self.folder
+        )
+
+    def _approve(self, key: ConversationKey, address: Address) -> Approve:
+        """Who is asked there; whoever speaks through a key has no place to be asked in."""
+        is_by_key = address.channel == CHANNEL and address.user
+        if is_by_key and self.settings(key).tools.approve == "ask":
+            return unasked
+        return partial(self.approvals.ask, key, address)
+
+    def workspace(self, key: ConversationKey) -> Path:
+        """The folder of a conversation's audience, made on first use."""
+        folder = self.folder(key)
+        (folder / "files").mkdir(parents=True, exist_ok=True)
+        return folder
+
+    def folder(self, key: ConversationKey) -> Path:
+        """Where the folder of a conversation's audience is, or will be."""
+        return self.data / "audiences" / key.audience
+
+    def offloader(self, key: ConversationKey) -> Offloader | None:
+        """Who keeps what leaves the context of a conversation."""
+        is_on = self.settings(key).context.offload
+        return LocalWorkspace(self.workspace(key)) if is_on else None
+
+    def spending_limits(self) -> SpendingLimits:
+        settings = self.book.effective()
+        return SpendingLimits(
+            settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
+        )
+
+    def rules(self) -> Rules:
+        settings = self.book.effective()
+        return Rules(settings.owners, settings.messages_per_minute)
+
+    def zone(self) -> tzinfo:
+        return self.book.effective().zone
+
+    def turn_rules(self) -> TurnRules:
+        return TurnRules(
+            self.agent,
+            timeout_for=lambda key: self.settings(key).turn_timeout,
+            busy_for=lambda key: self.settings(key).when_busy,
+            waited_for=self.approvals.waited,
+        )
+
+    @property
+    def shutdown_timeout(self) -> float:
+        return self.book.effective().shutdown_timeout
+
+
+def limits_of(settings: Settings, window: int, model: str, sees: bool = True) -> Limits:
+    """The limits that these settings mean for a model with such a window."""
+    context = settings.context
+    named = {name: getattr(context, name) for name in SAME_NAME}
+    return Limits(
+        max_turns=settings.agent_max_context_turns,
+        max_tokens=settings.agent_max_context_tokens,
+        window=window,
+        fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
+        auto_compact=context.auto_compact and not compacts(settings.hooks),
+        model=model,
+        picture=PICTURE_TOKENS if sees else len(UNSEEN) // 4,
+        **named,
+    )
