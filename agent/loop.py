@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal, Protocol
@@ -35,6 +36,7 @@ from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
 from memory.messages import Mark, Message, ToolCall
 from memory.record.ledger import Spent
+from memory.record.store import StoreError
 from memory.stateless import StatelessTurn
 from memory.subagent_turn import SubagentTurn
 from memory.turn_log import OpenTurn
@@ -131,17 +133,23 @@ class Agent:
         while True:
             view = await turn.fit(self.prefix)
             try:
-                return view, await self._ask(view, tool_choice, output)
+                return view, await self._ask(turn, view, tool_choice, output)
             except ContextOverflow as error:
                 output.step_restarted()
                 if not await turn.make_room(view, self.prefix, error.window):
                     raise
 
-    async def _ask(self, view: View, tool_choice: ToolChoice, output: Output) -> ModelReply:
-        """Ask the model; an answer that breaks off or is empty is asked for once more."""
+    async def _ask(
+        self, turn: OpenTurn, view: View, tool_choice: ToolChoice, output: Output
+    ) -> ModelReply:
+        """Ask the model; an answer that breaks off or is empty is asked for once more. What came to
+        nothing is booked, also where the turn is stopped."""
         tools = self.prefix.tools
         messages = await self.pictures.shown(view.to_wire(self.prefix), self.model.sees)
-        request = ModelRequest(messages, tools, tool_choice if tools else "auto")
+        lost: list[ModelReply] = []
+        request = ModelRequest(
+            messages, tools, tool_choice if tools else "auto", on_lost=lost.append
+        )
         if self.wishes is not None:
             request = self.wishes.of(request)
         try:
@@ -149,6 +157,10 @@ class Agent:
         except ModelAnswerBroken:
             output.step_restarted()
             return await self._streamed(request, output)
+        finally:
+            with suppress(StoreError):  # it would stand in the place of what has happened
+                for reply in lost:
+                    await turn.book(await self._spent(turn, view, reply))
 
     async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log. The model may write one that
@@ -181,8 +193,7 @@ class Agent:
         counted nothing, the meter's own figures stand."""
         usage = reply.usage
         if usage is None:
-            written = await turn.count_tokens(reply.text)
-            usage = Usage(view.tokens, written)
+            usage = Usage(view.tokens, await turn.count_tokens(reply.written))
         elif usage.prompt:
             await turn.calibrate(view, usage.prompt, self.model.name)
         return spent_on("answer", self.model, reply, usage)

@@ -18,12 +18,12 @@ from agent.models.base import (
     ModelReply,
     ModelRequest,
     ModelUnreachable,
+    OnLost,
     Usage,
 )
 from agent.models.catalogue import spent_on
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.keys import ConversationKey
-from memory.record.ledger import Spent
 
 log = logging.getLogger(__name__)
 
@@ -55,53 +55,74 @@ class ModelSummarizer:
         summary stands before the next piece."""
         model = self.model_of(request.key)
         await model.ready()
-        work = _Work(self, model, request, self.window_of(request.key))
+        work = _Work(self, model, request, self.window_of(request.key), model.name)
         try:
             text = await work.done()
         except ModelError as error:
             log.warning("a summary failed: %s", error)
             if isinstance(error, AccountRefused):
                 self.on_refused(str(error))
-            return SummaryResult("", model.name, tuple(work.spent))
-        name = work.spent[-1].model if work.spent else model.name
-        return SummaryResult(text, name, tuple(work.spent), frozenset(work.left_out))
+            return SummaryResult("", model.name)
+        return SummaryResult(text, work.model_name, frozenset(work.left_out))
 
     async def ask(self, model: Model, request: SummaryRequest) -> ModelReply:
         """One piece's summary; a model that can't keep to a schema is told of it in words, once."""
         if request.schema is not None and model.name not in self.unstructured:
             try:
-                return await model.reply(_request(request), _unseen)
+                return await self._reply(model, request)
             except (ModelRefused, ModelAnswerBroken, ModelUnreachable) as error:
                 is_hopeless = isinstance(error, ModelUnreachable) and error.status < 500
                 if is_hopeless or isinstance(error, AccountRefused):
                     raise
                 log.info("%s is asked without a schema: %s", model.name, error)
-        reply = await model.reply(_request(_in_words(request)), _unseen)
+        reply = await self._reply(model, _in_words(request))
         if request.schema is not None:
             self.unstructured.add(model.name)
         return reply
 
+    async def _reply(self, model: Model, request: SummaryRequest) -> ModelReply:
+        """Ask, and book what came of it, also where that is no summary."""
+        paid: list[ModelReply] = []
+        try:
+            paid.append(await model.reply(_request(request, paid.append), _unseen))
+            return paid[-1]
+        finally:
+            for reply in paid:
+                usage = reply.usage or await self._estimate(model, request, reply)
+                request.on_spent(spent_on("summary", model, reply, usage))
+
+    async def _estimate(self, model: Model, request: SummaryRequest, reply: ModelReply) -> Usage:
+        """What the meter counts, where the provider did not."""
+        prompt = await self.tokens(f"{request.task}\n{request.text}", model)
+        return Usage(prompt, await self.tokens(reply.written, model))
+
+    async def tokens(self, text: str, model: Model) -> int:
+        """Tokens of a text for a model."""
+        return await asyncio.to_thread(self.count, text, model.name)
+
 
 @dataclass(slots=True)
 class _Work:
-    """A summary in the making: what was spent on it, and what no model would take."""
+    """A summary in the making: which model wrote it, and what no model would take."""
 
     by: ModelSummarizer
     model: Model
     request: SummaryRequest
     window: int
-    spent: list[Spent] = field(default_factory=list)
+    model_name: str
     left_out: set[int] = field(default_factory=set)
 
     async def done(self) -> str:
         """The summary. Raises ModelError."""
         so_far = self.request.prior
-        task = await self._count(_in_words(self.request).task)
+        task = await self.by.tokens(_in_words(self.request).task, self.model)
         parts = [
-            (index, text, await self._count(text)) for index, text in enumerate(self.request.parts)
+            (index, text, await self.by.tokens(text, self.model))
+            for index, text in enumerate(self.request.parts)
         ]
         while parts:
-            taken = self.window - self.request.max_tokens - task - await self._count(so_far)
+            before = await self.by.tokens(so_far, self.model)
+            taken = self.window - self.request.max_tokens - task - before
             piece, parts = _piece(parts, max(_LEAST, int((taken - _AROUND) * _FILLED)))
             try:
                 so_far = await self._ask(so_far, piece)
@@ -128,11 +149,8 @@ class _Work:
     async def _ask(self, so_far: str, piece: Sequence[Part]) -> str:
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
         reply = await self.by.ask(self.model, request)
-        self.spent.append(spent_on("summary", self.model, reply, reply.usage or Usage(0, 0)))
+        self.model_name = reply.model
         return reply.text.strip()
-
-    async def _count(self, text: str) -> int:
-        return await asyncio.to_thread(self.by.count, text, self.model.name)
 
 
 def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
@@ -163,7 +181,7 @@ def _in_words(request: SummaryRequest) -> SummaryRequest:
     return replace(request, task=f"{request.task}\n\n{wish}", schema=None)
 
 
-def _request(request: SummaryRequest) -> ModelRequest:
+def _request(request: SummaryRequest, on_lost: OnLost) -> ModelRequest:
     return ModelRequest(
         messages=[
             {"role": "system", "content": request.task},
@@ -171,4 +189,5 @@ def _request(request: SummaryRequest) -> ModelRequest:
         ],
         max_tokens=request.max_tokens,
         schema=request.schema,
+        on_lost=on_lost,
     )

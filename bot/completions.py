@@ -11,7 +11,7 @@ import logging
 import shutil
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
@@ -20,10 +20,7 @@ from agent.loop import Agent
 from agent.models.base import (
     BOUNDED,
     ModelError,
-    ModelReply,
-    Usage,
 )
-from agent.models.catalogue import spent_on
 from bot.access import CLOSED, TOO_FAST, Access, name_of
 from bot.keys import CHANNEL
 from bot.logs import in_turn
@@ -134,8 +131,6 @@ class _Running:
         finally:
             task.cancel()
             await asyncio.wait({task})
-            if task.cancelled() or self._draft:
-                await self._book_the_rest()
             await self._turn.close()
 
     async def _work(self) -> Message:
@@ -164,18 +159,6 @@ class _Running:
             bill.cached,
             bill.completion,
         )
-
-    async def _book_the_rest(self) -> None:
-        """The model was still answering: nobody has reported what that took, so that the meter's
-        figures stand."""
-        view, model = self._turn.asked, self._agent.model
-        if view is None:
-            return
-        draft = "".join(self._draft)
-        usage = Usage(view.tokens, await self._turn.count_tokens(draft) if draft else 0)
-        reply = ModelReply(draft, (), "", model.name)
-        with suppress(StoreError):
-            await self._turn.record(spent=spent_on("", model, reply, usage))
 
     # --- what the agent tells while it works ---
 

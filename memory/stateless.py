@@ -74,7 +74,6 @@ class StatelessTurn(OpenTurn):
     def __init__(self, log: TurnLog, given: Sequence[Entry], hands_out: bool = False) -> None:
         super().__init__(log, Turn(1, tuple(given)))
         self._count, self._hands_out = len(given), hands_out
-        self._asked: View | None = None
 
     @classmethod
     async def opened(
@@ -116,17 +115,11 @@ class StatelessTurn(OpenTurn):
         """What a client sends may have come from anywhere."""
         return True
 
-    @property
-    def asked(self) -> View | None:
-        """What the model was sent that has not answered yet."""
-        return self._asked
-
     async def begin(self) -> None:
         """Nothing: no session begins, and nobody is told of a turn."""
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """All of it. Raises NoRoom where it is longer than the window."""
-        self._asked = None
         limits = self.log.state.limits
         turn = Turn(self.number, tuple(self.entries))
         view = self.log.view_alone(turn, Boundaries(), prefix)
@@ -135,7 +128,6 @@ class StatelessTurn(OpenTurn):
                 f"This model's maximum context length is {limits.window} tokens. However, your "
                 f"messages resulted in {view.tokens} tokens, tools included. Send fewer of them."
             )
-        self._asked = view
         return view
 
     async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
@@ -147,14 +139,15 @@ class StatelessTurn(OpenTurn):
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages, and put what they cost on the bill."""
-        self._asked = None
         for message in messages:
             place = self.entries[-1].seq + 1
             self.entries.append(await _entry(self.log, place, message))
         if spent is not None:
-            spent = replace(spent, purpose=PURPOSE)
-            self.bill = self.bill.plus(spent)
-            await self.log.book(self.number, spent)
+            await self.book(spent)
+
+    async def book(self, spent: Spent) -> None:
+        """Put a call on the bill of the person."""
+        await super().book(replace(spent, purpose=PURPOSE))
 
     async def close(self) -> None:
         """Those who were told of its tools hear that it is over."""

@@ -69,7 +69,11 @@ class SubagentTurn(OpenTurn):
             seq = self.entries[-1].seq + 1
             self.entries.append(Entry(seq, self.number, arrived, tokens, datetime.now(UTC)))
         if spent is not None:
-            await self.log.book(self.number, replace(spent, purpose=PURPOSE))
+            await self.book(spent)
+
+    async def book(self, spent: Spent) -> None:
+        """Put a call on the conversation's bill."""
+        await super().book(replace(spent, purpose=PURPOSE))
 
     def _view(self, prefix: PromptPrefix) -> View:
         turn = Turn(self.number, tuple(self.entries))

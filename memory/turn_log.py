@@ -319,7 +319,7 @@ class OpenTurn:
 
     async def count_tokens(self, text: str) -> int:
         """Raw tokens of a reply, for figures that no provider reported."""
-        return await self.log.services.meter.message(Message("assistant", text))
+        return await self.log.services.meter.message(Message("assistant", text)) if text else 0
 
     def known_result(self, call: ToolCall) -> Message | None:
         """The result of an identical call, once an overflow may have hidden it from the model: no
@@ -407,6 +407,11 @@ class OpenTurn:
         finally:
             if self.reply is not None:
                 self.log.end(self.number)
+
+    async def book(self, spent: Spent) -> None:
+        """Put on the bill what came to nothing and is paid all the same."""
+        await unbroken(self.log.book(self.number, spent))
+        self.bill = self.bill.plus(spent)
 
     async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
         """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:

@@ -99,6 +99,11 @@ class Answer:
         return _whole(self._text.getvalue())
 
     @property
+    def has_begun(self) -> bool:
+        """Whether anything has come of what a model writes."""
+        return bool(self.size or self.finish or self._usage)
+
+    @property
     def is_whole(self) -> bool:
         """Whether the end came: a finish reason, or the usage that follows it; or it was put."""
         return self.is_full or bool(self.finish) or self._usage is not None

@@ -18,13 +18,22 @@ class Usage:
     cached: int = 0
 
 
+OnLost = Callable[["ModelReply"], None]
+"""Called with as much of an answer as there was when it came to nothing."""
+
+
+def _unheard(reply: ModelReply) -> None:
+    """Nobody keeps the books."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request: wire messages (the system prompt first), tool schemas as they are sent.
 
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
     `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
-    empty answer, too, and its reason.
+    empty answer, too, and its reason. `on_lost` hears of an answer that came to nothing and is paid
+    all the same, with what is known of it: it broke off, or whoever asked has left.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -34,6 +43,7 @@ class ModelRequest:
     temperature: float | None = None
     schema: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
+    on_lost: OnLost = field(default=_unheard, compare=False)
 
 
 BOUNDED = "bounded"
@@ -71,6 +81,12 @@ class ModelReply:
     usage: Usage | None = None
     reasoning: str = ""
 
+    @property
+    def written(self) -> str:
+        """All that the model wrote, for who counts it where the provider did not."""
+        calls = (f"{call.name}{call.arguments}" for call in self.tool_calls)
+        return "\n".join(filter(None, (self.reasoning, self.text, *calls)))
+
 
 OnDelta = Callable[[str], None]
 """Called with each piece of text as it streams, from the event loop."""
@@ -83,7 +99,8 @@ class Model(Protocol):
     address, since one name means other windows and prices elsewhere; `takes_tools` whether tools
     are worth sending, `sees` whether pictures are; `is_free` whether its calls cost nothing, as
     they do where it runs on this machine.
-    Cancelling `reply` ends the request on the wire, retries included.
+    Cancelling `reply` ends the request on the wire, retries included. However a request ends that
+    may be paid, the caller learns of it: by the reply, or by the request's `on_lost`.
     """
 
     @property

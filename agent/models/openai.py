@@ -86,7 +86,7 @@ class OpenAIModel(Model):
         while True:
             body = without(whole, self._unwanted)
             try:
-                return await self._ask(body, on_delta, request.parameters is not None)
+                return await self._ask(body, on_delta, request)
             except ModelRefused as error:
                 if refused := refused_parameter(body, str(error)):
                     self._unwanted |= {refused}
@@ -113,7 +113,7 @@ class OpenAIModel(Model):
             self._client = None
 
     async def _ask(
-        self, body: Mapping[str, Any], on_delta: OnDelta, may_be_empty: bool
+        self, body: Mapping[str, Any], on_delta: OnDelta, request: ModelRequest
     ) -> ModelReply:
         client = await self._connected()
         answer = Answer()
@@ -124,14 +124,21 @@ class OpenAIModel(Model):
                         on_delta(piece)
                     if answer.is_full:
                         break
-            return finished(self._endpoint, answer, may_be_empty)
+            return finished(self._endpoint, answer, request.parameters is not None)
         except ModelAnswerTooLong:
             answer.is_full = True
             if not answer.text.strip():
+                request.on_lost(answer.reply(self.name))
                 raise
             return answer.reply(self.name)
-        except ModelAnswerBroken as error:
-            error.text = answer.text
+        except asyncio.CancelledError:  # the endpoint has read the prompt, and may write on
+            request.on_lost(answer.reply(self.name))
+            raise
+        except ModelError as error:
+            if answer.has_begun:
+                request.on_lost(answer.reply(self.name))
+            if isinstance(error, ModelAnswerBroken):
+                error.text = answer.text
             raise
 
     async def _connected(self) -> Client:

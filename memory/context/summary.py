@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 from memory.context import summary_fields
@@ -63,7 +63,8 @@ _RECENT = 8  # turns that a reminder tells of
 class SummaryRequest:
     """What the summariser is handed: the task, what is summarised, and the most tokens to answer
     with. `parts` are turns, the oldest first, and `prior` is the summary of what came before them;
-    `schema` is the JSON Schema that the answer shall fit, where it shall."""
+    `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` hears of every
+    call that it took, also where nothing came of it."""
 
     task: str
     parts: tuple[str, ...]
@@ -71,6 +72,7 @@ class SummaryRequest:
     key: ConversationKey
     schema: Mapping[str, Any] | None = None
     prior: str = ""
+    on_spent: Callable[[Spent], None] = field(default=lambda spent: None, compare=False)
 
     @property
     def text(self) -> str:
@@ -80,12 +82,11 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class SummaryResult:
-    """A summary as the model wrote it, and what was spent on it, also where it came to nothing.
-    `left_out` are the indexes of the parts that no model would take."""
+    """A summary as the model wrote it. `left_out` are the indexes of the parts that no model would
+    take."""
 
     text: str
     model: str
-    spent: tuple[Spent, ...] = ()
     left_out: frozenset[int] = frozenset()
 
 

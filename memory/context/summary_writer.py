@@ -264,18 +264,20 @@ class SummaryWriter:
         if not task:
             return SummaryResult("", "")
         schema = summary_fields.schema(limits.summary_schema)
-        result = await self._services.summarizer.summarize(
-            SummaryRequest(
-                task,
-                parts,
-                limits.summary_tokens,
-                self._key,
-                schema if spec.style == "structured" else None,
-                prior,
-            )
+        spent: list[Spent] = []
+        request = SummaryRequest(
+            task,
+            parts,
+            limits.summary_tokens,
+            self._key,
+            schema if spec.style == "structured" else None,
+            prior,
+            spent.append,
         )
-        await self._book(result.spent)
-        return result
+        try:
+            return await self._services.summarizer.summarize(request)
+        finally:  # also where it was cancelled: what the model has written is paid
+            await self._book(spent)
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         return transcript.as_turns(

@@ -10,6 +10,7 @@ from agent.summarizer import ModelSummarizer
 from memory.context.summary import SummaryRequest
 from memory.context.summary_fields import SCHEMA
 from memory.keys import ConversationKey
+from memory.record.ledger import Spent
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 
@@ -54,13 +55,14 @@ async def test_text_beyond_the_window_is_taken_in_pieces() -> None:
         return f"part {len(model.requests)}"
 
     model = ScriptedModel(answer)
+    spent: list[Spent] = []
     result = await summarizer(model, window=1_000).summarize(
-        SummaryRequest("Sum up.", ("line\n" * 3_000,), 100, KEY)
+        SummaryRequest("Sum up.", ("line\n" * 3_000,), 100, KEY, on_spent=spent.append)
     )
     assert len(model.requests) > 3
     assert result.text == f"part {len(model.requests)}"
     assert "part 1" in str(model.requests[1].messages[1]["content"])
-    assert len(result.spent) == len(model.requests)
+    assert len(spent) == len(model.requests)
 
 
 def turns(count: int) -> tuple[str, ...]:
@@ -119,6 +121,8 @@ async def test_where_no_smaller_window_is_named_the_oldest_is_left_out() -> None
 
 async def test_a_model_that_takes_nothing_is_not_asked_for_ever() -> None:
     model = refusing(1)
-    result = await summarizer(model).summarize(SummaryRequest("Sum up.", turns(60), 100, KEY))
-    assert (result.text, result.spent) == ("", ())
+    spent: list[Spent] = []
+    request = SummaryRequest("Sum up.", turns(60), 100, KEY, on_spent=spent.append)
+    assert (await summarizer(model).summarize(request)).text == ""
+    assert not spent
     assert len(model.requests) == 7
