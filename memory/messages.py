@@ -54,6 +54,17 @@ class ToolCall:
     name: str
     arguments: str
 
+    def is_like(self, other: ToolCall) -> bool:
+        """Whether it asks for the same, however the arguments are written."""
+        return self.name == other.name and self._meaning == other._meaning
+
+    @property
+    def _meaning(self) -> str:
+        try:
+            return json.dumps(self.parsed(), sort_keys=True)
+        except (ValueError, RecursionError):
+            return self.arguments
+
     def parsed(self) -> dict[str, Any]:
         """The arguments as an object; raises ValueError with a sentence when they are not one."""
         try:
@@ -116,11 +127,14 @@ class Message:
         return self.is_untrusted or self.is_tainted
 
     @property
+    def kept_text(self) -> str:
+        """As much of the text as the model is shown."""
+        return self.text[: self.kept] if self.kept else self.text
+
+    @property
     def shown_text(self) -> str:
         """The text as the model sees it, but for the marks around what is not trusted."""
-        if not self.kept:
-            return self.text
-        return f"{self.text[: self.kept]}\n{truncated(self.offloaded)}"
+        return f"{self.kept_text}\n{truncated(self.offloaded)}" if self.kept else self.text
 
     @property
     def sent_text(self) -> str:

@@ -193,8 +193,10 @@ class TurnLog:
         """A message as it arrives, cut where it is a result that is too long; and its tokens."""
         limits, meter = self.state.limits, self.services.meter
         tokens = await meter.message(message, limits.picture)
-        if message.role == "tool" and tokens > limits.longest_result:
-            message = await self._cut_on_arrival(message, limits.longest_result)
+        longest = limits.longest_result
+        is_long = message.role == "tool" and tokens > longest  # with what stands around its text
+        if is_long and await meter.text(message.text) > longest:
+            message = await self._cut_on_arrival(message, longest)
             tokens = await meter.message(message)
         return message, tokens
 
@@ -327,12 +329,7 @@ class OpenTurn:
         if not self._overflows:
             return None
         messages = [entry.message for entry in self.entries]
-        same = {
-            c.id
-            for m in messages
-            for c in m.tool_calls
-            if (c.name, c.arguments) == (call.name, call.arguments) and c.id != call.id
-        }
+        same = {c.id for m in messages for c in m.tool_calls if c.id != call.id and c.is_like(call)}
         return next((m for m in messages if m.role == "tool" and m.call_id in same), None)
 
     async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:

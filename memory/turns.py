@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import cached_property
+from itertools import pairwise
 
 from memory.messages import Message
 
@@ -24,10 +25,17 @@ class Entry:
 
 @dataclass(frozen=True)
 class Turn:
-    """A user's message and all that follows until the final reply; at least one entry."""
+    """A user's message and all that follows until the final reply; at least one entry. Results of
+    calls that ran side by side are on disk as they came, so that a crash loses none; in a turn they
+    stand in the order of their calls."""
 
     number: int
     entries: tuple[Entry, ...]
+
+    def __post_init__(self) -> None:
+        pairs = pairwise(self.entries)
+        if any(one.message.role == other.message.role == "tool" for one, other in pairs):
+            object.__setattr__(self, "entries", in_order_of_calls(self.entries))
 
     @property
     def id(self) -> str:
@@ -77,6 +85,19 @@ class Turn:
 
     def plus(self, entry: Entry) -> Turn:
         return Turn(self.number, (*self.entries, entry))
+
+
+def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:
+    """The entries, with the results of each reply's calls in the order of the calls."""
+    placed: list[tuple[int, int, Entry]] = []
+    reply, calls = 0, dict[str, int]()
+    for entry in entries:
+        message = entry.message
+        if message.role != "tool":
+            reply += 1
+            calls = {call.id: place for place, call in enumerate(message.tool_calls, 1)}
+        placed.append((reply, calls.get(message.call_id, 0), entry))
+    return tuple(entry for *_, entry in sorted(placed, key=lambda one: one[:2]))
 
 
 def named(numbers: Sequence[int]) -> str:

@@ -78,8 +78,7 @@ async def measured(change: Change, view: View, meter: Meter) -> Change:
     entries = {e.seq: e for turn in view.whole for e in turn.entries}
     clips = {}
     for seq, clip in change.clip.items():
-        message = entries[seq].message
-        shown = replace(message, text=clipped(message.shown_text, clip), kept=0)
+        shown = clipped(entries[seq].message, clip)
         clips[seq] = replace(clip, tokens=await meter.message(shown))
     return replace(change, clip=clips)
 

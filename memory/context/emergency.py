@@ -124,13 +124,13 @@ def _clips(view: View, limits: Limits, chars: int, only: int = 0) -> Change:
 
 
 def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
-    tokens = max(1, entry.tokens * chars // len(entry.message.shown_text))
+    tokens = max(1, entry.tokens * chars // len(entry.message.kept_text))
     return Clip(chars, tokens, is_snipped)
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:
     # A text that was clipped carries its notice besides its characters.
-    return entry.message.role != "assistant" and len(entry.message.shown_text) > chars + 60
+    return entry.message.role != "assistant" and len(entry.message.kept_text) > chars + 60
 
 
 def _current(view: View) -> int:

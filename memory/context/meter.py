@@ -108,9 +108,13 @@ class Meter:
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
         extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls) + picture * len(message.images)
+        return extra + await self.text(*texts)
+
+    async def text(self, *texts: str) -> int:
+        """Tokens of texts of any length; nobody waits for long ones to be counted."""
         if sum(map(len, texts)) > _LONG:
-            return extra + await asyncio.to_thread(self._count_all, texts)
-        return extra + self._count_all(texts)
+            return await asyncio.to_thread(self._count_all, texts)
+        return self._count_all(texts)
 
     def prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         """Tokens of a prefix; counted once for each that is still the same object."""

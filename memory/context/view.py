@@ -238,11 +238,16 @@ def _clipped(entry: Entry, boundaries: Boundaries) -> Entry:
     clip = boundaries.clipped.get(entry.seq)
     if clip is None:
         return entry
-    message = replace(entry.message, text=clipped(entry.message.shown_text, clip), kept=0)
-    return replace(entry, message=message, tokens=clip.tokens)
+    return replace(entry, message=clipped(entry.message, clip), tokens=clip.tokens)
 
 
-def clipped(text: str, clip: Clip) -> str:
+def clipped(message: Message, clip: Clip) -> Message:
+    """A message of which less is shown. The marker of a result that was cut on arrival stays."""
+    text = _clipped_text(message.kept_text, clip)
+    return replace(message, text=text, kept=len(text) if message.kept else 0)
+
+
+def _clipped_text(text: str, clip: Clip) -> str:
     """What is left of a text, and how much is gone: between its beginning and end (CowAgent), or
     behind its beginning."""
     if len(text) <= clip.chars:

@@ -48,8 +48,9 @@ def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -
     turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
     whole = exchange.written(exchange.as_data(turns, "pipe/main"))
     terse = exchange.written(exchange.as_terse(turns, "pipe/main"))
-    assert exchange.parsed(whole) == said
-    assert exchange.parsed(whole, terse) == said, "what a turn says by itself is not added to it"
+    shown = [[entry.message for entry in turn.entries] for turn in turns]
+    assert exchange.parsed(whole) == shown
+    assert exchange.parsed(whole, terse) == shown, "what a turn says by itself is not added to it"
 
 
 def turn_of(number: int, messages: list[Message]) -> Turn:

@@ -11,7 +11,7 @@ import pytest
 
 from memory.messages import Message, ToolCall
 from memory.record import transcript
-from tests.memory.rooms import Lodge
+from tests.memory.rooms import Lodge, texts
 
 
 @pytest.fixture
@@ -68,3 +68,22 @@ async def test_what_was_heard_is_in_the_turn_and_off_the_inbox_though_a_stop_cam
     assert row == 1
     again = await conversation.turns.open("Second.", inbox=2)
     assert again.number == 1, "it has its turn already"
+
+
+async def test_results_that_came_before_a_crash_are_kept_and_stand_in_the_order_of_their_calls(
+    lodge: Lodge,
+) -> None:
+    calls = tuple(ToolCall(name, "look", "{}") for name in "abc")
+    turn = await (await lodge.conversation()).turns.open("Look thrice!", inbox=1)
+    await turn.record(Message("assistant", "", calls))
+    await turn.record(Message("tool", "the third", call_id="c", tool="look"))
+    await lodge.restart()
+    conversation = await lodge.conversation()
+    turn = await conversation.turns.open("Look thrice!", inbox=1)
+    assert [call.id for call in turn.unanswered] == ["a", "b"]
+    await turn.record(Message("tool", "the second", call_id="b", tool="look"))
+    await turn.record(Message("tool", "the first", call_id="a", tool="look"))
+    wanted = ["the first", "the second", "the third"]
+    assert texts(await turn.fit(lodge.frame))[2:] == wanted
+    await lodge.restart()
+    assert texts((await lodge.conversation()).context.view())[2:] == wanted

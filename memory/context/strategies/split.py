@@ -43,11 +43,11 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     entries = [entry for turn in view.turns for entry in turn.entries]
     if index <= 0:
         return None
-    last = entries[index - 1]
     stays = {t.number for t in view.turns if not t.is_complete} | view.boundaries.pinned
     leaving = {e.turn for e in entries[:index]} - stays
     if not leaving:
         return None
     kept = {e.turn for e in entries[:index]} & stays
-    change = Change(cut=last.seq + 1, keep=frozenset(kept))
+    cut = 1 + max(entry.seq for entry in entries[:index])
+    change = Change(cut=cut, keep=frozenset(kept))
     return Plan(change, why, tuple(sorted(leaving)), view.moved_by(change).tokens)

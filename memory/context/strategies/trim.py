@@ -53,11 +53,11 @@ def plan(view: View, limits: Limits) -> Plan | None:
 
 def _clip(draft: _Draft) -> _Draft:
     clips = {
-        entry.seq: Clip(LONG_RESULT, entry.tokens * LONG_RESULT // len(entry.message.shown_text))
+        entry.seq: Clip(LONG_RESULT, entry.tokens * LONG_RESULT // len(entry.message.kept_text))
         for turn in draft.view.complete
         for entry in turn.entries
         if entry.message.role == "tool"
-        and len(entry.message.shown_text) > LONG_RESULT
+        and len(entry.message.kept_text) > LONG_RESULT
         and entry.seq not in draft.view.boundaries.clipped
     }
     why = f"a tool result of an earlier turn was over {LONG_RESULT:,} characters"
