@@ -25,7 +25,6 @@ from tests.points.wire import (
     answered,
     asks,
     data,
-    missing,
     results,
     settle,
     summarised,
