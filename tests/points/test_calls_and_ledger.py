@@ -134,7 +134,7 @@ async def test_parallel_results_stand_in_the_order_of_their_calls(tmp_path: Path
 # --- 17: what was paid and came to nothing ----------------------------------------------------
 
 
-LONG = "It is a long story. " * 20
+LONG = "It is a long story." + " It goes on." * 30
 """What streams before somebody stops it."""
 
 
