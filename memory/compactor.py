@@ -163,11 +163,14 @@ class Compactor:
         done = await self.compact(compaction.compressed(config), "strategy", wait=True)
         return done.event if done else None
 
-    async def free(self, why: str = "asked for from outside") -> ViewEvent | None:
-        """The emergency compaction, asked for from outside (Digitorn): it cuts at once, and no
-        model is waited for; what leaves is summarised in the background. None: nothing would."""
+    async def free(self) -> ViewEvent | None:
+        """The emergency compaction, asked for by a person or over REST (Digitorn): it cuts at once,
+        and no model is waited for; what leaves is summarised in the background. None: nothing
+        would."""
         done = await self.compact(
-            lambda view, limits: emergency.halved(view, limits, why), "emergency", wait=False
+            lambda view, limits: emergency.halved(view, limits, compaction.ASKED),
+            "emergency",
+            wait=False,
         )
         return done.event if done else None
 

@@ -15,6 +15,8 @@ from memory.context.snapshot import Snapshot
 
 Kind = Literal[
     "compact",
+    "squeeze",
+    "clip",
     "fold",
     "clear",
     "new",
@@ -251,7 +253,7 @@ class ReplayedState:
         )
 
 
-_MOVES = ("compact", "fold", "restart", "new", "clear", "drop", "undo", "redo")
+_MOVES = ("compact", "squeeze", "clip", "fold", "restart", "new", "clear", "drop", "undo", "redo")
 
 
 def replayed(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:

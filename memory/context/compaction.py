@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
 from memory.context.limits import Limits
 from memory.context.meter import Meter
@@ -59,7 +59,7 @@ def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
     """The durable event that carrying this plan out is."""
     return ViewEvent(
         at=datetime.now(UTC),
-        kind=plan.kind,
+        kind=_kind_of(plan),
         actor=actor,
         strategy=limits.strategy,
         reason=plan.why,
@@ -69,6 +69,13 @@ def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
         tokens_before=view.tokens,
         tokens_after=plan.tokens_after,
     )
+
+
+def _kind_of(plan: Plan) -> Kind:
+    """What a plan is called once it is carried out: no compaction, where no turn leaves by it."""
+    if plan.kind != "compact" or plan.leaving or not (plan.change.squeeze or plan.change.clip):
+        return plan.kind
+    return "squeeze" if plan.change.squeeze else "clip"
 
 
 async def measured(change: Change, view: View, meter: Meter) -> Change:

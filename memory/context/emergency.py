@@ -12,10 +12,12 @@ Pure. Its steps are taken one after the other until the request fits, or the pro
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import accumulate
+
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of
-from memory.context.strategies.split import split
 from memory.context.view import View
 from memory.turns import Entry
 
@@ -44,8 +46,25 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
 
 
 def halved(view: View, limits: Limits, why: str) -> Plan | None:
-    """All but half of `keep_recent` messages leave (Digitorn's emergency_compact)."""
-    return split(view, max(LEAST_KEPT, limits.keep_recent // 2), why)
+    """All but half of `keep_recent` messages leave (Digitorn's emergency_compact), turn by turn:
+    one that stands across the line is squeezed, so that no half of it stays. None where nothing
+    would leave."""
+    messages = sum(len(turn.entries) for turn in view.turns)
+    stay = max(LEAST_KEPT, limits.keep_recent // 2)
+    leaving, squeeze = [], frozenset[int]()
+    for turn, end in zip(view.turns, accumulate(len(t.entries) for t in view.turns), strict=True):
+        if turn not in view.movable:
+            continue
+        if end <= messages - stay:
+            leaving.append(turn)
+        elif end - len(turn.entries) < messages - stay and turn.squeezed != turn.entries:
+            squeeze = frozenset({turn.number})
+    change = cut_of(view, tuple(leaving)) if leaving else Change()
+    change = replace(change, squeeze=squeeze)
+    if change.is_empty:
+        return None
+    after = view.moved_by(change)
+    return Plan(change, why, tuple(turn.number for turn in leaving), after.tokens)
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:

@@ -56,6 +56,16 @@ class Limits:
         return min(self.max_tokens, self.ceiling) if self.strategy == "trim" else self.ceiling
 
     @property
+    def threshold(self) -> int:
+        """Tokens at which the strategy in force lets turns leave."""
+        match self.strategy:
+            case "structured":
+                return min(round(self.trigger_ratio * self.window), self.ceiling)
+            case "truncate" | "summarize":
+                return round(self.compression_trigger * self.ceiling)
+        return self.budget
+
+    @property
     def summary_tokens(self) -> int:
         """The most that a summary may hold: it must not fill what the cut has freed."""
         return min(self.summary_max_tokens, self.budget // 8)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from memory.context.change import Change, Kind
+from memory.context.limits import Limits
 from memory.context.summary import Style
 from memory.context.view import View
 from memory.turns import Turn
@@ -29,6 +30,13 @@ class Plan:
     style: Style | Literal[""] = ""
     focus: str = ""
     max_tokens: int = 0
+
+
+def can_help(view: View, limits: Limits, threshold: int) -> bool:
+    """Whether it can bring the request below so many tokens that turns leave: not where the system
+    prompt, the tools and a summary have them by themselves."""
+    fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
+    return fixed + min(limits.summary_tokens, threshold // 8) < threshold
 
 
 def cut_of(view: View, leaving: tuple[Turn, ...]) -> Change:

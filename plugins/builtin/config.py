@@ -8,8 +8,16 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
+from plugins.builtin.context.glance import too_small
 from plugins.wording import cell
 
+SIZES = (
+    "agent_max_context_tokens",
+    "context.max_tokens",
+    "context.trigger_ratio",
+    "context.compression_trigger",
+)
+"""Settings by which turns leave at so many tokens."""
 HERE, UNSET = "--here", "--unset"
 EVERYWHERE = ""
 
@@ -40,7 +48,11 @@ async def config(ask: Ask) -> Reply:
         await ask.bot.settings.set(key, value, scope, ask.person)
     after = ask.bot.settings.describe(key, here)
     actions = offers(after) if ask.person.is_owner else ()
-    return Reply(changed(before, after, scope), _data(after), actions)
+    told = [changed(before, after, scope)]
+    if after.key in SIZES:
+        context = ask.conversation.context
+        told.append(too_small(context.view(), context.limits))
+    return Reply("\n\n".join(filter(None, told)), _data(after), actions)
 
 
 def _seen(ask: Ask) -> list[SettingInfo]:

@@ -192,7 +192,7 @@ async def test_an_overflow_halves_keep_recent_and_asks_no_model(lodge: Lodge) ->
     event = (await conversation.context.history())[-1]
     assert event.reason == "context_overflow"
     assert event.actor == "emergency"
-    assert len((await turn.fit(FRAME)).messages) == 6
+    assert len((await turn.fit(FRAME)).messages) == 7, "six at least, and no turn is halved"
     await lodge.settle()
     assert lodge.summarizer.requests == []
 
@@ -204,7 +204,7 @@ async def test_keep_recent_is_halved_to_four_at_least(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     turn = await conversation.turns.open("now")
     assert await turn.make_room(await turn.fit(FRAME), FRAME, 0)
-    assert len((await turn.fit(FRAME)).messages) == 4
+    assert len((await turn.fit(FRAME)).messages) == 5, "four at least, and no turn is halved"
 
 
 async def test_a_listener_can_hold_a_compaction_off(tmp_path: Path) -> None:

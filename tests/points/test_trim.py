@@ -43,9 +43,6 @@ async def tool_turns(house: House, count: int) -> None:
 # --- point 10: the squeeze ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 10: it is halved again"
-)
 async def test_fewer_than_five_turns_that_a_halving_left_are_squeezed(tmp_path: Path) -> None:
     put_file(tmp_path, "long.txt", LINES)
     async with living(tmp_path, answering(looking)) as house:
@@ -56,9 +53,6 @@ async def test_fewer_than_five_turns_that_a_halving_left_are_squeezed(tmp_path: 
     assert sent[1:] == ["reply 4", "look 5", "reply 5", "look 6", "reply 6", "and now?"]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 10: it is called a compaction"
-)
 async def test_a_squeeze_is_shown_as_a_squeeze(tmp_path: Path) -> None:
     put_file(tmp_path, "long.txt", LINES)
     async with living(tmp_path, answering(looking)) as house:
@@ -90,18 +84,12 @@ def first_said(messages: list[dict[str, Any]]) -> str:
     return next(str(m["role"]) for m in messages if m["role"] != "system")
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 10: an orphan reply stays"
-)
 @pytest.mark.parametrize("strategy", ["trim", "full"])
 async def test_after_free_the_request_begins_with_a_question(tmp_path: Path, strategy: str) -> None:
     sent, _ = await after_free(tmp_path, strategy)
     assert first_said(sent) == "user"
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 10: a reply of it is sent"
-)
 async def test_the_turns_that_free_tells_are_those_that_left(tmp_path: Path) -> None:
     sent, told = await after_free(tmp_path, "trim")
     assert told
@@ -109,9 +97,6 @@ async def test_the_turns_that_free_tells_are_those_that_left(tmp_path: Path) -> 
     assert here == []
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 10: an orphan reply stays"
-)
 @pytest.mark.parametrize("strategy", ["trim", "full"])
 async def test_after_a_compaction_by_rest_the_request_begins_with_a_question(
     tmp_path: Path, strategy: str
@@ -127,9 +112,6 @@ async def test_after_a_compaction_by_rest_the_request_begins_with_a_question(
     assert first_said(sent) == "user"
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason='issue 12, point 10: "asked for from outside"'
-)
 async def test_what_was_typed_in_the_chat_was_not_asked_for_from_outside(tmp_path: Path) -> None:
     async with living(tmp_path, answering(looking)) as house:
         await talk(house, *(f"question {number}" for number in range(1, 7)), "/context free")
@@ -140,9 +122,6 @@ async def test_what_was_typed_in_the_chat_was_not_asked_for_from_outside(tmp_pat
 # --- point 11: a budget below system prompt and tools ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 11: accepted without a word"
-)
 async def test_config_says_the_sizes_that_a_budget_has_no_room_for(tmp_path: Path) -> None:
     async with living(tmp_path, answering(looking)) as house:
         await talk(house, "question 1")
@@ -160,17 +139,11 @@ async def under_a_small_budget(
     return len(summaries(house))
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 11: a summary at every message"
-)
 async def test_no_summary_is_paid_for_where_a_cut_cannot_help(tmp_path: Path) -> None:
     async with living(tmp_path, answering(looking)) as house:
         assert await under_a_small_budget(house) == 0
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 11: a summary at every message"
-)
 async def test_structured_pays_for_no_cut_that_cannot_bring_it_below_its_trigger(
     tmp_path: Path,
 ) -> None:
@@ -180,9 +153,6 @@ async def test_structured_pays_for_no_cut_that_cannot_bring_it_below_its_trigger
         assert await under_a_small_budget(house, ()) == 0
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 11: it is cut all the same"
-)
 async def test_what_cannot_help_is_not_cut(tmp_path: Path) -> None:
     async with living(tmp_path, answering(looking)) as house:
         await under_a_small_budget(house)
@@ -191,9 +161,6 @@ async def test_what_cannot_help_is_not_cut(tmp_path: Path) -> None:
     assert "question 1" in sent
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 11: shown as if it could hold"
-)
 @pytest.mark.parametrize("line", ["/context", "/context advise"])
 async def test_context_and_advise_say_that_the_budget_is_too_small(
     tmp_path: Path, line: str

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from memory.context.change import Change
 from memory.context.limits import Limits
-from memory.context.plan import Plan
+from memory.context.plan import Plan, can_help
 from memory.context.view import View
 from memory.turns import Entry
 
@@ -16,7 +16,8 @@ from memory.turns import Entry
 def plan(view: View, limits: Limits) -> Plan | None:
     """What the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
     pressure = view.tokens / limits.ceiling
-    if not limits.auto_compact or pressure < limits.compression_trigger:
+    is_due = limits.auto_compact and pressure >= limits.compression_trigger
+    if not is_due or not can_help(view, limits, round(limits.compression_trigger * limits.ceiling)):
         return None
     trigger = f"{limits.compression_trigger:g}"
     why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger}"

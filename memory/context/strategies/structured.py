@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import accumulate
 
 from memory.context.limits import Limits
-from memory.context.plan import Plan
+from memory.context.plan import Plan, can_help
 from memory.context.strategies.split import split_at
 from memory.context.view import View
 
@@ -20,7 +20,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     room for the reply takes more than a fifth."""
     trigger = round(limits.trigger_ratio * limits.window)
     threshold = min(trigger, limits.ceiling)
-    if view.tokens < threshold:
+    if view.tokens < threshold or not can_help(view, limits, threshold):
         return None
     share = f"{limits.trigger_ratio:g} of the window of {limits.window:,}"
     if limits.ceiling < trigger:

@@ -3,7 +3,7 @@
 1. Tool results in historical turns longer than 20,000 characters keep beginning and end.
 2. More turns than the limit: the oldest half of the complete turns leaves.
 3. Tokens over the budget: fewer than 5 complete turns are squeezed to question and reply; of 5 or
-   more the first half leaves again. Repeated until it fits.
+   more the first half leaves again. Repeated until it fits, and left alone where it never can.
 
 The running turn counts towards both limits and is never touched; pinned turns stay. Half rounds
 down: of 21 turns with t21 running, t1 to t10 leave.
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of
+from memory.context.plan import Plan, can_help, cut_of
 from memory.context.view import View
 
 LONG_RESULT = 20_000
@@ -73,11 +73,13 @@ def _cut_turns(draft: _Draft, limits: Limits) -> _Draft:
 
 
 def _cut_tokens(draft: _Draft, limits: Limits) -> _Draft:
+    if not can_help(draft.view, limits, limits.budget):
+        return draft
     why = f"{draft.view.tokens:,} tokens were over the budget of {limits.budget:,}"
-    if _is_over(draft, limits) and len(draft.view.complete) < FEW:
-        draft = _squeeze(draft, limits, why)
     while _is_over(draft, limits) and draft.view.movable:
-        draft = _cut_half(draft, why)
+        is_few = len(draft.view.complete) < FEW
+        squeezed = _squeeze(draft, limits, why) if is_few else draft
+        draft = _cut_half(draft, why) if squeezed is draft else squeezed
     return draft
 
 

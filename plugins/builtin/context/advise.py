@@ -48,6 +48,15 @@ def advice(facts: Facts) -> tuple[Advice, ...]:
     return tuple(found for row in ROWS if (found := row(facts)) is not None)
 
 
+def has_no_room(facts: Facts) -> Advice | None:
+    if not facts.too_small:
+        return None
+    if not facts.enough:
+        return Advice(facts.too_small, "Take a model with a larger window (/model).")
+    more = here("agent_max_context_tokens", facts.enough)
+    return Advice(facts.too_small, "Allow more tokens.", (more,))
+
+
 def cuts_too_often(facts: Facts) -> Advice | None:
     if not 0 < facts.distance <= OFTEN:
         return None
@@ -212,6 +221,7 @@ def nothing_compacts(facts: Facts) -> Advice | None:
 
 
 ROWS: Sequence[Callable[[Facts], Advice | None]] = (
+    has_no_room,
     overflows,
     nothing_compacts,
     cuts_too_often,

@@ -15,6 +15,7 @@ from memory.messages import Message
 from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
+from plugins.builtin.context.glance import enough, too_small
 
 LOOKED_AT = 100
 """The newest turns that are looked at."""
@@ -38,7 +39,9 @@ class Facts:
     """What is known of a conversation. `limits` are in force, `max_tokens` is the window as it was
     set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
     turns, oldest first, `searches` how often the model looked for what had left, and
-    `summary_model` writes the summaries ("": the one that answers)."""
+    `summary_model` writes the summaries ("": the one that answers). `too_small` says that the
+    system prompt and the tools leave no room for turns, and `enough` is a budget that would (0:
+    none)."""
 
     limits: Limits
     turns: int
@@ -51,6 +54,8 @@ class Facts:
     searches: int = 0
     hooks: tuple[Mapping[str, Any], ...] = ()
     summary_model: str = ""
+    too_small: str = ""
+    enough: int = 0
 
     @property
     def cuts(self) -> list[ViewEvent]:
@@ -107,6 +112,8 @@ async def gathered(ask: Ask) -> Facts:
         results=results_in(view.turns, view.scale.part),
         searches=await _searches(conversation, range(first, newest + 1)),
         hooks=tuple(settings.describe("hooks", scope).value),
+        too_small=too_small(view, conversation.context.limits),
+        enough=enough(view, conversation.context.limits),
         summary_model=settings.describe("context.summary_brain.model", scope).value,
     )
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
-from memory.context.plan import Plan
+from memory.context.plan import Plan, can_help
+from memory.context.view import View
 from memory.turns import named
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, counts, gathered, parts, touched
@@ -23,6 +24,8 @@ UNDO = Action("Undo", "/context undo")
 
 KINDS: Mapping[Kind, str] = {
     "compact": "compaction",
+    "squeeze": "squeeze to question and reply",
+    "clip": "clip of long messages",
     "fold": "fold into the log",
     "new": "new start",
     "restart": "restart",
@@ -68,6 +71,7 @@ def as_text(overview: Overview) -> str:
         sizes(overview),
         said(overview),
         in_force(overview),
+        too_small(overview.view, overview.limits),
         next_cut(overview),
         last_change(overview),
         cost(overview),
@@ -125,6 +129,42 @@ def in_force(overview: Overview) -> str:
     own = [f"{text} ({layers[key]})" for text, key in _own_limits(limits)]
     named = ", ".join((f"strategy {strategy}", *own))
     return f"Limits: {named}; the model's window is {amount(limits.window)}.{_ceiling(overview)}"
+
+
+def too_small(view: View, limits: Limits) -> str:
+    """What to say where the system prompt and the tools leave no room below the threshold, so that
+    no cut could help; "" where they do, and where turns leave by no threshold."""
+    setting = _threshold_setting(limits)
+    if not setting or can_help(view, limits, limits.threshold):
+        return ""
+    system, tools = view.scale.part(view.prefix.system), view.scale.part(view.prefix.tools)
+    wanted = enough(view, limits)
+    do = (
+        f"Say /config {setting} {wanted}, or more"
+        if wanted
+        else "Take a model with a larger window, or shorten system_prompt"
+    )
+    return (
+        f"By {setting}, turns leave at {limits.threshold:,} tokens, but the system prompt "
+        f"({system:,}) and the tools ({tools:,}) alone leave no room below. No cut could help, "
+        f"so none is made until the model's window is full. {do}."
+    )
+
+
+def _threshold_setting(limits: Limits) -> str:
+    return {
+        "trim": "agent_max_context_tokens",
+        "truncate": "context.compression_trigger",
+        "summarize": "context.compression_trigger",
+        "structured": "context.trigger_ratio",
+    }.get(limits.strategy, "")
+
+
+def enough(view: View, limits: Limits) -> int:
+    """A budget of `trim` that leaves room for turns, too; 0 where no budget helps."""
+    fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
+    wanted = -(-(2 * fixed + limits.summary_max_tokens) // 1_000) * 1_000
+    return wanted if limits.strategy == "trim" and wanted <= limits.ceiling else 0
 
 
 def _own_limits(limits: Limits) -> tuple[tuple[str, str], ...]:

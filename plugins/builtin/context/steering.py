@@ -10,7 +10,7 @@ from memory.record.summaries import Summary
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.glance import UNDO, by, called, moment
-from plugins.builtin.context.overview import hold
+from plugins.builtin.context.overview import hold, touched
 from plugins.builtin.context.ranges import be, ids, turns_of
 from plugins.builtin.context.turns import quoted
 from plugins.wording import amount, count
@@ -85,11 +85,15 @@ async def free(ask: Ask, rest: str) -> Reply:
     if event is None:
         return Reply(_nothing_to_free(view), {"turns": [], "freed": 0})
     before, after = event.tokens_before, event.tokens_after
-    text = (
-        f"Freed about {amount(before - after)} tokens: {named(event.leaving)} left the context "
-        f"({amount(before)} → {amount(after)}). Their summary is written in the background; "
-        "/context undo brings them back."
+    sizes = f"({amount(before)} → {amount(after)})"
+    squeezed = f"{be(touched(event), ('was', 'were'))} squeezed to question and reply"
+    done = (
+        f"{named(event.leaving)} left the context {sizes}. Their summary is written in the "
+        "background; /context undo brings them back."
+        if event.leaving
+        else f"{squeezed} {sizes}. /context undo brings back what stood between."
     )
+    text = f"Freed about {amount(before - after)} tokens: {done}"
     data = {
         "turns": ids(event.leaving),
         "tokens_before": before,
