@@ -60,7 +60,9 @@ class Compactor:
     ) -> None:
         self._services, self._state, self._calibration = services, state, calibration
         self._clock = clock
-        self.summaries = SummaryWriter(services, state.key, state.book)
+        self.summaries = SummaryWriter(
+            services, state.key, state.book, lambda: state.replayed.taken_away
+        )
         self._fingerprint: PromptFingerprint = {}
         self._fingerprint_of: PromptPrefix | None = None
         self._is_vetoed = False

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from memory.compactor import Compactor
-from memory.context.change import Change, Kind, ViewEvent, redoable, undoable
+from memory.context.change import Change, Kind, TakenAway, ViewEvent, redoable, undoable
 from memory.context.compaction import ASKED
 from memory.context.plan import Plan
 from memory.context.view import View
@@ -27,16 +28,34 @@ class Cleared:
 
 
 class ContextEditor:
-    """Changes what is in play, by a person's wish; each change is an event that can be undone."""
+    """Changes what is in play, by a person's wish; each change is an event that can be undone.
+    `on_taken` hears that turns were taken away or brought back, with what was away before."""
 
-    def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
+    def __init__(
+        self,
+        services: MemoryServices,
+        state: ContextState,
+        compactor: Compactor,
+        on_taken: Callable[[TakenAway], Awaitable[None]],
+    ) -> None:
         self._services, self._state, self._compactor = services, state, compactor
+        self._on_taken = on_taken
+
+    @asynccontextmanager
+    async def _changing(self) -> AsyncIterator[None]:
+        """Nobody else changes the context meanwhile; what that takes away, or brings back, is out
+        of the model's files, or in them again, when it ends."""
+        before = self._state.replayed.taken_away
+        async with self._state.changing:
+            yield
+        if self._state.replayed.taken_away != before:
+            await self._on_taken(before)
 
     async def clear(self, kind: Kind = "clear") -> Cleared:
         """Put everything but the running turn away. `clear` is for forgetting: nothing is
         summarised, and what was on its way to a summary is cancelled; `new` summarises."""
         state = self._state
-        async with state.changing:
+        async with self._changing():
             view = state.view()
             gone = view.complete
             cleared = Cleared(
@@ -67,14 +86,14 @@ class ContextEditor:
 
     async def undo(self) -> ViewEvent | None:
         """Take the newest standing event back; returns it, or None when there is none."""
-        async with self._state.changing:
+        async with self._changing():
             events = await self._state.history()
             standing = undoable(events)
             return await self._turn_back("undo", standing[-1], events) if standing else None
 
     async def redo(self) -> ViewEvent | None:
         """Bring the event that was undone last into force again."""
-        async with self._state.changing:
+        async with self._changing():
             events = await self._state.history()
             undone = redoable(events)
             return await self._turn_back("redo", undone, events) if undone else None
@@ -106,7 +125,7 @@ class ContextEditor:
         """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
         and the running one can't be dropped."""
         state = self._state
-        async with state.changing:
+        async with self._changing():
             there = frozenset(range(1, state.newest + 1))
             change = replace(
                 change,

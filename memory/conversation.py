@@ -16,7 +16,9 @@ turn.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from memory import files
 from memory.audience_memory import AudienceMemory
 from memory.calibration import Anchor, Calibration, KnownModels
 from memory.compactor import Compactor
+from memory.context.change import NOTHING_AWAY, TakenAway
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
@@ -50,6 +53,8 @@ from memory.record.search import Found
 from memory.services import MemoryServices
 from memory.turn_log import TurnLog
 from memory.turns import Turn
+
+log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 1_000  # turns
 
@@ -85,7 +90,7 @@ class Conversation:
         self.calibration = Calibration(services.store, shared.models)
         self.context = ContextState(services, key, self.calibration)
         self.compactor = Compactor(services, self.context, self.calibration)
-        self.editor = ContextEditor(services, self.context, self.compactor)
+        self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
         self.turns = TurnLog(
             services, self.context, self.calibration, self.compactor, self._turn_ended
         )
@@ -97,6 +102,8 @@ class Conversation:
             self.calibration.anchor = evicted.anchor
             self.turns.is_in_session = evicted.is_in_session
             self.compactor.summaries.written_ahead = evicted.prepared
+        if is_restart and self.context.replayed.taken_away != NOTHING_AWAY:
+            await self._follow(self.context.replayed.taken_away)  # a crash may have come between
         if is_restart and not self._services.restores_exactly():
             await self.compactor.restore_recent()
 
@@ -157,10 +164,10 @@ class Conversation:
         return await self._services.store.read(lambda db: search.search(db, row, words, most))
 
     async def passages(self, wanted: passages.Wanted) -> passages.Passages:
-        """Parts of what was said before the running turn, for the model: what a person has cleared
+        """Parts of what was said before the running turn, for the model: what a person took away
         is left out."""
         context = self.context
-        scope = passages.Scope(context.current, context.replayed.cleared)
+        scope = passages.Scope(context.current, context.replayed.taken_away)
         return await self._services.store.read(
             lambda db: passages.find(db, context.row, scope, wanted)
         )
@@ -193,15 +200,69 @@ class Conversation:
         return self._services.session_folder(self.key)
 
     async def write_files(self) -> Written:
-        """Write all that was said, and a line for each turn, into this conversation's folder.
-        Raises OSError."""
+        """Write what was said, and a line for each turn, into this conversation's folder, without
+        what a person took away: the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
+            away = await self._turns_away()
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
-                turns += await self.context.turns(range(first, first + _READ_AT_ONCE))
+                some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
+                turns += await self.context.turns([*some])
             return await asyncio.to_thread(
                 files.write, self.folder, turns, self.key.id, self._services.hide
             )
+
+    async def _turns_away(self) -> frozenset[int]:
+        """The turns that a person took away."""
+        row, away = self.context.row, self.context.replayed.taken_away
+        return await self._services.store.read(lambda db: transcript.turns_away(db, row, away))
+
+    async def _follow(self, before: TakenAway) -> None:
+        """A person took turns away, or brought back what was away `before`: the files that the
+        model's tools may read hold just what is within its reach. A file that can't be written is
+        an error in the log; what was taken away is out of it all the same."""
+        row = self.context.row
+        away = await self._turns_away()
+        was = await self._services.store.read(lambda db: transcript.turns_away(db, row, before))
+        try:
+            await self._take_out(away)
+            await self._put_back(was - away)
+            is_kept = self._services.keeps_files(self.key)
+            if is_kept or await asyncio.to_thread((self.folder / files.WHOLE).exists):
+                await self.write_files()
+        except OSError:
+            log.exception("the files of %s could not be written anew, and are deleted", self.key.id)
+            with suppress(OSError):
+                await asyncio.to_thread(forget.delete_folder, self.folder)
+
+    async def _take_out(self, away: frozenset[int]) -> None:
+        row, is_running = self.context.row, bool(self.context.current)
+        attached = await self._services.store.read(
+            lambda db: forget.attached(db, self.key, row, away)
+        )
+
+        def goes(name: str) -> bool:
+            # A running turn's results are in files before they are in the transcript.
+            is_known = name in attached.gone or not is_running
+            return name.startswith(offload.RESULT) and is_known and name not in attached.staying
+
+        async with self._writing_files:
+            await asyncio.to_thread(offload.take_out, self.folder, away, goes)
+
+    async def _put_back(self, turns: frozenset[int]) -> None:
+        """Turns that were brought back stand in the files again, as far as they stood there."""
+        offloader, row = self._services.offloader_for(self.key), self.context.row
+        if offloader is None or not turns:
+            return
+        entries = [e for turn in await self.context.turns([*turns]) for e in turn.entries]
+        jobs = await self._services.store.read(lambda db: summaries.jobs_of(db, row))
+        left = {turn for job in jobs if job.is_done for turn in job.turns}
+        if back := [entry for entry in entries if entry.turn in left]:
+            await offload.attempted(offloader.offload_context(self.key.id, back))
+        for message in (entry.message for entry in entries if entry.message.offloaded):
+            file = self._services.audience_folder(self.key.audience) / message.offloaded
+            if file.parent == self.folder and not await asyncio.to_thread(file.exists):
+                await asyncio.to_thread(offload.save_once, file, message.text.encode())
 
     # --- deletion ------------------------------------------------------------------------------
 
@@ -256,8 +317,7 @@ class Conversation:
         """Bring to the daily memory what it does not tell of, without what a person took away."""
         row, replayed = self.context.row, self.context.replayed
         places = await self._services.store.read(lambda db: transcript.places(db, row))
-        away = replayed.boundaries.dropped
-        there = {turn for seq, turn in places if seq >= replayed.cleared and turn not in away}
+        there = {turn for seq, turn in places if not replayed.taken_away.has(seq, turn)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
 
@@ -275,6 +335,8 @@ class Conversation:
         if turns is None:
             await asyncio.to_thread(forget.delete_folder, self.folder)
         else:
-            await asyncio.to_thread(offload.forget, self.folder, turns, attached.staying)
+            await asyncio.to_thread(
+                offload.take_out, self.folder, turns, lambda name: name not in attached.staying
+            )
         folder = self._services.audience_folder(self.key.audience)
         await asyncio.to_thread(forget.delete_pictures, folder, attached.lone)

@@ -44,6 +44,8 @@ def write(
     see the old content or the new. Raises OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
+        for name in (WHOLE, TERSE):
+            (folder / name).unlink(missing_ok=True)  # what stood there was taken away
         return Written((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {

@@ -206,6 +206,22 @@ def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
 
 
 @dataclass(frozen=True, slots=True)
+class TakenAway:
+    """What a person took away: what stands before the seq `cleared`, and the turns `dropped` (by
+    `/undo`, `/retry` and `/context drop`). It is out of the model's reach everywhere, and in no
+    summary, until the person brings it back, who goes on finding it (DESIGN.md, section 8)."""
+
+    cleared: int = 0
+    dropped: frozenset[int] = frozenset()
+
+    def has(self, seq: int, turn: int) -> bool:
+        return seq < self.cleared or turn in self.dropped
+
+
+NOTHING_AWAY = TakenAway()
+
+
+@dataclass(frozen=True, slots=True)
 class ReplayedState:
     """What all events of a conversation come to while one strategy is in force: all that a request
     needs to know of them, so that it costs the same however many there are.
@@ -215,8 +231,7 @@ class ReplayedState:
     newest event by which turns left, or an undo or redo of one, and `compaction` the id of the
     newest compaction (0: none), whether they hold or not. `cleared`: nothing from this seq on was
     cleared by a person; what stands before it was in play at a clear that holds, or had left before
-    that, and the model's searches leave it out (DESIGN.md, section 5). `reached` is the farthest
-    that any strategy has cut.
+    that. `reached` is the farthest that any strategy has cut.
     """
 
     boundaries: Boundaries = Boundaries()
@@ -226,6 +241,10 @@ class ReplayedState:
     compaction: int = 0
     cleared: int = 0
     reached: int = 0
+
+    @property
+    def taken_away(self) -> TakenAway:
+        return TakenAway(self.cleared, self.boundaries.dropped)
 
     def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
         """What they come to after one more, which holds and takes none back.

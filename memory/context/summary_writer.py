@@ -16,6 +16,7 @@ from typing import Any
 
 from memory.context import summary as words
 from memory.context import summary_fields
+from memory.context.change import TakenAway
 from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.context.summary import SummaryRequest, SummaryResult
@@ -38,16 +39,19 @@ Prepared = tuple[SummarySpec, Summary]
 
 
 class SummaryWriter:
-    """`on_spent` hears of every call to a model that a summary took; `written_ahead` is the summary
-    that was prepared for a cut, if there is one."""
+    """`on_spent` hears of every call to a model that a summary took; `taken_away` says what a
+    person took away, which is in no summary and in no file; `written_ahead` is the summary that was
+    prepared for a cut, if there is one."""
 
     def __init__(
         self,
         services: MemoryServices,
         key: ConversationKey,
         on_spent: Callable[[Spent], None],
+        taken_away: Callable[[], TakenAway],
     ) -> None:
         self._services, self._key, self._on_spent = services, key, on_spent
+        self._taken_away = taken_away
         self._one_at_a_time = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
         self._writing: asyncio.Task[object] | None = None
@@ -186,15 +190,7 @@ class SummaryWriter:
 
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
         await self._offload(job)
-        known = self.prepared(spec)  # it may have been under way when the cut came
-        if job.summary:
-            summary = await self.read(job.summary)
-        else:
-            summary = known or await self._make(spec)
-            summary_id = summary.id
-            await self._services.store.write(
-                lambda db: summaries.set_summary(db, job.id, summary_id)
-            )
+        summary = await self._summary_for(job, spec)
         if summary is not None and (summary.model or job.style in words.OUT_OF_CONTEXT):
             section, data = self._section(job, summary), self._services.data
             place = daily.quarantine(data) if summary.is_untrusted else data
@@ -204,6 +200,23 @@ class SummaryWriter:
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
         if job.style not in words.OUT_OF_CONTEXT:
             await self.keep_excerpts(job.turns, job.event)
+
+    async def _summary_for(self, job: Job, spec: SummarySpec) -> Summary | None:
+        """The summary of a job: one that is there, if a person has taken nothing of it away since.
+        None: nothing is left to tell of."""
+        summary = await self.read(job.summary) if job.summary else self.prepared(spec)
+        while True:  # of what is taken away while it is written, too
+            turns = await self._turns(spec.turns)
+            if not turns:
+                return None
+            rest = tuple(turn.number for turn in turns)
+            if summary is not None and set(summary.turns) <= set(rest):
+                break
+            summary = await self._make(replace(spec, turns=rest))
+        if summary.id != job.summary:
+            made = summary.id
+            await self._services.store.write(lambda db: summaries.set_summary(db, job.id, made))
+        return summary
 
     async def _offload(self, job: Job) -> None:
         """What left is kept where the model's file tools find it."""
@@ -280,11 +293,12 @@ class SummaryWriter:
             await self._book(spent)
 
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
-        return transcript.as_turns(
-            await self._services.store.read(
-                lambda db: transcript.entries_of_turns(db, self._row, numbers)
-            )
+        """These turns, without those that a person took away."""
+        entries = await self._services.store.read(
+            lambda db: transcript.entries_of_turns(db, self._row, numbers)
         )
+        away = self._taken_away()
+        return transcript.as_turns(e for e in entries if not away.has(e.seq, e.turn))
 
     async def _store(self, summary: Summary) -> Summary:
         row = await self._services.store.write(

@@ -109,9 +109,10 @@ def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> N
 @dataclass(frozen=True, slots=True)
 class Attached:
     """Files that messages point to: `lone` are pictures that only the messages have which go,
-    `staying` the offloaded tool results of those that stay."""
+    `gone` the offloaded tool results of these, `staying` of those that stay."""
 
     lone: tuple[Image, ...]
+    gone: frozenset[str]
     staying: frozenset[str]
 
 
@@ -126,15 +127,16 @@ def attached(
     """
     gone: set[Image] = set()
     stay: set[Image] = set()
-    staying: set[str] = set()
+    files: dict[bool, set[str]] = {True: set(), False: set()}
     for place, entry in _with_files(database, key.audience):
         is_gone = place == conversation and (turns is None or entry.turn in turns)
         (gone if is_gone else stay).update(entry.message.images)
-        if not is_gone and entry.message.offloaded:
-            staying.add(PurePosixPath(entry.message.offloaded).name)
+        if entry.message.offloaded:
+            files[is_gone].add(PurePosixPath(entry.message.offloaded).name)
     waiting = mailbox.waiting_files(database)
     lone = {image for image in gone - stay if image.file not in waiting}
-    return Attached(tuple(sorted(lone, key=lambda image: image.file)), frozenset(staying))
+    pictures = tuple(sorted(lone, key=lambda image: image.file))
+    return Attached(pictures, frozenset(files[True]), frozenset(files[False]))
 
 
 def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, Entry]]:

@@ -16,7 +16,7 @@ import logging
 import os
 import threading
 from collections import OrderedDict
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count
@@ -34,6 +34,7 @@ log = logging.getLogger(__name__)
 
 SESSIONS = "sessions"
 CONTEXT = "context.jsonl"
+RESULT = "tool_result-"
 FLAG = b'"untrusted":true'
 """What a line of it holds whose content came from outside."""
 PATIENCE = 30.0
@@ -92,7 +93,7 @@ class LocalWorkspace:
         self, session_id: str, tool_result: Message, **kwargs: Any
     ) -> str:
         """Write the whole text to a file of its own. Raises OSError."""
-        name = f"tool_result-{file_name(tool_result.call_id)}.txt"
+        name = f"{RESULT}{file_name(tool_result.call_id)}.txt"
         content = tool_result.text.encode()
         file = await asyncio.to_thread(save_once, self._session(session_id) / name, content)
         return self._reference(file)
@@ -253,13 +254,13 @@ def _read(line: bytes) -> dict[str, Any]:
     return fields if isinstance(fields, dict) else {}
 
 
-def forget(session: Path, turns: Collection[int], staying: Collection[str]) -> None:
-    """Take turns out of a session's folder: their lines, and every file that is none of `staying`
-    (names in the folder). Raises OSError."""
+def take_out(session: Path, turns: Collection[int], goes: Callable[[str], bool]) -> None:
+    """Take turns out of a session's folder: their lines, and every other file of which `goes` says
+    so by its name. Raises OSError."""
     gone = {f"t{number}" for number in turns}
     with _ONE_WRITER, suppress(FileNotFoundError):
         for file in session.iterdir():
-            if file.name != CONTEXT and file.name not in staying:
+            if file.name != CONTEXT and goes(file.name):
                 file.unlink()
         lines = (session / CONTEXT).read_bytes().splitlines(keepends=True)
         rest = [line for line in lines if _read(line).get("turn") not in gone]

@@ -1,7 +1,8 @@
 """Passages of a transcript: messages side by side, found by words, by place or by turn.
 
 What flo.monster's `context_search` gives its model. Messages are numbered from 1 over all that may
-be found, so that a passage can say where it stands: "messages 14-18 of 42".
+be found, so that a passage can say where it stands: "messages 14-18 of 42". What searches have
+found is not among them: it would be found again, each time with all that was found before.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from dataclasses import dataclass
 import regex
 from peewee import SqliteDatabase
 
+from memory.context.change import NOTHING_AWAY, TakenAway
 from memory.messages import Message
 from memory.record import transcript
+from memory.record.search import SEARCHES, without_searches
 from memory.turns import Entry
 
 MOST = 100
@@ -57,11 +60,10 @@ Wanted = Words | Tail | Head | Around
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What may not be found: the running turn (0: none), and what stands before the seq `cleared`,
-    which a person has cleared."""
+    """What may not be found: the running turn (0: none), and what a person took away."""
 
     running: int = 0
-    cleared: int = 0
+    away: TakenAway = NOTHING_AWAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,8 @@ class Passages:
 def find(database: SqliteDatabase, conversation: int, scope: Scope, wanted: Wanted) -> Passages:
     """What is wanted of a conversation, within what may be found."""
     places = _open_to(scope, transcript.places(database, conversation))
+    found_before = transcript.results_of(database, conversation, SEARCHES)
+    places = [place for place in places if place[0] not in found_before]
     if isinstance(wanted, Words):
         seqs = _seqs_with(database, conversation, wanted.text)
         hits = [number for number, (seq, _) in enumerate(places, 1) if seq in seqs]
@@ -116,13 +120,15 @@ def _chosen(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
 
 def _open_to(scope: Scope, places: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     """(seq, turn) of what may be found, in order."""
-    return [(seq, turn) for seq, turn in places if seq >= scope.cleared and turn != scope.running]
+    away = scope.away
+    return [one for one in places if not away.has(*one) and one[1] != scope.running]
 
 
 def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:
     wanted = finder(text)
     entries = transcript.every_entry(database, conversation)
-    return frozenset(entry.seq for entry in entries if wanted.search(told(entry.message)))
+    said = ((entry.seq, told(without_searches(entry.message))) for entry in entries)
+    return frozenset(seq for seq, text in said if wanted.search(text))
 
 
 def finder(text: str) -> regex.Pattern[str]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from peewee import SqliteDatabase
 
 from memory.messages import Message
 from memory.record import transcript
 from memory.turns import Entry
+
+SEARCHES = frozenset({"memory_search", "context_search"})
+"""Tools that return what was said."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,14 @@ def searched(message: Message) -> str:
     """All that a message says: its text, and the tools that it calls with their input."""
     calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
     return "\n".join(filter(None, (message.text, *calls)))
+
+
+def without_searches(message: Message) -> Message:
+    """A message without what searches were asked and found: they repeat what is found anyway."""
+    if message.tool in SEARCHES:
+        return replace(message, text="")
+    calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
 
 def _hit(entry: Entry, wanted: Sequence[str]) -> Hit:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import reduce
 from itertools import zip_longest
+from operator import or_
 from typing import Any
 
 import orjson
 from peewee import SQL, SqliteDatabase, fn
 
-from memory.context.change import Change, ViewEvent
+from memory.context.change import NOTHING_AWAY, Change, TakenAway, ViewEvent
 from memory.context.fingerprint import PromptFingerprint
 from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
@@ -138,8 +140,8 @@ def entries_from(
 def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
     columns = tables.Message
-    chosen = SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(seqs)).decode(),))
-    query = _select().where((columns.conversation == conversation) & columns.seq.in_(chosen))
+    chosen = columns.seq.in_(_listed([*seqs]))
+    query = _select().where((columns.conversation == conversation) & chosen)
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
@@ -148,7 +150,7 @@ def entries_of_turns(
 ) -> list[Entry]:
     """The entries of the turns named, in order."""
     columns = tables.Message
-    chosen = columns.turn.in_(list(turns))
+    chosen = columns.turn.in_(_listed([*turns]))
     query = _select().where((columns.conversation == conversation) & chosen)
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
@@ -158,6 +160,42 @@ def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int]]
     columns = tables.Message
     query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
     return list(query.where(columns.conversation == conversation).tuples().execute(database))
+
+
+def spans(
+    database: SqliteDatabase, conversation: int, turns: Collection[int]
+) -> list[tuple[int, int]]:
+    """The seqs at which these turns begin and end."""
+    columns = tables.Message
+    query = columns.select(fn.MIN(columns.seq), fn.MAX(columns.seq)).where(
+        (columns.conversation == conversation) & columns.turn.in_(_listed(turns))
+    )
+    return list(query.group_by(columns.turn).tuples().execute(database))
+
+
+def results_of(
+    database: SqliteDatabase, conversation: int, tools: Collection[str]
+) -> frozenset[int]:
+    """The seqs of all results of these tools."""
+    columns = tables.Message
+    query = columns.select(columns.seq).where(
+        (columns.conversation == conversation)
+        & (columns.role == "tool")
+        & reduce(or_, (columns.extra.contains(f'"tool":"{tool}"') for tool in tools))
+    )
+    return frozenset(seq for (seq,) in query.tuples().execute(database))
+
+
+def turns_away(database: SqliteDatabase, conversation: int, away: TakenAway) -> frozenset[int]:
+    """The turns that a person took away, as far as they are kept."""
+    if away == NOTHING_AWAY:
+        return frozenset()
+    return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
+
+
+def _listed(numbers: Collection[int]) -> SQL:
+    """Any number of numbers, for IN: SQLite takes only so many parameters."""
+    return SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(numbers)).decode(),))
 
 
 def beginnings_from(

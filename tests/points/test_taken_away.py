@@ -67,12 +67,7 @@ LOOKS: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize(
     "tool",
-    [
-        pytest.param("grep", marks=missing(26, "grep finds it in context.jsonl")),
-        pytest.param("read_file", marks=missing(26, "read_file shows it in context.jsonl")),
-        "context_search",
-        "memory_search",
-    ],
+    ["grep", "read_file", "context_search", "memory_search"],
 )
 async def test_what_was_cleared_is_out_of_the_reach_of_every_tool(
     tmp_path: Path, tool: str
@@ -102,7 +97,6 @@ async def test_what_was_dropped_is_not_offloaded_afterwards(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("line", ["/context clear", "/undo", "/context drop t2"])
-@missing(26, "context.json goes on to hold what was taken away")
 async def test_what_was_taken_away_is_not_in_the_mirrored_files(tmp_path: Path, line: str) -> None:
     """Point 26: `context.json` and its lines, which the model can read and grep, too."""
     settings = {"context": {"context_files": True}}
@@ -116,7 +110,6 @@ async def test_what_was_taken_away_is_not_in_the_mirrored_files(tmp_path: Path, 
     assert SAID[0] not in found
 
 
-@missing(26, "the file of a result that was cut stays where the model reads")
 async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path) -> None:
     """Point 26: `tool_result-….txt`."""
     (audience(tmp_path) / "files").mkdir(parents=True)
@@ -134,7 +127,6 @@ async def test_the_whole_result_of_a_cleared_turn_is_out_of_reach(tmp_path: Path
     assert SAID[0] not in found
 
 
-@missing(26, "a turn that had left, came back and was dropped is found by grep")
 async def test_a_turn_that_is_dropped_after_it_had_left_once_is_out_of_reach(
     tmp_path: Path,
 ) -> None:
@@ -168,7 +160,6 @@ SEARCHES = ("context_search", "memory_search")
 
 @pytest.mark.parametrize("line", ["/undo", "/retry", "/context drop t2"])
 @pytest.mark.parametrize("tool", SEARCHES)
-@missing(26, "the search returns the turn")
 async def test_a_turn_that_was_taken_back_is_found_by_no_search_of_the_model(
     tmp_path: Path, line: str, tool: str
 ) -> None:
@@ -251,7 +242,6 @@ async def test_retention_adds_nothing_to_the_memory_that_a_person_took_away(
 # --- 26: a search and its own results ---------------------------------------------------------
 
 
-@missing(26, "each search finds the results of those before it")
 async def test_a_search_does_not_find_the_results_of_earlier_searches(tmp_path: Path) -> None:
     """Point 26: nested, they doubled each time."""
     async with living(tmp_path, model) as house:

@@ -77,9 +77,20 @@ async def test_they_hold_all_that_was_said_also_what_left_the_context(tmp_path: 
     async with living(tmp_path, echo, {**KEPT, "agent_max_context_turns": 2}) as house:
         for number in range(6):
             await house.says(f"Thing {number}")
-        await house.says("/context clear")
+        await house.says("/new")
         await settled(house)
     assert len(said(tmp_path)) == 12
+
+
+async def test_they_hold_nothing_that_a_person_took_away_until_it_is_back(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, KEPT) as house:
+        await house.says("One")
+        await house.says("Two")
+        await settled(house)
+        await house.says("/undo")
+        assert said(tmp_path) == ["One", "You said: One"]
+        await house.says("/context undo")
+        assert said(tmp_path) == ["One", "You said: One", "Two", "You said: Two"]
 
 
 async def test_what_is_due_is_written_when_the_bot_ends(tmp_path: Path) -> None:

@@ -321,7 +321,7 @@ async def test_a_result_that_was_too_long_is_a_strangers_in_its_file_too(tmp_pat
         await house.says("Please look")
         (whole,) = (tmp_path / "data").rglob("tool_result-*.txt")
         again = f'call read_file {{"path": "sessions/{whole.parent.name}/{whole.name}"}}'
-        await house.says("/context clear")
+        await house.says("/new")
         assert await is_marked(house, again, "read_file")
 
 

@@ -10,20 +10,20 @@ from itertools import groupby
 
 from peewee import SqliteDatabase
 
-from memory.context.change import replayed
+from memory.context.change import NOTHING_AWAY, TakenAway, replayed
 from memory.record import search, transcript
 from memory.record.recall import index, words
 from memory.record.recall.index import Conversation, Range, Ranges, home_of, place_of, range_of
 from memory.record.recall.ranking import REACH, Corpus, Posting, ranked
 from memory.record.recall.words import Term
-from memory.record.search import Hit, searched, spans
+from memory.record.search import SEARCHES, Hit, searched, spans
 from memory.turns import Entry
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
     """What may be found: all that is kept of an audience. For the model (`is_model`) only what no
-    person cleared, and of the conversation in which a turn runs only what was said before that:
+    person took away, and of the conversation in which a turn runs only what was said before that:
     `running` is the conversation's row, and the seq at which the turn begins."""
 
     audience: str
@@ -63,7 +63,9 @@ class _Search:
         self._database, self._scope, self._zone = database, scope, zone
         conversations = index.conversations(database, scope.audience)
         self._names = {one.row: one.name for one in conversations}
-        self._ranges = Ranges(map(self._visible, conversations))
+        away = {one.row: self._taken_away(one) for one in conversations}
+        gaps = (gap for row, taken in away.items() for gap in self._gaps(row, taken))
+        self._ranges = Ranges((self._visible(row, taken) for row, taken in away.items()), gaps)
         self._stretches = index.stretches(database, self._ranges)
 
     def find(self, text: str, most: int) -> Gathered:
@@ -78,17 +80,23 @@ class _Search:
         wanted = [term.word for term in question.terms]
         return Gathered(tuple(self._recalled(order[:most], wanted)), len(holding))
 
-    def _visible(self, one: Conversation) -> Range:
-        """The places of a conversation that may be found."""
-        if not self._scope.is_model:
-            return range_of(one.row)
-        first = 0
-        if one.was_cleared:
-            first = replayed(transcript.events_of(self._database, one.row), "").cleared
+    def _taken_away(self, one: Conversation) -> TakenAway:
+        """What may not be found of a conversation."""
+        if not (self._scope.is_model and one.lacks_some):
+            return NOTHING_AWAY
+        return replayed(transcript.events_of(self._database, one.row), "").taken_away
+
+    def _visible(self, row: int, away: TakenAway) -> Range:
+        """The places of a conversation that may be found, but for the gaps in them."""
         running, begin = self._scope.running
-        return (
-            range_of(one.row, first, begin - 1) if one.row == running else range_of(one.row, first)
-        )
+        if self._scope.is_model and row == running:
+            return range_of(row, away.cleared, begin - 1)
+        return range_of(row, away.cleared)
+
+    def _gaps(self, row: int, away: TakenAway) -> list[Range]:
+        """The places of the turns that a person dropped."""
+        spans = transcript.spans(self._database, row, away.dropped) if away.dropped else []
+        return [range_of(row, first, last) for first, last in spans]
 
     def _posting(self, term: Term) -> Posting:
         return Posting(term, index.places(self._database, term, self._ranges), self._dated(term))
@@ -117,7 +125,9 @@ class _Search:
 
         def beside(place: int, other: int) -> Entry | None:
             is_near = other in there and there[other].sitting == there[place].sitting
-            return entries[other] if is_near else None
+            return (
+                entries[other] if is_near and entries[other].message.tool not in SEARCHES else None
+            )
 
         for place in places:
             said = searched(entries[place].message)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import orjson
@@ -22,7 +22,7 @@ from memory.record import transcript
 from memory.record.recall import words
 from memory.record.recall.ranking import Passage, Sitting
 from memory.record.recall.words import Term
-from memory.record.search import searched
+from memory.record.search import searched, without_searches
 from memory.turns import Entry
 
 BATCH = 200
@@ -30,8 +30,6 @@ BATCH = 200
 _BATCH_SIZE = 500_000  # characters, by which a batch ends sooner
 MOST = 500
 """Messages that a term is looked up in, the newest: what stands in more says little."""
-SEARCHES = frozenset({"memory_search", "context_search"})
-"""Tools that return what was said."""
 _PAUSE = 2 * 3_600.0  # seconds of silence that end a sitting
 _SHIFT = 32
 
@@ -97,7 +95,7 @@ def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], 
             sitting = place
         silent_since = at
         touched.add(sitting)
-        text = _original(entry.message)
+        text = searched(without_searches(entry.message))
         said = words.words(text)
         database.execute_sql(
             "INSERT INTO passage_words (rowid, words) VALUES (?, ?)", (place, " ".join(said))
@@ -118,14 +116,6 @@ def _left_at(database: SqliteDatabase, conversation: int, seq: int) -> tuple[int
     place = place_of(conversation, seq)
     rows = database.execute_sql(query, (conversation, seq, place)).fetchall()
     return rows[0] if rows else (0, float("-inf"))
-
-
-def _original(message: Message) -> str:
-    """All that a message says, but for searches: these repeat what is found without them."""
-    if message.tool in SEARCHES:
-        return ""
-    calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
-    return searched(replace(message, tool_calls=calls))
 
 
 def _speaker(message: Message) -> str:
@@ -160,7 +150,7 @@ def forget(
     for entry in entries:
         if entry.seq <= newest:
             gone.append(place_of(conversation, entry.seq))
-            said = " ".join(words.words(_original(entry.message)))
+            said = " ".join(words.words(searched(without_searches(entry.message))))
             database.execute_sql(
                 "INSERT INTO passage_words (passage_words, rowid, words) VALUES ('delete', ?, ?)",
                 (gone[-1], said),
@@ -182,36 +172,45 @@ def scrub(database: SqliteDatabase) -> None:
 
 
 class Ranges:
-    """What may be found: ranges of places, in order."""
+    """What may be found: ranges of places, in order, and what of them may not (`gaps`)."""
 
-    def __init__(self, ranges: Iterable[Range]) -> None:
-        self._ranges: list[Range] = []
-        for one in sorted(ranges, key=lambda one: one.first):
-            if self._ranges and self._ranges[-1].last + 1 == one.first:
-                one = Range(self._ranges.pop().first, one.last)
-            self._ranges.append(one)
-        self._firsts = [one.first for one in self._ranges]
+    def __init__(self, ranges: Iterable[Range], gaps: Iterable[Range] = ()) -> None:
+        self._ranges, self._gaps = _joined(ranges), _joined(gaps)
 
     def __iter__(self) -> Iterator[Range]:
         return iter(self._ranges)
 
     def __contains__(self, place: int) -> bool:
-        before = bisect.bisect_right(self._firsts, place)
-        return before > 0 and place <= self._ranges[before - 1].last
+        return _holds(self._ranges, place) and not _holds(self._gaps, place)
+
+
+def _joined(ranges: Iterable[Range]) -> list[Range]:
+    """Ranges in order; those that follow one another are one."""
+    joined: list[Range] = []
+    for one in sorted(ranges, key=lambda one: one.first):
+        if joined and joined[-1].last + 1 == one.first:
+            one = Range(joined.pop().first, one.last)
+        joined.append(one)
+    return joined
+
+
+def _holds(ranges: Sequence[Range], place: int) -> bool:
+    before = bisect.bisect_right(ranges, place, key=lambda one: one.first)
+    return before > 0 and place <= ranges[before - 1].last
 
 
 class Conversation(NamedTuple):
-    """A conversation by its row and name; `was_cleared`: a person cleared its context once."""
+    """A conversation by its row and name, and whether a person ever took anything of it away."""
 
     row: int
     name: str
-    was_cleared: bool
+    lacks_some: bool
 
 
 def conversations(database: SqliteDatabase, audience: str) -> list[Conversation]:
     """The conversations of an audience."""
     query = """SELECT id, key, EXISTS (
-        SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind = 'clear')
+        SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind IN ('clear', 'drop'))
         FROM conversation AS c WHERE audience = ?"""
     return [Conversation._make(row) for row in database.execute_sql(query, (audience,))]
 
@@ -246,7 +245,8 @@ def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
     )
     match = f'"{term.word}"*' if term.is_prefix else f'"{term.word}"'
     spans = ((match, span.first, span.last, MOST) for span in ranges)
-    return [place for span in spans for (place,) in database.execute_sql(query, span)]
+    found = (place for span in spans for (place,) in database.execute_sql(query, span))
+    return [place for place in found if place in ranges]
 
 
 def passages(

@@ -1,0 +1,159 @@
+"""What a person takes away is out of all that the model can reach, and comes back as it was."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory.context.change import Change
+from memory.conversation import Conversation
+from memory.files import WHOLE
+from memory.messages import Message, ToolCall
+from memory.record.offload import LocalWorkspace
+from memory.record.passages import Words
+from tests.memory.rooms import KEY, Lodge
+
+LONG = "many words in a line " * 100
+
+
+def workspace(folder: Path) -> Path:
+    return folder / "audiences" / "pipe-main"
+
+
+def reach(folder: Path) -> dict[str, str]:
+    """What the model's file tools find of the conversation."""
+    session = workspace(folder) / "sessions" / "pipe%2Fmain"
+    return {file.name: file.read_text() for file in sorted(session.glob("*"))}
+
+
+def daily(folder: Path) -> str:
+    """All that is in the daily memory."""
+    return "".join(file.read_text() for file in folder.rglob("memory/*.md"))
+
+
+def offloaded(folder: Path) -> set[str]:
+    """The turns in the file of what left."""
+    lines = reach(folder).get("context.jsonl", "").splitlines()
+    return {json.loads(line)["turn"] for line in lines}
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path, offloader=LocalWorkspace(workspace(tmp_path)))
+    lodge.limit(tool_result_limit=200, max_turns=2)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def drop(conversation: Conversation, *turns: int) -> None:
+    await conversation.editor.change("drop", Change(drop=frozenset(turns)))
+
+
+async def test_lines_and_results_go_and_come_back_as_they_were(
+    lodge: Lodge, tmp_path: Path
+) -> None:
+    for number in range(1, 6):
+        await lodge.says(f"Question {number}.", [f"{LONG}{number}"])
+        await lodge.settle()
+    conversation = await lodge.conversation()
+    await conversation.write_files()
+    before, whole = reach(tmp_path), lines_of(tmp_path)
+    await conversation.editor.clear()
+    assert reach(tmp_path) == {"context.jsonl": ""}
+    await conversation.editor.undo()
+    after = reach(tmp_path)
+    assert after.keys() == {*before} - {WHOLE, "context.terse.json"}, "who exports says so again"
+    assert lines_of(tmp_path) == whole
+    assert all(after[name] == before[name] for name in after if name != "context.jsonl")
+
+
+def lines_of(folder: Path) -> list[str]:
+    return sorted(reach(folder)["context.jsonl"].splitlines())
+
+
+async def test_a_crash_before_the_files_are_written_is_made_good_at_the_next_start(
+    lodge: Lodge, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(1, 6):
+        await lodge.says(f"Question {number}.", [f"{LONG}{number}"])
+        await lodge.settle()
+    with monkeypatch.context() as patch:
+        conversation = await lodge.conversation()
+
+        async def dies(before: object) -> None:
+            raise asyncio.CancelledError
+
+        patch.setattr(conversation.editor, "_on_taken", dies)
+        with pytest.raises(asyncio.CancelledError):
+            await conversation.editor.clear()
+    assert offloaded(tmp_path), "it should be there after the crash"
+    await lodge.restart()
+    await lodge.conversation()
+    assert reach(tmp_path) == {"context.jsonl": ""}
+
+
+async def test_a_summary_that_is_still_to_be_written_leaves_out_what_is_taken_away(
+    lodge: Lodge, tmp_path: Path
+) -> None:
+    """The cut is undone, and a turn of it dropped, while its summary is on its way."""
+    lodge.summarizer.gate = asyncio.Event()
+    lodge.summarizer.answer = lambda request: f"Told: {' '.join(request.text.split())}"
+    for number in range(1, 5):
+        await lodge.says(f"Question {number}.")
+    conversation = await lodge.conversation()
+    assert conversation.context.replayed.cut is not None
+    await conversation.editor.undo()
+    await drop(conversation, 1)
+    lodge.summarizer.gate.set()
+    await lodge.settle()
+    assert "Question 1." not in daily(tmp_path)
+    assert "t1" not in offloaded(tmp_path)
+
+
+async def test_a_clear_leaves_the_results_of_the_running_turn(lodge: Lodge, tmp_path: Path) -> None:
+    """They are in a file before they are in the transcript."""
+    await lodge.says("Look.", [LONG])
+    conversation = await lodge.conversation()
+    turn = await conversation.turns.open("Look again.")
+    call = ToolCall("mine", "look", "{}")
+    await turn.record(Message("assistant", "", (call,)))
+    result = Message("tool", LONG, call_id="mine", tool="look")
+    received, _ = await conversation.turns.receive(result)
+    await conversation.editor.clear()
+    assert [*reach(tmp_path)] == ["tool_result-mine.txt"]
+    assert received.offloaded.endswith("tool_result-mine.txt")
+
+
+async def test_what_was_dropped_elsewhere_is_not_recalled(lodge: Lodge) -> None:
+    """The memory search goes through all conversations of an audience."""
+    thread = replace(KEY, id="pipe/main/thread")
+    await lodge.says("The piano is new.", key=thread)
+    await lodge.says("The piano is old.", key=thread)
+    await lodge.says("Hello.")
+    await drop(await lodge.conversation(thread), 1)
+    memory = (await lodge.conversation()).memory
+    hits = (await memory.recall("piano", 5)).said.hits
+    assert [hit.hit.entry.message.text for hit in hits if hit.hit.spans] == ["The piano is old."]
+    beside = [entry for hit in hits for entry in (hit.before, hit.after) if entry]
+    assert all(entry.turn == 2 for entry in beside)
+    assert len((await memory.search("piano", 5)).said.hits) == 2
+
+
+async def test_what_a_search_found_before_is_neither_counted_nor_shown(lodge: Lodge) -> None:
+    conversation = await lodge.conversation()
+    for number in range(1, 4):
+        turn = await conversation.turns.open("Where is the piano?")
+        call = ToolCall(f"c{number}", "context_search", '{"query": "piano"}')
+        await turn.record(Message("assistant", "", (call,)))
+        result = Message("tool", "a piano", call_id=call.id, tool="context_search")
+        await turn.record(result, Message("assistant", "Here."))
+    found = await conversation.passages(Words("piano", 0, 0))
+    said = [entry.message.role for part in found.parts for entry in part.entries]
+    assert said == ["user"] * 3
+    assert found.total == 9
