@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import defaultdict
 from collections.abc import Generator
 from ipaddress import ip_address
 from typing import Any
@@ -60,6 +61,19 @@ def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest
     report = yield
     _fail_a_skip_in_ci(report)
     return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """How long each suite took, added up over all workers."""
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                suite = "/".join(report.nodeid.partition("::")[0].split("/")[:2])
+                seconds[suite] += report.duration
+    slowest = sorted(seconds.items(), key=lambda pair: -pair[1])
+    rows = (f"{suite:24}{spent:8.1f} s" for suite, spent in slowest if spent >= 1)
+    terminalreporter.write_line("\n".join(rows))
 
 
 def _fail_a_skip_in_ci(report: pytest.TestReport | pytest.CollectReport) -> None:
