@@ -162,6 +162,22 @@ class ToolSettings(BaseModel):
         description="How long a command may run; then it is killed, with all that it started.",
         json_schema_extra={"unit": "seconds", **TURN},
     )
+    shell_memory: int = Field(
+        default=2_000,
+        ge=50,
+        le=1_000_000,
+        description="How much memory a command may take with all that it starts; then it is "
+        "killed.",
+        json_schema_extra={"unit": "MB", **TURN},
+    )
+    files_quota: int = Field(
+        default=1_000,
+        ge=1,
+        le=1_000_000,
+        description="How much a chat's files and pictures may take on the disk; then neither its "
+        "people nor the model can add to them until some are deleted.",
+        json_schema_extra={"unit": "MB", **TURN},
+    )
     web_fetch: bool = Field(
         default=False,
         description="Whether the model may ask to read pages of the web.",

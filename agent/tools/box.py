@@ -8,7 +8,8 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import AsyncIterator, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,12 @@ _SYSTEM = (  # never a whole /usr: in a container, the bot itself may live there
 _LIMITS = "ulimit -u 1000 || ulimit -p 1000; ulimit -f 2000000; ulimit -v 4000000; ulimit -c 0"
 """Processes (shells name it differently, and root is under no such limit); blocks of 512 or 1,024
 bytes that a file may have; kB of memory for each process; no core dumps."""
+_FIRST = "echo 1000 > /proc/self/oom_score_adj"
+"""Where the machine's memory runs out all the same, the system ends the command and not the bot."""
+_SCRATCH = "200000000"  # bytes of `/tmp`, and of `/dev/shm`: they are memory
+_LATE = 10  # how nice a command is: the bot goes first
+_TICK = 0.2  # seconds between looks at what a command uses
+_REST = 10  # times as long as a look takes is waited for the next
 _KEPT = 15_000  # bytes of the beginning of an output that are kept, and of its end
 _MOST = 20_000_000  # bytes of an output after which the command is killed
 _PATIENCE = 1.0  # seconds for which output is read of what a command has left running
@@ -51,16 +58,18 @@ def boxed(workspace: Path) -> list[str]:
     return [
         *("bwrap", "--unshare-all", "--die-with-parent", "--new-session", "--cap-drop", "ALL"),
         *shown,
-        *("--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"),
+        *("--proc", "/proc", "--dev", "/dev", "--size", _SCRATCH, "--tmpfs", "/dev/shm"),
+        *("--size", _SCRATCH, "--tmpfs", "/tmp", "--remount-ro", "/dev"),
         *("--ro-bind", str(workspace), INSIDE, "--bind", *map(str, files)),
-        *("--chdir", str(files[1])),
+        *("--remount-ro", "/", "--chdir", str(files[1])),
     ]
 
 
 def limited(command: str) -> list[str]:
     """A command for a shell that takes limits upon itself first; what its system does not know of
     them is passed over."""
-    return ["sh", "-c", f'{{ {_LIMITS}; }} 2>/dev/null; exec sh -c "$1"', "sh", command]
+    limits = f"{{ {_LIMITS}; {_FIRST}; }} 2>/dev/null"
+    return ["nice", "-n", str(_LATE), "sh", "-c", f'{limits}; exec sh -c "$1"', "sh", command]
 
 
 def environment(home: str) -> dict[str, str]:
@@ -76,11 +85,20 @@ async def is_there() -> bool:
     return (await run(trial, environment("/"), Path("/"), 10)).status == 0
 
 
+Complaint = Callable[[int], str]
+"""Why a command must be killed whose first process this is, or ""; it is asked in a thread."""
+
+
 async def run(
-    arguments: Sequence[str], environment: dict[str, str], folder: Path, seconds: float
+    arguments: Sequence[str],
+    environment: dict[str, str],
+    folder: Path,
+    seconds: float,
+    complaints: Sequence[Complaint] = (),
 ) -> Ran:
     """Run a program with nothing to read, and kill it with its process group when the time is over,
-    when it writes without end, or when nobody waits any more. Raises OSError."""
+    when it writes without end, when there is a complaint, or when nobody waits any more. Raises
+    OSError."""
     program = shutil.which(arguments[0]) or arguments[0]  # by the bot's PATH, not the command's
     output = _Output()
     async with _pipe() as (stream, end):
@@ -96,7 +114,8 @@ async def run(
         )
         end.close()
         try:
-            ended = await _followed(process, output, stream, seconds)
+            watching = [asyncio.create_task(_watch(process.pid, one)) for one in complaints]
+            ended = await _followed(process, output, stream, seconds, watching)
         finally:
             await _kill(process)
     status = process.returncode or 0
@@ -124,24 +143,39 @@ async def _followed(
     output: _Output,
     stream: asyncio.StreamReader,
     seconds: float,
+    watching: Sequence[asyncio.Task[str]],
 ) -> str:
     """Read until the command ends; returns why it must be killed, if it must."""
     reading = asyncio.create_task(output.read(stream))
     waiting = asyncio.create_task(process.wait())
     try:
         async with asyncio.timeout(seconds):
-            await asyncio.wait((reading, waiting), return_when=asyncio.FIRST_COMPLETED)
+            either = asyncio.FIRST_COMPLETED
+            await asyncio.wait((reading, waiting, *watching), return_when=either)
             if not output.is_flood:  # it may go on with its output closed
-                await waiting
+                await asyncio.wait((waiting, *watching), return_when=either)
     except TimeoutError:
         return f"it took longer than {seconds:g} s"
     else:
+        if not waiting.done() and (found := [one.result() for one in watching if one.done()]):
+            return found[0]
         await asyncio.wait((reading,), timeout=_PATIENCE)
         return f"it wrote more than {_MOST // 1_000_000} MB" if output.is_flood else ""
     finally:
-        reading.cancel()
-        waiting.cancel()
-        await asyncio.gather(reading, waiting, return_exceptions=True)
+        tasks = (reading, waiting, *watching)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def _watch(process: int, complaint: Complaint) -> str:
+    """The first complaint that there is about a command. What costs time to find out is asked for
+    less often."""
+    while True:
+        began = time.monotonic()
+        if why := await asyncio.to_thread(complaint, process):
+            return why
+        await asyncio.sleep(max(_TICK, _REST * (time.monotonic() - began)))
 
 
 async def _kill(process: asyncio.subprocess.Process) -> None:

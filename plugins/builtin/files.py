@@ -18,6 +18,7 @@ from typing import Annotated, BinaryIO
 import regex
 from pydantic import Field
 
+from agent.tools.allowance import demand
 from agent.tools.provenance import Origins, vouch
 from agent.tools.schema import in_a_thread
 from agent.tools.search import SECONDS, Search
@@ -147,8 +148,11 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
         content: The whole text of the file.
     """
     target = resolve(context.workspace, path, must_write=True)
+    data = _encoded(content)
     with plain_errors(path):
-        is_replaced = save_file(context.workspace, target, data := _encoded(content))
+        more = len(data) - (target.lstat().st_size if target.exists() else 0)
+        demand(context.workspace, context.settings.files_quota, more)
+        is_replaced = save_file(context.workspace, target, data)
         if not context.has_outside():
             vouch(context.workspace, target, data)
     name, before = _name(context.workspace, target), ", in the place of what was there"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Annotated
 
 from pydantic import Field
 
 from agent.tools import box
-from agent.tools.box import Ran
+from agent.tools.allowance import Allowance, overuse
+from agent.tools.box import Complaint, Ran
 from agent.tools.workspace import WRITABLE
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
@@ -39,8 +41,14 @@ async def shell(
         arguments, home = box.limited(command), str(files)
     else:
         raise ToolError(NO_BOX)
-    seconds = context.settings.shell_timeout
-    return told(await box.run(arguments, box.environment(home), files, seconds))
+    settings = context.settings
+    room = await asyncio.to_thread(Allowance.of, context.workspace, settings.files_quota)
+    complaints: tuple[Complaint, ...] = (
+        lambda process: overuse(process, settings.shell_memory),
+        lambda process: room.complaint(),
+    )
+    seconds = settings.shell_timeout
+    return told(await box.run(arguments, box.environment(home), files, seconds, complaints))
 
 
 _BOX: list[bool] = []

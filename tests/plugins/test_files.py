@@ -15,6 +15,8 @@ import regex
 from hypothesis import given
 from hypothesis import strategies as st
 
+from agent.settings import ToolSettings
+from agent.tools.allowance import used
 from agent.tools.base import ToolContext
 from agent.tools.search import Search
 from agent.tools.toolbox import Toolbox
@@ -434,3 +436,33 @@ def test_each_tool_says_what_it_touches() -> None:
     assert list(tools) == ["glob", "grep", "list_files", "read_file", "write_file"]
     assert {name for name, tool in tools.items() if "writes" in tool.touches} == {"write_file"}
     assert {name for name, tool in tools.items() if not tool.is_parallel} == {"write_file"}
+
+
+async def test_no_more_is_written_than_a_chat_may_keep(root: Path) -> None:
+    settings = ToolSettings(files_quota=1)
+    key = ConversationKey("pipe/main", "main")
+    context = ToolContext(key, root, ZoneInfo("UTC"), settings=settings)
+    toolbox = Toolbox(files.parley_tools())
+
+    async def write(name: str, size: int) -> str:
+        arguments = json.dumps({"path": name, "content": "x" * size})
+        return (await toolbox.run(ToolCall("1", "write_file", arguments), context))[0]
+
+    assert (await write("a.txt", 600_000)).startswith("Wrote")
+    assert await write("b.txt", 600_000) == (
+        "Nothing was written, because this chat may keep 1 MB of files (tools.files_quota). "
+        "Something must be deleted first."
+    )
+    assert (await write("a.txt", 500_000)).startswith("Wrote"), "it takes no more room than before"
+    assert (await write("b.txt", 400_000)).startswith("Wrote")
+
+
+def test_what_lies_too_deep_to_be_looked_at_counts_as_much(root: Path) -> None:
+    here = os.open(root / "files", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("d" * 250, dir_fd=here)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = inner
+    os.close(here)
+    assert 1_000_000_000 < used(root) < 1_001_000_000

@@ -14,6 +14,7 @@ import pytest
 
 from agent.settings import ToolSettings
 from agent.tools import box
+from agent.tools.allowance import MOST_PROCESSES
 from agent.tools.base import Permission, ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
@@ -205,6 +206,76 @@ async def test_a_link_out_of_the_box_leads_nowhere(tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     (tmp_path / "files" / "way").symlink_to("/etc/passwd")
     assert "No such file" in await run(tmp_path, "cat way")
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+@pytest.mark.parametrize("place", ["/tmp", "/dev/shm"])
+async def test_what_is_only_in_memory_has_a_size(tmp_path: Path, place: str) -> None:
+    text = await run(tmp_path, f"dd if=/dev/zero of={place}/x bs=1000000 count=300")
+    assert "No space left on device" in text
+
+
+@in_box
+@pytest.mark.usefixtures("boxed")
+@pytest.mark.parametrize("place", ["/dev/x", "/x", "/usr/x"])
+async def test_nothing_else_can_be_written(tmp_path: Path, place: str) -> None:
+    assert "Read-only file system" in await run(tmp_path, f"echo > {place}")
+
+
+async def test_a_command_leaves_the_processor_and_the_memory_to_the_bot_first(
+    tmp_path: Path, is_boxed: bool
+) -> None:
+    text = await run(tmp_path, "nice; cat /proc/self/oom_score_adj")
+    assert text == f"Exit code 0.\n{min(os.nice(0) + 10, 19)}\n1000"
+
+
+async def limited(folder: Path, command: str, settings: ToolSettings) -> str:
+    chosen = settings.model_copy(update={"shell_unboxed": True, "shell_timeout": 40})
+    return (await answer(folder, command, chosen))[0]
+
+
+async def test_all_processes_of_a_command_share_one_limit_of_memory(
+    tmp_path: Path, is_boxed: bool
+) -> None:
+    """None of them alone takes too much."""
+    hold = "x=$(head -c 25000000 /dev/zero | tr '\\0' x); sleep 44.5; :"
+    text = await limited(
+        tmp_path, f"for i in 1 2 3 4; do ({hold}) & done; wait", ToolSettings(shell_memory=80)
+    )
+    assert text.startswith("It was killed, because its processes took more than 80 MB of memory")
+    await gone("44.5")
+
+
+async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed: bool) -> None:
+    many = MOST_PROCESSES + 10
+    text = await limited(
+        tmp_path, f"for i in $(seq {many}); do sleep 33.5 & done; wait", ToolSettings()
+    )
+    assert text.startswith(f"It was killed, because it had more than {MOST_PROCESSES} processes.")
+    await gone("33.5")
+
+
+async def test_a_command_that_fills_the_chats_folder_is_killed(
+    tmp_path: Path, is_boxed: bool
+) -> None:
+    command = "head -c 3000000 /dev/zero > big; sleep 22.5"
+    text = await limited(tmp_path, command, ToolSettings(files_quota=2))
+    assert text == (
+        "It was killed, because this chat may keep 2 MB of files (tools.files_quota). "
+        "It wrote nothing."
+    )
+    await gone("22.5")
+    assert (
+        await limited(tmp_path, "rm big", ToolSettings(files_quota=2))
+        == "Exit code 0. It wrote nothing."
+    ), "what is too much can be deleted"
+
+
+async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bool) -> None:
+    command = "for i in $(seq 500); do : > $i; done; sleep 22.5"
+    text = await limited(tmp_path, command, ToolSettings(files_quota=1))
+    assert text.startswith("It was killed, because this chat may keep 1 MB of files")
 
 
 async def until(is_so: Callable[[], bool]) -> None:

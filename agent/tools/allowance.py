@@ -1,0 +1,147 @@
+"""What tools may use up of the machine: memory and processes while a command runs, room on the disk
+at any time. The system's own limits hold for each process; these hold for all of it together.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.tools.errors import ToolError
+from agent.tools.workspace import WRITABLE
+
+MEGABYTE = 1_000_000
+PICTURES = "data"
+MOST_PROCESSES = 500
+_SPARE_MEMORY = 200 * MEGABYTE  # of the machine, that is left free; of a small one, a twentieth
+_SPARE_DISK = 500 * MEGABYTE  # that is left free for messages; of a small one, a tenth
+_DRIFT = 50 * MEGABYTE  # of the disk, that others may take while a command runs
+_ENTRY = 4_096  # bytes that a file or a folder counts at least
+
+_LONGEST_PATH = 3_800  # bytes of a path; the system takes 4,096, with the names in the folder
+_HIDDEN = 1_000 * MEGABYTE  # that a folder counts which lies deeper, since nobody can look into it
+
+
+def overuse(process: int, megabytes: int) -> str:
+    """What a process and all that it started use too much of, or "". Where there is no /proc,
+    nothing is known, and what has left the tree of processes is not counted."""
+    parents, memory = _processes()
+    family, young = {process}, [process]
+    while young:
+        young = [one for parent in young for one in parents.get(parent, ())]
+        family.update(young)
+    if len(family) > MOST_PROCESSES:
+        return f"it had more than {MOST_PROCESSES} processes"
+    if sum(memory.get(one, 0) for one in family) > megabytes * MEGABYTE:
+        return f"its processes took more than {megabytes:,} MB of memory (tools.shell_memory)"
+    is_scarce = _is_scarce(_figures(Path("/proc/meminfo"), "MemTotal:", "MemAvailable:"))
+    return "the machine was about to run out of memory" if is_scarce else ""
+
+
+def _processes() -> tuple[dict[int, list[int]], dict[int, int]]:
+    """The children of each process, and the bytes of memory that each has for itself or shares
+    without a file."""
+    children: dict[int, list[int]] = {}
+    memory: dict[int, int] = {}
+    for place in _folders("/proc"):
+        if place.isdigit():
+            parent, *sizes = _figures(
+                Path("/proc", place, "status"), "PPid:", "RssAnon:", "RssShmem:"
+            )
+            children.setdefault(parent, []).append(int(place))
+            memory[int(place)] = sum(sizes) * 1_024
+    return children, memory
+
+
+def _figures(file: Path, *names: str) -> list[int]:
+    """The figures that stand behind these names at the beginning of lines; 0 for what is not
+    there, as for a process that has just ended."""
+    found = dict.fromkeys(names, 0)
+    with suppress(OSError), file.open(encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            name, *rest = line.split() or [""]
+            if name in found:
+                found[name] = int(rest[0])
+    return list(found.values())
+
+
+def _is_scarce(figures: Sequence[int]) -> bool:
+    total, available = (figure * 1_024 for figure in figures)
+    return available < min(_SPARE_MEMORY, total // 20)
+
+
+def _folders(path: str) -> Iterator[str]:
+    with suppress(OSError):
+        yield from os.listdir(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """What an audience may keep on the disk, in bytes, and how much of it must stay free. What is
+    there already may stay, and commands that delete it may run."""
+
+    workspace: Path
+    most: int
+    least_free: int
+
+    @classmethod
+    def of(cls, workspace: Path, megabytes: int) -> Allowance:
+        """As it is now, with a quota."""
+        free, reserve = _disk(workspace)
+        most = max(megabytes * MEGABYTE, used(workspace))
+        return cls(workspace, most, max(0, min(reserve, free - _DRIFT)))
+
+    def complaint(self) -> str:
+        """Why a command that writes must be stopped, or ""."""
+        free, _ = _disk(self.workspace)
+        if free < self.least_free:
+            return "the disk is nearly full"
+        return _full(self.most) if used(self.workspace) > self.most else ""
+
+
+def refusal(workspace: Path, megabytes: int, more: int) -> str:
+    """Why `more` bytes may not be written into an audience's folder, or ""."""
+    if more <= 0:
+        return ""
+    free, reserve = _disk(workspace)
+    if free - more < reserve:
+        return "the disk is nearly full"
+    most = megabytes * MEGABYTE
+    return _full(most) if used(workspace) + more > most else ""
+
+
+def demand(workspace: Path, megabytes: int, more: int) -> None:
+    """Raises ToolError where tools may not write `more` bytes."""
+    if why := refusal(workspace, megabytes, more):
+        raise ToolError(f"Nothing was written, because {why}. Something must be deleted first.")
+
+
+def _full(most: int) -> str:
+    return f"this chat may keep {most // MEGABYTE:,} MB of files (tools.files_quota)"
+
+
+def _disk(workspace: Path) -> tuple[int, int]:
+    """The bytes that are free where a folder is or will be, and those that must stay so."""
+    place = next(one for one in (workspace, *workspace.parents) if one.exists())
+    disk = os.statvfs(place)
+    return disk.f_bavail * disk.f_frsize, min(_SPARE_DISK, disk.f_blocks * disk.f_frsize // 10)
+
+
+def used(workspace: Path) -> int:
+    """Bytes of the disk that the files and pictures of an audience take. Links are not followed."""
+    total, folders = 0, [os.fspath(workspace / name) for name in (WRITABLE, PICTURES)]
+    while folders:
+        folder = folders.pop()
+        if len(os.fsencode(folder)) >= _LONGEST_PATH:
+            total += _HIDDEN
+            continue
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    total += max(_ENTRY, entry.stat(follow_symlinks=False).st_blocks * 512)
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(entry.path)
+    return total
