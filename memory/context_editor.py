@@ -8,7 +8,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from memory.compactor import Compactor
-from memory.context.change import Change, Kind, TakenAway, ViewEvent, redoable, undoable
+from memory.context.change import (
+    Change,
+    Kind,
+    TakenAway,
+    ViewEvent,
+    newest_undoable,
+    redoable,
+    undoable,
+)
 from memory.context.compaction import ASKED
 from memory.context.plan import Plan
 from memory.context.view import View
@@ -84,12 +92,15 @@ class ContextEditor:
         job = self._compactor.job(plan, "person") if is_summarised else None
         await self._compactor.record(self._compactor.event(plan, view, "person"), job)
 
-    async def undo(self) -> ViewEvent | None:
-        """Take the newest standing event back; returns it, or None when there is none."""
+    async def undo(self, event_id: int = 0) -> ViewEvent | None:
+        """Take an event back (0: the newest, `newest_undoable`); returns it, or None when there is
+        none of this id that could be."""
         async with self._changing():
             events = await self._state.history()
-            standing = undoable(events)
-            return await self._turn_back("undo", standing[-1], events) if standing else None
+            newest = newest_undoable(events)
+            named = (event for event in undoable(events) if event.id == event_id)
+            event = next(named, None) if event_id else newest
+            return await self._turn_back("undo", event, events) if event else None
 
     async def redo(self) -> ViewEvent | None:
         """Bring the event that was undone last into force again."""

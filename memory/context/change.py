@@ -191,6 +191,13 @@ def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     return [event for event in standing(events) if event.kind not in _BY_THE_WAY]
 
 
+def newest_undoable(events: Iterable[ViewEvent]) -> ViewEvent | None:
+    """What `/context undo` takes back where no event is named. A fold of `slim` goes with its
+    settings, so that it comes last; or every turn would stand in the way of the one before."""
+    found = undoable(events)
+    return next((e for e in reversed(found) if e.kind != "fold"), found[-1] if found else None)
+
+
 def redoable(events: Sequence[ViewEvent]) -> ViewEvent | None:
     """What `/context redo` would bring back: the last event undone, as long as nothing else has
     changed the view since."""

@@ -143,7 +143,7 @@ def _line(message: Message) -> str:
 def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
     """What serves where no model is asked, or its answer is empty or too long."""
     if style == "excerpt":
-        return "\n".join(_exchange(turn, _EXCERPT_SHOWN) for turn in turns)
+        return "\n".join(_excerpt(turn) for turn in turns)
     if style == "lines":
         return _logged(turns)
     if style == "rollup":
@@ -169,6 +169,13 @@ def _reminder(turns: Sequence[Turn], prior: str) -> str:
 
 
 _GOAL = "Goal:"
+
+
+def _excerpt(turn: Turn) -> str:
+    """The beginnings of question and reply, and the lines that the model wrote about them, whole:
+    a log that no model rolls up must lose none of their words."""
+    has_lines = any(entry.message.terse for entry in turn.entries)
+    return "\n".join((_exchange(turn, _EXCERPT_SHOWN), *([_logged([turn])] if has_lines else [])))
 
 
 def _exchange(turn: Turn, shown: int = _LINE_SHOWN) -> str:

@@ -36,7 +36,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         "put a summary in the place of the turns (compact what was decided)",
     ),
     "free": (steering.free, "let all but the newest messages leave at once, in an emergency"),
-    "undo": (steering.undo, "take the last change back"),
+    "undo": (steering.undo, "take the last change back, or the one you name (undo e12)"),
     "redo": (steering.redo, "do again what was undone"),
     "pin": (steering.pin, "keep turns whatever leaves (pin t7)"),
     "unpin": (steering.unpin, "let pinned turns leave again (unpin t7)"),

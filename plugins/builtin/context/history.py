@@ -38,9 +38,9 @@ def _line(
 ) -> str:
     """One event: what and when, the turns and sizes, who and why."""
     target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
-    what = f"{event.kind} of a {called(target)}" if target else called(event)
+    what = f"{event.kind} of a {called(target)} (e{target.id})" if target else called(event)
     said = (
-        f"~~{what}~~ undone" if event.id in undone else f"**{what}**",
+        f"e{event.id} ~~{what}~~ undone" if event.id in undone else f"e{event.id} **{what}**",
         moment(event.at, zone),
         named(touched(target or event)),
         _sizes(event),

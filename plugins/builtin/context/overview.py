@@ -195,6 +195,7 @@ def _cut(cut: Forecast) -> dict[str, Any]:
 def event_data(event: ViewEvent) -> dict[str, Any]:
     """A view event as JSON."""
     return {
+        "id": f"e{event.id}",
         "kind": event.kind,
         "actor": event.actor,
         "strategy": event.strategy,

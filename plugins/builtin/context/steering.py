@@ -128,13 +128,32 @@ async def clear(ask: Ask, rest: str) -> Reply:
 
 
 async def undo(ask: Ask, rest: str) -> Reply:
-    """`/context undo`"""
-    del rest
+    """`/context undo`, `/context undo e12`"""
+    number = _event_number(rest)
     before = ask.conversation.context.view()
-    event = await ask.conversation.editor.undo()
+    event = await ask.conversation.editor.undo(number)
+    if event is None and number:
+        raise CommandError(
+            f"There is no change e{number} here that could be taken back; /context history names "
+            "them. Nothing was undone."
+        )
     if event is None:
         return Reply("There is nothing to undo.", {"undone": None}, await _redo(ask))
     return await _turned("Undone", event, before, ask)
+
+
+def _event_number(rest: str) -> int:
+    """ "e12" -> 12; 0 where no event is named."""
+    name = rest.strip().lower()
+    if not name:
+        return 0
+    if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
+        return int(name[1:])
+    raise CommandError(
+        "/context undo takes the last change back, or the one that you name, like /context undo "
+        "e12; /context history names them. To take back what you said, say /undo. Nothing was "
+        "undone."
+    )
 
 
 async def redo(ask: Ask, rest: str) -> Reply:
@@ -159,6 +178,8 @@ async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     until = hold(after, conversation.context.limits, conversation)
     if until:
         text += f" Nothing is cut by itself until t{until.turn} or {amount(until.tokens)} tokens."
+    if done == "Undone" and before.boundaries == after.boundaries:
+        text += " Nothing came back by that alone: a later change has taken the same away."
     data = {
         "undone" if done == "Undone" else "redone": event.kind,
         "turns": [turn.id for turn in after.turns],
@@ -240,7 +261,7 @@ def _named(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
 
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     numbers = _named(ask, rest, verb)
-    there = {turn.number for turn in view.turns}
+    there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
     if gone := tuple(n for n in numbers if n not in there):
         raise CommandError(f"{be(gone)} not in play (see /context turns); nothing was changed.")
     return numbers
@@ -248,6 +269,7 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
 
 def _sized(numbers: tuple[int, ...], view: View) -> str:
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
+    raw += sum(line.tokens for line in view.log if line.turn in numbers)
     return f"{named(numbers)} (about {amount(view.scale.part(raw))} tokens)"
 
 
