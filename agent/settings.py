@@ -171,7 +171,7 @@ class ToolSettings(BaseModel):
         json_schema_extra={"unit": "MB", **TURN},
     )
     files_quota: int = Field(
-        default=1_000,
+        default=2_000,
         ge=1,
         le=1_000_000,
         description="How much a chat's files and pictures may take on the disk; then neither its "

@@ -6,7 +6,9 @@ is a file in `files/`, which the model's tools read, and is named in the turn's 
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,9 +16,11 @@ from pathlib import Path, PurePosixPath
 
 import orjson
 
+from agent.tools.allowance import refusal
+from agent.tools.workspace import WRITABLE
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
 from memory.messages import PICTURE, Image
-from memory.record.offload import LocalWorkspace
+from memory.record.offload import LocalWorkspace, is_saved
 
 _MEGABYTE = 1_000_000
 _LONGEST_NAME = 100  # characters of a document's name that are kept
@@ -44,13 +48,20 @@ class Stored:
     sha256: str = ""
 
 
-async def store(folder: Path, attachments: Sequence[Attachment]) -> tuple[Stored, ...]:
-    """Put the files of a message into its audience's folder; the same ones again are the same
-    files. Raises AttachmentRefused."""
+async def store(
+    folder: Path, attachments: Sequence[Attachment], megabytes: int
+) -> tuple[Stored, ...]:
+    """Put the files of a message into its audience's folder, which may keep so much; the same ones
+    again are the same files. Raises AttachmentRefused."""
     if complaint := _complaint(attachments):
         raise AttachmentRefused(complaint)
     workspace = LocalWorkspace(folder)
     try:
+        if why := await asyncio.to_thread(_lack_of_room, folder, attachments, megabytes):
+            raise AttachmentRefused(
+                f"Your message was not taken, because {why}. Have files deleted, or tell the bot's "
+                "owner; then send it again."
+            )
         return tuple([await _stored(workspace, attachment) for attachment in attachments])
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -74,6 +85,21 @@ def _complaint(attachments: Sequence[Attachment]) -> str:
         f"Your message was not taken: {large.name or 'a file'} is larger than "
         f"{LARGEST_ATTACHMENT // _MEGABYTE} MB. Send a smaller one."
     )
+
+
+def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
+    """Why these files can't be kept, or "". A message that is delivered again brings nothing."""
+    more = sum(
+        len(one.data) for one in attachments if not is_saved(folder / _wanted(one), one.data)
+    )
+    return refusal(folder, megabytes, more)
+
+
+def _wanted(attachment: Attachment) -> str:
+    """Where a file is to stand in its audience's folder."""
+    if media_type := picture_type(attachment.data):
+        return Image(hashlib.sha256(attachment.data).hexdigest(), media_type).file
+    return f"{WRITABLE}/{safe_name(attachment.name)}"
 
 
 async def _stored(workspace: LocalWorkspace, attachment: Attachment) -> Stored:

@@ -175,7 +175,9 @@ class Router:
         """The files of a message, on disk; a command has no use for any."""
         if not inbound.attachments or command_line(inbound.text):
             return ()
-        return await store(self._ports.workspace(key_of(inbound.address)), inbound.attachments)
+        key = key_of(inbound.address)
+        quota = self._ports.settings.describe("tools.files_quota", key.id).value
+        return await store(self._ports.workspace(key), inbound.attachments, quota)
 
     def route(self, received: Received) -> None:
         """Send a message that is on disk to its command or into its conversation's line."""

@@ -121,12 +121,24 @@ def save_once(wanted: Path, content: bytes) -> Path:
     is written once; other content under the same name gets a number. Raises OSError."""
     with _ONE_WRITER:
         wanted.parent.mkdir(parents=True, exist_ok=True)
-        for file in _names(wanted):
-            if not os.path.lexists(file):
-                _write(file, content)
-                return file
-            if _holds(file, content):
-                return file
+        place, is_there = _place(wanted, content)
+        if not is_there:
+            _write(place, content)
+        return place
+
+
+def is_saved(wanted: Path, content: bytes) -> bool:
+    """Whether `save_once` would have nothing to write. Raises OSError."""
+    return _place(wanted, content)[1]
+
+
+def _place(wanted: Path, content: bytes) -> tuple[Path, bool]:
+    """Where content stands or will stand, and whether it does."""
+    for file in _names(wanted):
+        if not os.path.lexists(file):
+            return file, False
+        if _holds(file, content):
+            return file, True
     raise AssertionError("names don't end")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_c
 ) -> None:
     async with living(tmp_path, echo) as house:
         # As after a kill: it is on disk, and nothing was done about it.
-        stored = await store(tmp_path / AUDIENCE, (PHOTO, REPORT))
+        stored = await store(tmp_path / AUDIENCE, (PHOTO, REPORT), 1)
         await house.app.delivery.receive(Inbound("f", Address("pipe", "main"), "Look!"), stored)
     async with living(tmp_path, echo) as house:
         await house.reply_to("f")
@@ -213,3 +214,22 @@ async def test_a_picture_counts_in_the_context(tmp_path: Path) -> None:
         conversation = await house.app.conversations.get(key_of(Address("pipe", "main")))
         (turn,) = conversation.context.view().turns
         assert 1_000 < turn.tokens < 1_020
+
+
+async def test_no_more_files_are_taken_than_a_chat_may_keep(tmp_path: Path) -> None:
+    large = replace(REPORT, data=b"x" * 600_000)
+    photo = replace(PHOTO, data=PNG + b"x" * 600_000)
+    async with living(tmp_path, echo, {"tools": {"files_quota": 1}}) as house:
+        assert (await house.says("Read this.", files=(large,))).text == "I see."
+        for one in (photo, replace(large, name="other.txt", data=b"y" * 600_000)):
+            refused = await house.says("And this.", files=(one,))
+            assert refused.text == (
+                "Your message was not taken, because this chat may keep 1 MB of files "
+                "(tools.files_quota). Have files deleted, or tell the bot's owner; then send it "
+                "again."
+            )
+        assert (await house.says("This again.", files=(large,))).text == "I see.", (
+            "it is there already"
+        )
+        assert (await house.says("No file.")).text == "I see."
+    assert files(tmp_path) == ["files/report.txt"]
