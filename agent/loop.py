@@ -43,14 +43,14 @@ from memory.turn_log import OpenTurn
 
 ToolChoice = Literal["auto", "none"]
 
-CUT_OFF = "(The answer ends here because the model reached its length limit; say “go on” for more.)"
+CUT_OFF = "The answer ends here because the model reached its length limit; say “go on” for more."
 CUT_SHORT = (
-    "(The answer ends here because it was longer than what is taken of one answer; say “go on” for "
-    "more.)"
+    "The answer ends here because it was longer than what is taken of one answer; say “go on” for "
+    "more."
 )
 TOO_MANY_CALLS = (
-    "(More tools were called at once than one step may, so only the first {most} calls were run; "
-    "the limit is `agent_max_calls`.)"
+    "More tools were called at once than one step may, so only the first {most} calls were run; "
+    "the limit is `agent_max_calls`."
 )
 INTERRUPTED = (
     "{name} was interrupted by a restart; it may have happened: check before trying again."
@@ -113,15 +113,15 @@ class Agent:
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
         note = (
-            f"(I stopped after {turn.steps} steps; the limit `agent_max_steps` is "
-            f"{self.max_steps()}.)"
+            f"I stopped after {turn.steps} steps; the limit `agent_max_steps` is "
+            f"{self.max_steps()}."
         )
         try:
             view, reply = await self._asked(turn, "none", output)
         except ModelAnswerBroken:
             if self.wishes is not None:
                 raise
-            await turn.record(Message("assistant", note, mark="steps"))
+            await turn.record(Message("assistant", mark="steps", notice=note))
             return
         await self._record(turn, view, replace(reply, tool_calls=()), note, "steps")
 
@@ -179,11 +179,12 @@ class Agent:
         text, line = extracted(reply.text)
         message = Message(
             "assistant",
-            f"{text}\n\n{note}".strip() if note else text,
+            text.strip() if note else text,
             _with_own_ids(reply.tool_calls, turn),
             reasoning=reply.reasoning,
             mark=mark,
             terse=line,
+            notice=note,
         )
         spent = await self._spent(turn, view, reply)
         await turn.record(message, spent=spent)

@@ -51,4 +51,4 @@ class SubAgents:
         finally:
             self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)
         self._lines.append(reply.terse or first_words(task, reply.text))
-        return reply.text
+        return reply.told

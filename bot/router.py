@@ -322,7 +322,7 @@ def _said(entry: Entry) -> Said:
     return Said(
         turn=f"t{entry.turn}",
         role="system" if message.role == "note" else message.role,
-        text=message.text,
+        text=message.told,
         at=entry.at,
         calls=tuple(call.name for call in message.tool_calls),
         tool=message.tool,

@@ -260,11 +260,11 @@ class Turns:
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
         told = filter(None, (restart, *await self._warnings(key, received)))
-        said = "\n\n".join((reply.text, *told))
+        said = "\n\n".join((reply.told, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._hub.publish(key.id, Done(received.id, turn.id, usage))
-        await turn.tell("turn_end", reply.text)  # nobody waits for his answer meanwhile
+        await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
         return await self._spending.warnings(key, self._access.limited(received.address))

@@ -102,7 +102,8 @@ class Message:
     that the model wrote about its own reply, or a sub-agent about its work, for the activity log;
     it is no part of the text. `is_untrusted` is said of a tool result that comes from outside: from
     the network, or from a command; `is_tainted` of what was said while the model had such text
-    before it, or what was made of it, and may repeat it in words of its own.
+    before it, or what was made of it, and may repeat it in words of its own. `notice` is what the
+    bot itself says about how a turn ended: the person is told it, and the model never is.
     """
 
     role: Role
@@ -120,6 +121,17 @@ class Message:
     images: tuple[Image, ...] = ()
     is_untrusted: bool = False
     is_tainted: bool = False
+    notice: str = ""
+
+    @property
+    def is_sent(self) -> bool:
+        """Whether the model is shown it: a reply that broke off before a word was said is not."""
+        return bool(self.role != "assistant" or self.text or self.tool_calls or not self.mark)
+
+    @property
+    def told(self) -> str:
+        """The text as the person is told it: with what the bot says about it."""
+        return "\n\n".join(filter(None, (self.text, self.notice and f"({self.notice})")))
 
     @property
     def has_outside(self) -> bool:

@@ -26,6 +26,10 @@ from memory.turns import Entry, Turn
 T = TypeVar("T")
 
 
+BROKEN_OFF = "This call was ended before it was done; whether it had any effect is not known."
+"""The result of a call of a turn that was broken off."""
+
+
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
     """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
     committed and not known in memory would be done again."""
@@ -425,12 +429,13 @@ class OpenTurn:
 
     async def break_off(self, mark: Mark, text: str, sentence: str) -> None:
         """End the turn before its time: calls without a result get one that says so, and what the
-        model had said so far is kept, with `sentence` after it. A turn that is over stays."""
+        model had said so far is kept. `sentence` is for the person alone. A turn that is over
+        stays."""
         if self.entries[-1].message.is_final:
             return
         results = [
-            Message("tool", sentence, call_id=call.id, tool=call.name, is_error=True)
+            Message("tool", BROKEN_OFF, call_id=call.id, tool=call.name, is_error=True)
             for call in self.unanswered
         ]
-        whole = f"{text.rstrip()}\n\n({sentence})" if text.strip() else f"({sentence})"
-        await self.record(*results, Message("assistant", whole, mark=mark))
+        said = Message("assistant", text.strip() and text.rstrip(), mark=mark, notice=sentence)
+        await self.record(*results, said)

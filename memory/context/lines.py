@@ -49,7 +49,8 @@ def _is_written(entry: Entry) -> bool:
 
 
 def _first_words_of(turn: Turn) -> str:
-    return first_words(turn.question.text, turn.reply.text if turn.reply else "(no reply)")
+    said = turn.reply.text if turn.reply else ""
+    return first_words(turn.question.text, said or "(no reply)")
 
 
 def first_words(question: str, reply: str) -> str:

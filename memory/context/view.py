@@ -163,7 +163,7 @@ class View:
     def to_wire(self, prefix: PromptPrefix) -> list[dict[str, Any]]:
         """The messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
-        messages = [_to_wire(message, self.rendering) for message in self.messages]
+        messages = [_to_wire(one, self.rendering) for one in self.messages if one.is_sent]
         front = self.front
         if not front:
             return system + messages

@@ -246,7 +246,7 @@ def fault(messages: Sequence[Message]) -> str:
     first, *others, last = messages if len(messages) > 1 else (*messages, messages[0])
     if first.role != "user" or not first.text.strip():
         return "does not begin with a user's text"
-    if not last.is_final or not last.text.strip():
+    if not last.is_final or not (last.text.strip() or last.mark):
         return "does not end with a reply of the assistant"
     if any(message.role == "user" for message in others):
         return "holds more than one message of the user"

@@ -384,6 +384,7 @@ _EXTRA = (
     "terse",
     "is_untrusted",
     "is_tainted",
+    "notice",
 )
 
 

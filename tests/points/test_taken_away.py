@@ -18,7 +18,6 @@ from tests.points.wire import (
     audience,
     daily,
     data,
-    missing,
     results,
     settle,
     summarised,
@@ -275,7 +274,6 @@ def failing(*failures: Answer) -> Any:
 
 
 @pytest.mark.parametrize("failure", FAILURES)
-@missing(27, "the next request has it as the assistant's words")
 async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model(
     tmp_path: Path, failure: str
 ) -> None:
@@ -292,7 +290,6 @@ async def test_an_error_of_the_bot_is_shown_to_the_person_and_never_to_the_model
 
 
 @pytest.mark.parametrize("tool", SEARCHES)
-@missing(27, "the model finds it by a search")
 async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
     tmp_path: Path, tool: str
 ) -> None:
@@ -306,7 +303,6 @@ async def test_an_error_of_the_bot_is_found_by_no_search_of_the_model(
     assert "OPENAI_API_KEY" not in found
 
 
-@missing(27, "it is summarised as something that was said")
 async def test_an_error_of_the_bot_is_in_no_summary_and_in_no_file_for_the_model(
     tmp_path: Path,
 ) -> None:
@@ -320,7 +316,6 @@ async def test_an_error_of_the_bot_is_in_no_summary_and_in_no_file_for_the_model
     assert "check OPENAI_API_KEY" not in found
 
 
-@missing(27, "the next request has the bot's note in the assistant's words")
 async def test_what_streamed_before_a_stop_is_kept_without_the_bots_own_note(
     tmp_path: Path,
 ) -> None:

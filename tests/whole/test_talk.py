@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from channels.base import Activity, ContextChanged, Delta, Done, ToolEnded, ToolStarted, TurnStarted
+from memory.turn_log import BROKEN_OFF
 from tests.fakes.openai_server import (
     Answer,
     Body,
@@ -198,7 +199,7 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
         await house.reply_to("q")
         assert (await house.says("And now?")).text == "Fine."
         results = [m["content"] for m in house.sent_to_model() if m["role"] == "tool"]
-    assert sorted(results) == ["1", "Stopped, as you asked."]
+    assert sorted(results) == ["1", BROKEN_OFF]
 
 
 @pytest.mark.parametrize(
