@@ -83,7 +83,7 @@ class ContextSettings(BaseModel):
     )
     summary_max_tokens: int = Field(
         default=1_024,
-        ge=16,
+        ge=1,
         le=100_000,
         description="The longest that a summary may be, at most an eighth of the budget.",
         json_schema_extra={"unit": "tokens", "here": True},
@@ -123,7 +123,7 @@ class ContextSettings(BaseModel):
     )
     compression_trigger: float = Field(
         default=0.75,
-        ge=0.05,
+        ge=0.0,
         le=1.0,
         description="The pressure, which is tokens in use / (max_tokens - output_reserved), at "
         "which truncate and summarize act.",
@@ -202,6 +202,15 @@ class ContextSettings(BaseModel):
     def _template_shows_the_fields(self) -> Self:
         if wrong := template_error(self.summary_template, self.summary_schema):
             raise ValueError(wrong)
+        return self
+
+    @model_validator(mode="after")
+    def _less_is_kept_than_there_is(self) -> Self:
+        if self.reserve_ratio >= self.trigger_ratio:
+            raise ValueError(
+                f"context.reserve_ratio is {self.reserve_ratio}; it wants less than "
+                f"context.trigger_ratio, which is {self.trigger_ratio}, or nothing would leave."
+            )
         return self
 
     @model_validator(mode="after")

@@ -25,8 +25,9 @@ RUNTIME_CONTEXT = (
     "summary_brain",
 )
 """The fields of `runtime.context`, which are all that it takes."""
-FOREIGN_STRATEGIES = ("trim", "slim", "full", "structured")
-"""Strategies that it does not know."""
+RUNTIME_STRATEGIES = ("truncate", "summarize")
+"""The strategies that it knows."""
+_OF_ITS_STRATEGIES = ("keep_recent", "compression_trigger", "auto_compact")
 
 IN_RUNTIME: Mapping[str, str] = {
     f"runtime.{key}": key
@@ -98,6 +99,13 @@ def _block(entry: Any, place: str) -> Block:
 
 _ENDPOINT = ("provider", "backend", "config.api_key", "config.base_url")
 _BRAINS = ("brain", "context.summary_brain")
+
+
+def with_strategy(written: Mapping[str, Any], names: Collection[str]) -> dict[str, Any]:
+    """What the file says (`names` are those that it has there); with fields of `runtime.context`
+    that mean nothing under other strategies it says `summarize`, as in Digitorn's own example."""
+    is_meant = any(f"runtime.context.{name}" in names for name in _OF_ITS_STRATEGIES)
+    return {**({"context.strategy": RUNTIME_STRATEGIES[1]} if is_meant else {}), **written}
 
 
 def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:

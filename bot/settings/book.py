@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import ChainMap
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from bot.settings.layers import AgentLayer, Layers, Written, typed
@@ -64,12 +64,23 @@ class SettingsBook:
         faults: list[str] = []
         for scope in sorted(overrides):  # "" comes first: the others are checked on top of it
             # An agent first, for the same reason.
-            for key, value in sorted(overrides[scope].items(), key=lambda pair: pair[0] != "agent"):
-                try:
-                    self._adopt(key, value, scope)
-                except SettingError as error:
-                    faults.append(self._left_out(key, value, scope, error))
+            left = sorted(overrides[scope].items(), key=lambda pair: pair[0] != "agent")
+            while wrong := self._adopted(left, scope):
+                if len(wrong) == len(left):
+                    faults += wrong.values()
+                    break
+                left = [pair for pair in left if pair[0] in wrong]  # one may need another one
         return tuple(faults)
+
+    def _adopted(self, changes: Iterable[tuple[str, Any]], scope: str) -> dict[str, str]:
+        """Take in as many of these as fit; returns a sentence for each other, by its key."""
+        wrong = {}
+        for key, value in changes:
+            try:
+                self._adopt(key, value, scope)
+            except SettingError as error:
+                wrong[key] = self._left_out(key, value, scope, error)
+        return wrong
 
     def _adopt(self, key: str, value: Any, scope: str) -> None:
         if not scope.startswith(OF_USERS):

@@ -13,11 +13,12 @@ from typing import Any
 
 from bot.settings.agents import (
     AGENTS,
-    FOREIGN_STRATEGIES,
     IN_AGENT,
     IN_RUNTIME,
+    RUNTIME_STRATEGIES,
     Block,
     blocks,
+    with_strategy,
     with_whole_endpoints,
 )
 from bot.settings.files import line_of, read_env, read_text, read_tree
@@ -38,7 +39,11 @@ CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
 IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
 """Settings by the names that they have in a configuration."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
-_SECRET = re.compile(r"\{\{\s*secret\.(\w+)\s*\}\}", re.ASCII)
+_SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
+_BRAIN = "summary_brain"
+_OWN_CONTEXT = re.compile(rf"(?:{_BRAIN}\.context\.)+")
+"""A brain for summaries has a context of its own (Digitorn's shape, recursive): its window counts,
+and the rest is for conversations, of which such a brain has none."""
 
 
 class Secrets(Mapping[str, str]):
@@ -144,25 +149,41 @@ class _Source:
         have there."""
         file = self.config.name
         where, of = (f"the agent {agent} in {file}", "of") if agent else (file, "in")
-        names: dict[str, str] = {}
-        written: dict[str, Any] = {}
-        for name, value in _flattened(tree, _groups(keys)):
+        levels: dict[str, dict[str, tuple[str, Any]]] = {"": {}}
+        for name, value in _flattened(tree, keys):
             with _noting(self.faults):
+                level = "" if name in keys else _level(name)
                 key = _known(name, value, keys, where)
-                if key in written:
-                    raise SettingError(_twice(name, names[key], where))
+                found = levels.setdefault(level, {})
+                if key in found:
+                    raise SettingError(_twice(name, found[key][0], where))
                 _refuse_plain_key(f"{name} {of} {where}", key, value)
-                names[key], written[key] = name, value
+                found[key] = name, self._as_meant(key, value)
+        for level in sorted(levels, reverse=True):
+            names = {key: name for key, (name, _) in levels[level].items()}
+            written = {key: value for key, (_, value) in levels[level].items()}
+            whole = with_whole_endpoints(with_strategy(written, names.values()))
+            values = self._filled(whole, names, f"{of} {where}")
+        return Written(whole, values)
 
+    def _as_meant(self, key: str, value: Any) -> Any:
+        """YAML's other words for true and false, where these are wanted."""
+        is_yaml = self.config.suffix.lower() in (".yaml", ".yml")
+        is_flag = key in SETTINGS and SETTINGS[key].kind == "flag"
+        if is_yaml and is_flag and isinstance(value, str):
+            return _FLAGS.get(value.lower(), value)
+        return value
+
+    def _filled(
+        self, whole: Mapping[str, Any], names: Mapping[str, str], where: str
+    ) -> Mapping[str, Any]:
         def called(key: str) -> str:
             name, bracket, rest = key.partition("[")
             written_as = names.get(name, name) + bracket + rest
             line = line_of(self.config, written_as) if bracket else 0
-            return f"{written_as} {of} {where}{f' (line {line})' if line else ''}"
+            return f"{written_as} {where}{f' (line {line})' if line else ''}"
 
-        whole = with_whole_endpoints(written)
-        values = _filled(whole, self.config.parent, self.secrets, called, self.faults)
-        return Written(whole, values)
+        return _filled(whole, self.config.parent, self.secrets, called, self.faults)
 
 
 def _agents(written: Any, source: _Source) -> Iterator[AgentLayer]:
@@ -189,30 +210,51 @@ def _groups(keys: Iterable[str]) -> frozenset[str]:
 
 
 def _flattened(
-    tree: Mapping[Any, Any], groups: Collection[str], prefix: str = ""
+    tree: Mapping[Any, Any], keys: Mapping[str, str], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
+    groups = _groups(keys)
     for name, value in tree.items():
         key = f"{prefix}{name}"
-        if key in groups and isinstance(value, dict):
-            yield from _flattened(value, groups, f"{key}.")
+        is_group = key in groups or _without_levels(f"{key}.") in {f"{g}." for g in groups}
+        if is_group and isinstance(value, dict):
+            yield from _flattened(value, keys, f"{key}.")
+        elif is_group and value is None and name == _BRAIN:
+            yield from _no_brain(key, keys)
         else:
             yield key, value
+
+
+def _no_brain(name: str, keys: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    """What `summary_brain: null` says: the model that answers writes the summaries, too."""
+    for inside, key in keys.items():
+        if inside.startswith(f"{name}."):
+            yield inside, SETTINGS[key].default
+
+
+def _level(name: str) -> str:
+    """The brain for summaries in whose own context a setting stands; "" for none."""
+    return name[: found.end()] if (found := _OWN_CONTEXT.search(name)) else ""
+
+
+def _without_levels(name: str) -> str:
+    return _OWN_CONTEXT.sub("", name)
 
 
 def _known(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
     """The setting that is meant by a name."""
     groups = _groups(keys)
-    if name in groups:
+    plain = name if name in keys else _without_levels(name)
+    if plain in groups or name in groups:
         raise SettingError(f"{name} in {where} is {quoted(value)}; it wants settings of its own.")
-    if name not in keys:
+    if plain not in keys:
         around = {group for group in groups if name.startswith(f"{group}.")}
         raise SettingError(unknown(name, where, [*groups - around, *keys, AGENTS]))
-    if name == "runtime.context.strategy" and value in FOREIGN_STRATEGIES:
+    if plain == "runtime.context.strategy" and value not in RUNTIME_STRATEGIES:
         raise SettingError(
-            f"{name} in {where} is {value!r}; it wants truncate or summarize; the others are set "
-            "in context.strategy."
+            f"{name} in {where} is {quoted(value)}; it wants truncate or summarize; the others are "
+            "set in context.strategy."
         )
-    return keys[name]
+    return keys[plain]
 
 
 def _twice(name: str, before: str, where: str) -> str:
@@ -308,6 +350,11 @@ def _filled(
 
 def _with_secrets(value: Any, secrets: Secrets, called: str) -> Any:
     def secret(match: re.Match[str]) -> str:
+        if not match[1]:
+            raise SettingError(
+                f"{called} has {match[0]!r}, a secret without a name; write {{{{secret.NAME}}}}, "
+                "with NAME in the environment or in .env."
+            )
         if match[1] not in secrets:
             raise SettingError(
                 f"{called} names {match[0]}, but {match[1]} is neither in the environment nor in "

@@ -236,7 +236,7 @@ SCHEMA = '{"type": "object", "properties": {"goal": {"type": "string"}}}'
         ("max_terse_entries", (0, 501, None), "a whole number from 1 to 500"),
         ("fold_turns", (0, 101, 7.0, "Auto", True), "a whole number from 1 to 100, or auto"),
         ("keep_recent", (0, 1001, [10]), "a whole number from 1 to 1000"),
-        ("compression_trigger", (0.04, 1.01, -1, "high", True), "a number from 0.05 to 1.0"),
+        ("compression_trigger", (-0.1, 1.01, -1, "high", True), "a number from 0.0 to 1.0"),
         ("trigger_ratio", (0, 0.91, -0.5, None), "a number above 0 and at most 0.9"),
         ("reserve_ratio", (0.009, 0.51, {}), "a number from 0.01 to 0.5"),
         ("auto_compact", (0, 1, "maybe", None), "true or false"),

@@ -10,7 +10,7 @@ import pytest
 from bot.settings import load_layers
 from bot.settings.schema import SettingError
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
-from tests.points.wire import answered, compactions, data, missing
+from tests.points.wire import answered, compactions, data
 from tests.whole.house import House, living
 
 BLOCK = """
@@ -61,7 +61,6 @@ async def talk(house: House, count: int, words: int = 3) -> None:
             f"context.{name}",
             taken,
             id=f"{name} {written}",
-            marks=missing(22, "the document's value is refused"),
         )
         for name, written, taken in (
             ("compression_trigger", "0.0", 0.0),
@@ -90,7 +89,6 @@ async def test_a_ratio_that_is_none_is_refused(tmp_path: Path, line: str) -> Non
     assert "compression_trigger" in complaint(tmp_path, with_field(line))
 
 
-@missing(22, "a trigger of 0.0 is refused")
 async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(tmp_path: Path) -> None:
     """Point 22: every pressure is 0.0 or more."""
     written = with_field("compression_trigger: 0.0\n    keep_recent: 4")
@@ -100,7 +98,6 @@ async def test_a_trigger_of_zero_compacts_as_soon_as_anything_can_leave(tmp_path
         assert await compactions(house)
 
 
-@missing(22, "a cap below 16 is refused")
 async def test_a_cap_of_a_few_tokens_caps_the_summary(tmp_path: Path) -> None:
     """Point 22: the summary is hard-capped, however much the model writes."""
     written = with_field(
@@ -120,7 +117,6 @@ async def test_a_cap_of_a_few_tokens_caps_the_summary(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("written", ["null", "~", ""], ids=["null", "tilde", "nothing"])
-@missing(22, "no brain, as the document writes it, is refused")
 async def test_no_brain_for_summaries_is_written_as_null(tmp_path: Path, written: str) -> None:
     """Point 22: the main brain handles the summaries then."""
     assert complaint(tmp_path, with_field(f"summary_brain: {written}")) == ""
@@ -167,9 +163,7 @@ RECURSIVE = (
     "written",
     [
         pytest.param(WHOLE, id="whole"),
-        pytest.param(
-            RECURSIVE, id="recursive", marks=missing(22, "a brain's own context is refused")
-        ),
+        pytest.param(RECURSIVE, id="recursive"),
     ],
 )
 async def test_a_brain_for_summaries_has_the_whole_recursive_shape(
@@ -190,7 +184,6 @@ async def test_a_brain_for_summaries_has_the_whole_recursive_shape(
 # --- the strategy there -----------------------------------------------------------------------
 
 
-@missing(22, "without a strategy its fields are taken and mean nothing under trim")
 async def test_without_a_strategy_the_fields_mean_something_or_are_refused(tmp_path: Path) -> None:
     """Point 22."""
     written = """
@@ -214,9 +207,9 @@ runtime:
 @pytest.mark.parametrize(
     "wrong",
     [
-        pytest.param("sumarize", marks=missing(22, "six are named, four of which it refuses")),
-        pytest.param("structrd", marks=missing(22, "six are named, four of which it refuses")),
-        pytest.param("7", marks=missing(22, "six are named, four of which it refuses")),
+        pytest.param("sumarize"),
+        pytest.param("structrd"),
+        pytest.param("7"),
         "slim",
     ],
 )
@@ -249,7 +242,6 @@ async def test_a_secret_is_filled_in_with_and_without_spaces(tmp_path: Path, nam
 
 @pytest.mark.parametrize("name", ["{{secret.}}", "{{ secret. }}", "{{secret.  }}"])
 @pytest.mark.parametrize("field", ["system_prompt", "api_key"])
-@missing(22, "a secret without a name is taken as text, or called a plain key")
 async def test_a_secret_without_a_name_is_refused(tmp_path: Path, name: str, field: str) -> None:
     """Point 22: with a sentence that says what is wrong with it."""
     written = WHOLE.replace("BASE_URL", "http://127.0.0.1:9/v1")
@@ -269,8 +261,8 @@ async def test_a_secret_without_a_name_is_refused(tmp_path: Path, name: str, fie
 @pytest.mark.parametrize(
     ("trigger", "reserve", "is_taken"),
     [
-        pytest.param(0.3, 0.3, False, marks=missing(22, "what is kept is all that there is")),
-        pytest.param(0.2, 0.4, False, marks=missing(22, "more is kept than there is")),
+        pytest.param(0.3, 0.3, False),
+        pytest.param(0.2, 0.4, False),
         (0.3, 0.29, True),
     ],
 )
@@ -288,7 +280,6 @@ async def test_a_reserve_that_is_no_less_than_the_trigger_is_refused(
 
 
 @pytest.mark.parametrize("here", ["", " --here"])
-@missing(22, "the chat takes a reserve above the trigger")
 async def test_a_reserve_above_the_trigger_is_refused_in_the_chat_too(
     tmp_path: Path, here: str
 ) -> None:

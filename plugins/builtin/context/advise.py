@@ -154,7 +154,9 @@ def _earlier(limits: Limits) -> tuple[str, ...]:
             return (here("context.compression_trigger", round(max(0.05, lower), 2)),)
         case "structured":
             lower = min(EARLIER, limits.trigger_ratio - 0.1)
-            return (here("context.trigger_ratio", round(max(0.05, lower), 2)),)
+            lower = round(max(limits.reserve_ratio + 0.05, lower), 2)
+            is_lower = lower < limits.trigger_ratio
+            return (here("context.trigger_ratio", lower),) if is_lower else ()
         case "slim" if limits.full_turns > 1:
             return (here("context.full_turns", limits.full_turns - 1),)
         case "trim":
