@@ -15,12 +15,12 @@ from memory.turns import Entry
 
 def plan(view: View, limits: Limits) -> Plan | None:
     """What the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
-    pressure = view.tokens / limits.ceiling
-    is_due = limits.auto_compact and pressure >= limits.compression_trigger
-    if not is_due or not can_help(view, limits, round(limits.compression_trigger * limits.ceiling)):
+    pressure, trigger = view.tokens / limits.ceiling, limits.compression_trigger
+    if not limits.auto_compact or pressure < trigger:
         return None
-    trigger = f"{limits.compression_trigger:g}"
-    why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger}"
+    if trigger and not can_help(view, limits, round(trigger * limits.ceiling)):
+        return None  # nothing gets below it; a trigger of 0 asks for a cut whenever one can be made
+    why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger:g}"
     return split(view, limits.keep_recent, why)
 
 
