@@ -19,6 +19,7 @@ from bot.data_folder import DATABASE
 from bot.logs import looks_secret
 from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsBook, load_layers
+from bot.settings.permits import HARMLESS, Permit, parsed
 from channels.web.guard import is_loopback, is_weak
 from memory.record.carried import Carried, carried_by
 
@@ -314,6 +315,13 @@ def _people(one: Installation) -> Iterator[Risk]:
                 "Others are let in, and nothing limits what they may spend.",
                 "/config spend_limit_user 5",
             )
+    permits = [parsed(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
+    if free := [permit.key for permit in permits if permit == Permit(permit.key)]:
+        yield Risk(
+            "low",
+            f"People who are no owners may set this to anything: {_named(free)}.",
+            "/config users_may_set --unset",
+        )
 
 
 def _named(names: Iterable[str]) -> str:

@@ -298,3 +298,14 @@ def test_a_broken_installation_gets_a_sentence(tmp_path: Path, broken: str) -> N
     done = command(tmp_path, "audit")
     assert "Traceback" not in done.stderr
     assert done.stdout or done.stderr
+
+
+def test_what_users_may_set_without_a_bound_is_told(place: Place) -> None:
+    place.settings = {
+        "spend_limit_user": 5,
+        "users_may_set": ["when_busy", "model", "agent_max_steps 1..20"],
+    }
+    place.lets_in("person", "telegram/7", "user")
+    (risk,) = (risk for risk in place.risks if risk.severity == "low")
+    assert risk.sentence == "People who are no owners may set this to anything: model."
+    assert risk.mend == "/config users_may_set --unset"
