@@ -242,6 +242,10 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
+    def forget_windows(changed: str) -> None:
+        if changed in ("model", "context.max_tokens"):
+            conversations.models.forget_windows()
+
     async def is_clock_believed() -> bool:
         is_believed = await clock.look()
         if book.effective().session_retention_days:
@@ -258,7 +262,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
     problems = (*left_out, *plugins.problems)
     ports = Ports(
-        settings=StoredSettings(book, store),
+        settings=StoredSettings(book, store, forget_windows),
         turns=RunningTurns(
             turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
         ),

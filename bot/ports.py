@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,10 +32,13 @@ WELCOME = "You are let in now: just write to me, or say /start."
 
 
 class StoredSettings:
-    """The settings book, with every change on disk before it holds."""
+    """The settings book, with every change on disk before it holds. `on_change` hears which setting
+    was changed."""
 
-    def __init__(self, book: SettingsBook, store: Store) -> None:
-        self._book, self._store = book, store
+    def __init__(
+        self, book: SettingsBook, store: Store, on_change: Callable[[str], None] = lambda key: None
+    ) -> None:
+        self._book, self._store, self._on_change = book, store, on_change
 
     def describe(self, key: str, scope: str) -> SettingInfo:
         try:
@@ -58,6 +61,7 @@ class StoredSettings:
         gone = (OF_USERS + scope,)  # an owner's change takes the place of what users set there
         await self._store.write(lambda db: overrides.save(db, own, key, value, gone))
         self._book.set(key, value, scope, by_user=not by.is_owner)
+        self._on_change(key)
         return self._book.describe(key, scope)
 
     async def unset(self, key: str, scope: str, by: Person) -> SettingInfo:
@@ -68,6 +72,7 @@ class StoredSettings:
 
         gone = (OF_USERS + scope, *([scope] if by.is_owner else []))
         await self._store.write(lambda db: overrides.remove(db, gone, key))
+        self._on_change(key)
         return self._book.describe(key, scope)
 
 

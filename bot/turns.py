@@ -259,7 +259,7 @@ class Turns:
             problem = await self._run(key, turn, received)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
-        told = filter(None, (restart, *await self._warnings(key, received)))
+        told = filter(None, (restart, *await turn.told(), *await self._warnings(key, received)))
         said = "\n\n".join((reply.told, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)

@@ -68,6 +68,7 @@ class Compactor:
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
         self._told = 0  # the restart of which the person knows
+        self._emergency_in = 0  # the newest turn that took a step of the ladder
 
     def load(self, row: int, fingerprint: PromptFingerprint, jobs: list[Job]) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
@@ -109,7 +110,8 @@ class Compactor:
         plan = self._due(preview.then, limits, state.strategy.by_rule and not state.current)
         if plan is not None:
             summary = self.summaries.prepared(self._spec(plan, "strategy"))
-            preface = state.preface_of(summary, state.snapshot(now)) if summary else None
+            at_hand = await state.snapshot(now) if summary else None
+            preface = state.preface_of(summary, at_hand) if summary else None
             preview = preview.after(plan, preface)
         return climbed(preview, limits, emergency.STEPS[1:])
 
@@ -195,14 +197,14 @@ class Compactor:
         self, plan: Plan, actor: Actor, must_shrink: bool = False
     ) -> ViewEvent | None:
         """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
-        prepared for exactly this stands in the very next request. None, and nothing is recorded,
-        where the model would see the same as before."""
+        prepared for exactly this, or needs no model, stands in the very next request. None, and
+        nothing is recorded, where the model would see the same as before."""
         state = self._state
         view = state.view()
         change = await compaction.measured(plan.change, view, self._services.meter)
         spec = self._spec(plan, actor)
-        ready = self.summaries.prepared(spec) if plan.leaving else None
-        snapshot = state.snapshot(view) if plan.leaving else None
+        ready = await self.summaries.at_once(spec) if plan.leaving else None
+        snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.moved_by(change)
         if ready is not None and spec.style != "lines":
             change = replace(change, preface=ready.id)
@@ -379,17 +381,28 @@ class Compactor:
 
     async def _take_step(self, view: View, limits: Limits, step: int) -> bool:
         """One step of the ladder; False where it changes nothing."""
-        plan = emergency.plan(view, limits, step)
-        if plan.change.is_empty:
+        plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
+        if plan.change.is_empty or await self._carry_out(plan, "emergency") is None:
             return False
-        return await self._carry_out(plan, "emergency") is not None
+        self._emergency_in = self._state.current
+        return True
+
+    async def emergency_in(self, turn: int) -> str:
+        """What left or was clipped because the request of this turn was too long, in a sentence for
+        the person; "" if nothing was. It is made from the events, which outlive a crash."""
+        move = self._state.replayed.move
+        is_newest = move is not None and (move.actor, move.turn) == ("emergency", turn)
+        if self._emergency_in != turn and not is_newest:
+            return ""
+        events = [event for event in await self._state.history() if event.turn == turn]
+        return emergency.told(events, self._state.view(), self._state.limits, turn)
 
     async def make_room(self, view: View, prefix: PromptPrefix, window: int, attempt: int) -> bool:
         """After the provider refused the request made from `view`: believe it, and take the next
         step. The first attempt corrects the meter, and only goes as far as that calls for. False:
         there is nothing left to do."""
         async with self._state.changing:
-            self._calibration.believe_refusal(view, self._state.limits, window)
+            self._calibration.believe_refusal(view, self._state.limits_as_set, window)
             limits = self._state.limits
             for step in emergency.STEPS[min(attempt, 3) - 1 :]:
                 if await self._take_step(self._state.view(prefix, limits), limits, step):

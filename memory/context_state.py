@@ -16,7 +16,7 @@ from memory.context.snapshot import Snapshot, note, taken
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import LogLine, Preface, View, in_play, shown, summarised
 from memory.keys import ConversationKey
-from memory.record import summaries, transcript
+from memory.record import daily, summaries, transcript
 from memory.record.ledger import Bill, Spent
 from memory.record.summaries import Job, Summary
 from memory.record.transcript import ConversationRow
@@ -62,13 +62,18 @@ class ContextState:
         """The limits in force now: a window that the provider has named is believed, a changed
         strategy holds from the next turn on, and turns fold one by one until the provider reports
         that it caches."""
-        limits = self._services.limits_for(self.key)
+        limits = self.limits_as_set
         folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1)
         own = (self._calibration.window(limits), self._strategy or limits.strategy, folds)
         if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
             made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])
             self._limits = (limits, own, made)  # asked for many times a message, seldom changed
         return self._limits[2]
+
+    @property
+    def limits_as_set(self) -> Limits:
+        """The limits as the settings have them, whatever was learned since."""
+        return self._services.limits_for(self.key)
 
     @property
     def strategy(self) -> Strategy:
@@ -124,9 +129,10 @@ class ContextState:
             )
         )
 
-    def snapshot(self, view: View) -> Snapshot:
+    async def snapshot(self, view: View) -> Snapshot:
         """What the model has at hand now."""
-        return taken(self.prefix.tools, view.turns, view.boundaries.preface)
+        days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)
+        return taken(self.prefix.tools, view.turns, view.boundaries.preface, days)
 
     # --- loading, and what is said -----------------------------------------------------------
 

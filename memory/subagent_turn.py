@@ -55,7 +55,7 @@ class SubagentTurn(OpenTurn):
         """The provider refused what was made from `view`: believe it, and clip what is long."""
         self._overflows += 1
         before = self._boundaries
-        self.log.calibration.believe_refusal(view, self.log.state.limits, window)
+        self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
         await self._clip(prefix)
         return self._boundaries != before
 
@@ -81,6 +81,7 @@ class SubagentTurn(OpenTurn):
 
     async def _clip(self, prefix: PromptPrefix) -> None:
         view = self._view(prefix)
-        plan = emergency.plan(view, self.log.state.limits, 0)
-        change = await compaction.measured(plan.change, view, self.log.services.meter)
+        limits, meter = self.log.state.limits, self.log.services.meter
+        plan = await compaction.step_of_ladder(view, limits, 0, meter)
+        change = await compaction.measured(plan.change, view, meter)
         self._boundaries = self._boundaries.moved_by(change)

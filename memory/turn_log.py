@@ -236,7 +236,7 @@ class TurnLog:
             shown((turn,), boundaries),
             self.services.meter.prefix(prefix),
             boundaries,
-            Scale(self.calibration.models.ratio(self.state.limits.model)),
+            Scale(self.calibration.ratio(self.state.limits.model)),
             current=turn.number,
             newest=turn.number,
         )
@@ -293,6 +293,7 @@ class OpenTurn:
         self.finish = ""
         self._overflows = 0
         self._has_seen_outside = False
+        self._cut = ""
 
     @property
     def id(self) -> str:
@@ -396,8 +397,22 @@ class OpenTurn:
         return await self.log.compactor.make_room(view, prefix, window, self._overflows)
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
-        """Correct the meter by what the provider counted for the request made from `view`."""
-        await self.log.calibration.learn(view, reported, model)
+        """Correct the meter by what the provider counted for the request made from `view`. Where it
+        has not read all of that, the person hears of it, once."""
+        cutting = self.log.calibration.models.cutting
+        if await self.log.calibration.learn(view, reported, model) or model in cutting:
+            return
+        cutting.add(model)
+        self._cut = (
+            f"(Careful: {model} counted {reported:,} tokens in a request of about {view.tokens:,}. "
+            "It seems that its server cuts what is longer than its own window without saying so, "
+            "and the model has not seen all of it. Set `context.max_tokens` to the window that the "
+            "server runs it with, or raise that one (Ollama: num_ctx, OLLAMA_CONTEXT_LENGTH).)"
+        )
+
+    async def told(self) -> list[str]:
+        """What the person should know besides the reply: it stands beside it, and in no request."""
+        return [self._cut, await self.log.compactor.emergency_in(self.number)]
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""

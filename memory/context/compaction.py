@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from memory.context import emergency
 from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
 from memory.context.limits import Limits
@@ -22,6 +23,7 @@ Planner = Callable[[View, Limits], Plan | None]
 """Says what should leave the view; None for nothing."""
 ASKED = "asked for by a person"
 HELD_TURNS = 5
+_ESTIMATES = 3  # how often clips are chosen anew because what stays of a text counts more
 HELD_GROWTH = 1.2
 """After an undo nothing is cut automatically for 5 turns, a fifth more tokens, or the ceiling."""
 
@@ -88,6 +90,19 @@ async def measured(change: Change, view: View, meter: Meter) -> Change:
         shown = clipped(entries[seq].message, clip)
         clips[seq] = replace(clip, tokens=await meter.message(shown))
     return replace(change, clip=clips)
+
+
+async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:
+    """What this step of the emergency ladder does, with its clips counted, and made smaller where
+    the estimate by which they were chosen was too low."""
+    plan = emergency.plan(view, limits, step)
+    for _ in range(_ESTIMATES if plan.change.clip else 0):
+        change = await measured(plan.change, view, meter)
+        more = emergency.clipped_further(view.moved_by(change), limits, step)
+        plan = replace(plan, change=change.then(more))
+        if more.is_empty:
+            break
+    return plan
 
 
 def restart(view: View, limits: Limits) -> Plan | None:

@@ -12,14 +12,16 @@ Pure. Its steps are taken one after the other until the request fits, or the pro
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from memory.context.change import Change, Clip
+from memory.context.change import Change, Clip, ViewEvent, undoable
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of
 from memory.context.view import View
-from memory.turns import Entry
+from memory.turns import Entry, named
 
 LONGEST = 10_000
 """Characters that step 2 leaves of a tool result or a user's text."""
@@ -28,8 +30,12 @@ MOST_TURNS = 5
 LEAST_KEPT = 4
 """Messages that are kept at least when `keep_recent` is halved (Digitorn)."""
 STEPS = (0, 1, 2, 3)
+_CLOSE = 0.99  # of the ceiling is filled by what is clipped, since its size is estimated first
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
-_SMALLER = (5_000, 2_000, 1_000, 500, 200)
+LEAST_SHOWN = 200
+"""Characters that are left of any text of the running turn."""
+REASON = "context_overflow"
+"""Why the events of the ladder came (Digitorn)."""
 
 
 class NoRoom(Exception):
@@ -42,7 +48,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     after = view.moved_by(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
-    return Plan(change, "context_overflow", leaving, after.tokens)
+    return Plan(change, REASON, leaving, after.tokens)
 
 
 def halved(view: View, limits: Limits, why: str) -> Plan | None:
@@ -79,6 +85,36 @@ def no_room(view: View, limits: Limits) -> NoRoom:
     )
 
 
+def told(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> str:
+    """What the ladder did in the turn of this number, by the events of that turn, in a sentence for
+    the person; "" where nothing of it holds."""
+    standing = undoable(events)
+    steps = [event for event in standing if event.reason == REASON]
+    if not steps:
+        return ""
+    there = {one.number for one in view.turns}
+    gone = sorted({number for event in steps for number in event.leaving} - there)
+    clips = {seq for event in steps for seq in event.change.clip}
+    clipped = {
+        (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
+    }
+    parts = [
+        f"{named(gone)} left what the model sees" if gone else "",
+        "the model saw your message with a part of it left out"
+        if (True, "user") in clipped
+        else "",
+        "long tool results were shortened" if (True, "tool") in clipped else "",
+        "long texts of earlier turns were shortened" if any(not now for now, _ in clipped) else "",
+    ]
+    since = len(standing) - standing.index(steps[0])
+    times = f", said {since} times," if since > 1 else ""
+    return (
+        f"(This was too long for the model's window of {limits.window:,} tokens: "
+        f"{', and '.join(filter(None, parts))}. Nothing is deleted; `/context undo`{times} brings "
+        "it back, once a larger window (`context.max_tokens`) or another model has room for it.)"
+    )
+
+
 def _first_cut(view: View, limits: Limits) -> Change:
     """As little as needed; `truncate` and `summarize` halve `keep_recent` first (Digitorn)."""
     if limits.strategy not in ("truncate", "summarize"):
@@ -99,13 +135,34 @@ def _as_little_as_needed(view: View, limits: Limits) -> Change:
 
 def _clip_current(view: View, limits: Limits) -> Change:
     """Clip what is long in the running turn, as far as that turn is too long by itself."""
-    change = Change()
-    for chars in (LONGEST, *_SMALLER):
-        alone = view.moved_by(change.then(_all_but_the_current_cut(view)))
-        if alone.tokens <= limits.ceiling:
-            break
-        change = change.then(_clips(view, limits, chars, only=view.current))
-    return change
+    return _clips_that_fit(view, limits, _all_but_the_current_cut(view))
+
+
+def _clips_that_fit(view: View, limits: Limits, others: Change) -> Change:
+    """Clips of the running turn's texts and results, all to the same length, where that turn does
+    not fit even with `others`, the change by which all else leaves. The length is the longest with
+    which all else may stay; or, where there is much else, with which the turn fills half."""
+
+    def shown(chars: int) -> tuple[View, View]:
+        clips = _clips(view, limits, chars, only=view.current)
+        return view.moved_by(clips), view.moved_by(others.then(clips))
+
+    def is_fitting(chars: int) -> bool:
+        beside, alone = shown(chars)
+        return beside.tokens <= most or alone.tokens <= most // 2
+
+    most = int(limits.ceiling * _CLOSE)
+    if view.moved_by(others).tokens <= limits.ceiling:
+        return Change()
+    current = [turn for turn in view.turns if turn.number == view.current]
+    longest = max((len(e.message.shown_text) for t in current for e in t.entries), default=0)
+    gone = bisect_left(range(longest), True, key=lambda gone: is_fitting(longest - gone))
+    return _clips(view, limits, max(LEAST_SHOWN, longest - gone), only=view.current)
+
+
+def clipped_further(view: View, limits: Limits, step: int) -> Change:
+    """What must be clipped besides, once the clips of a step are counted."""
+    return _clip_current(view, limits) if step in (0, 3) else Change()
 
 
 def _aggressively(view: View, limits: Limits) -> Change:
@@ -117,11 +174,7 @@ def _aggressively(view: View, limits: Limits) -> Change:
 
 def _all_but_the_current(view: View, limits: Limits) -> Change:
     change = _all_but_the_current_cut(view)
-    for chars in (LONGEST, *_SMALLER):
-        if view.moved_by(change).tokens <= limits.ceiling:
-            break
-        change = change.then(_clips(view, limits, chars, only=view.current))
-    return change
+    return change.then(_clips_that_fit(view, limits, change))
 
 
 def _all_but_the_current_cut(view: View) -> Change:

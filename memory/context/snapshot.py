@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from memory.turns import Turn
@@ -20,12 +21,15 @@ _ARGUMENTS = 200  # characters of a call's arguments in an example
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """`tools` by name; `injection` says how the model gets them; `summary` is the id of the one in
-    front (0: none); `examples` are tool calls as (name, arguments), the newest last."""
+    front (0: none); `examples` are tool calls as (name, arguments), the newest last. `days` counts
+    the files of the daily memory, and `newest` is the day of the last ("": there is none)."""
 
     tools: tuple[str, ...]
     injection: str
     summary: int
     examples: tuple[tuple[str, str], ...]
+    days: int = 0
+    newest: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -34,28 +38,43 @@ class Snapshot:
             "injection": self.injection,
             "summary": self.summary,
             "examples": [list(example) for example in self.examples],
+            "days": self.days,
+            "newest": self.newest,
         }
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Snapshot:
         examples = tuple((name, arguments) for name, arguments in data["examples"])
-        return cls(tuple(data["tools"]), data["injection"], data["summary"], examples)
+        memory = data.get("days", 0), data.get("newest", "")
+        return cls(tuple(data["tools"]), data["injection"], data["summary"], examples, *memory)
 
 
-def taken(tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int) -> Snapshot:
-    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play. Calls
+def taken(
+    tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int, days: Sequence[date]
+) -> Snapshot:
+    """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play, `days` as
+    the daily memory has them. Calls
     that were made with text from outside in view are no example: the summary beside which they
     are told again may be let into the memory, and nobody has looked through them."""
     names = tuple(tool["function"]["name"] for tool in tools)
     said = (e.message for turn in turns for e in turn.entries if not e.message.has_outside)
     calls = [call for message in said for call in message.tool_calls]
     examples = tuple((call.name, call.arguments[:_ARGUMENTS]) for call in calls[-EXAMPLES:])
-    return Snapshot(names, "native" if names else "none", summary, examples)
+    injection = "native" if names else "none"
+    newest = days[-1].isoformat() if days else ""
+    return Snapshot(names, injection, summary, examples, len(days), newest)
 
 
 def note(snapshot: Snapshot) -> str:
     """What the model is told besides the summary; "" where there is nothing to tell."""
-    if not snapshot.examples:
+    if not snapshot.tools:
         return ""
-    calls = "\n".join(f"- {name}({arguments})" for name, arguments in snapshot.examples)
-    return f"Tools that were in use: {', '.join(snapshot.tools)}. The last calls were:\n{calls}"
+    lines = [f"Tools at hand ({snapshot.injection} tool calls): {', '.join(snapshot.tools)}."]
+    if snapshot.days:
+        lines.append(f"Daily memory: {snapshot.days} days, the newest {snapshot.newest}.")
+    else:
+        lines.append("Daily memory: empty so far.")
+    if snapshot.examples:
+        lines.append("The last calls were:")
+        lines += [f"- {name}({arguments})" for name, arguments in snapshot.examples]
+    return "\n".join(lines)

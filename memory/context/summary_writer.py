@@ -79,6 +79,15 @@ class SummaryWriter:
             return None
         return self.written_ahead[1]
 
+    async def at_once(self, spec: SummarySpec) -> Summary | None:
+        """The summary for exactly this, if it was written ahead, or needs no model and continues
+        one that is there. Whoever waits for the model's next request can have it."""
+        if (known := self.prepared(spec)) is not None or spec.style != "reminder":
+            return known
+        if spec.after and not await self.summary_of(spec.after):
+            return None  # it comes later, in its order
+        return await self._make(spec)
+
     @property
     def is_busy(self) -> bool:
         """Whether a summary is under way or waits."""

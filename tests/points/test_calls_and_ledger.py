@@ -114,7 +114,7 @@ async def test_a_call_is_the_same_after_an_overflow_however_its_arguments_are_wr
     async with living(tmp_path, script) as house:
         for number in range(3):
             await house.says(f"question {number}")
-        assert (await house.says("Mark it.")).text == "Done."
+        assert (await house.says("Mark it.")).text.startswith("Done.")
         sent = results(answered(house)[-1])
     assert sent == ["marked", "marked"]
     assert runs.read_text() == "run\n", "the tool ran twice because of an overflow"
@@ -285,7 +285,7 @@ async def test_an_overflow_in_other_words_makes_room_and_asks_again(
     async with living(tmp_path, script) as house:
         for number in range(6):
             await house.says(f"question {number}")
-        assert (await house.says("Are you there?")).text == "I am here."
+        assert (await house.says("Are you there?")).text.startswith("I am here.")
         first, second = answered(house)[-2:]
     assert len(json.dumps(second)) < len(json.dumps(first)), (
         "nothing left before it was tried again"

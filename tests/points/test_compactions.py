@@ -99,7 +99,8 @@ def overflowing_work(request: Received) -> Answer:
         return Say("Done.")
     if len(since) < 8:
         return looks(request, "long.txt")
-    is_first = "hello hello" in json.dumps(request.body["messages"])
+    asked = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    is_first = any("hello hello" in text for text in asked)  # a recap tells of it afterwards
     return openai_overflow(10_500, 10_000) if is_first else Say("Worked.")
 
 

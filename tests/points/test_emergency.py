@@ -57,9 +57,6 @@ async def heard_in(house: House, line: str) -> str:
 # --- point 4: the retry carries the recap, the recap the snapshot ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 4: the goal is gone in mid-task"
-)
 @pytest.mark.parametrize("strategy", ["truncate", "summarize"])
 async def test_the_retry_after_an_emergency_holds_the_goal_of_what_left(
     tmp_path: Path, strategy: str
@@ -74,9 +71,6 @@ async def test_the_retry_after_an_emergency_holds_the_goal_of_what_left(
     assert GOAL in whole(retry)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 4: the goal is gone in mid-task"
-)
 @pytest.mark.parametrize("strategy", ["truncate", "summarize"])
 async def test_an_emergency_between_two_tool_calls_leaves_the_goal_in_the_retry(
     tmp_path: Path, strategy: str
@@ -129,9 +123,6 @@ async def after_an_emergency(tmp_path: Path, *lines: str) -> list[dict[str, Any]
         return steps(house)[-1]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 4: no note without tool calls"
-)
 async def test_without_tool_calls_there_is_a_note_of_the_tools_too(tmp_path: Path) -> None:
     assert "read_file" in note_of(await after_an_emergency(tmp_path))
 
@@ -142,16 +133,10 @@ async def test_with_tool_calls_the_note_names_the_tools_and_the_last_calls(tmp_p
     assert "notes.txt" in note
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 4: the snapshot lacks the mode"
-)
 async def test_the_note_says_how_tools_are_injected(tmp_path: Path) -> None:
     assert "native" in note_of(await after_an_emergency(tmp_path, "look"))
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 4: the snapshot lacks the memory"
-)
 async def test_the_note_says_what_memory_there_is(tmp_path: Path) -> None:
     assert "memory" in note_of(await after_an_emergency(tmp_path, "look")).lower()
 
@@ -159,7 +144,6 @@ async def test_the_note_says_what_memory_there_is(tmp_path: Path) -> None:
 # --- point 5: the person is told ---
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 12, point 5: nobody is told")
 @pytest.mark.parametrize(("strategy", "times"), [("trim", 1), ("summarize", 2), ("structured", 3)])
 async def test_the_person_hears_what_left_by_an_overflow_why_and_how_to_get_it_back(
     tmp_path: Path, strategy: str, times: int
@@ -175,7 +159,6 @@ async def test_the_person_hears_what_left_by_an_overflow_why_and_how_to_get_it_b
     assert "/context undo" in heard, "how to get it back"
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason="issue 12, point 5: nobody is told")
 async def test_an_emergency_before_anything_is_sent_tells_the_person_too(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(0), context(strategy="full")) as house:
         for number in range(1, 9):
@@ -187,9 +170,6 @@ async def test_an_emergency_before_anything_is_sent_tells_the_person_too(tmp_pat
     assert "/context undo" in heard
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 5: a long text is clipped unsaid"
-)
 async def test_the_person_hears_that_their_own_text_was_clipped(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(0), context()) as house:
         heard = await heard_in(house, "word " * 12_000)
@@ -198,9 +178,6 @@ async def test_the_person_hears_that_their_own_text_was_clipped(tmp_path: Path) 
     assert heard.strip() != "Fine."
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 5: advice that is useless then"
-)
 async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(9), context()) as house:
         await talk(house, *LONG_TURNS)
@@ -214,9 +191,6 @@ async def test_when_nothing_is_left_to_clear_nobody_is_told_to_clear(tmp_path: P
 # --- point 6: clip to what fits ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 6: 10,000 of 79,000 characters"
-)
 async def test_a_message_just_over_the_window_loses_only_what_does_not_fit(tmp_path: Path) -> None:
     settings = {"context": {"max_tokens": 20_000, "strategy": "full"}}
     async with living(tmp_path, refusing(0), settings) as house:
@@ -227,9 +201,6 @@ async def test_a_message_just_over_the_window_loses_only_what_does_not_fit(tmp_p
     assert len(received) > 0.9 * 5 * room
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 6: 10,000 of 79,000 characters"
-)
 async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_little(
     tmp_path: Path,
 ) -> None:
@@ -243,18 +214,12 @@ async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_litt
 # --- point 7: a learned window ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: 1,500 tokens until a restart"
-)
 async def test_one_wrong_window_in_an_error_does_not_stop_the_conversation(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(1, window=1_500), {}) as house:
         await talk(house, "hello", "the last word")
         assert await talk(house, "and now?") == "Fine."
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: it stops all of them"
-)
 async def test_one_wrong_window_in_an_error_does_not_stop_other_conversations(
     tmp_path: Path,
 ) -> None:
@@ -263,9 +228,6 @@ async def test_one_wrong_window_in_an_error_does_not_stop_other_conversations(
         assert (await house.says("hello", chat="other")).text == "Fine."
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: the setting is ignored"
-)
 async def test_the_setting_that_is_advised_is_obeyed(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(1, window=1_500), {}) as house:
         await talk(house, "the last word", "/config context.max_tokens 100000")
@@ -273,9 +235,6 @@ async def test_the_setting_that_is_advised_is_obeyed(tmp_path: Path) -> None:
         assert await talk(house, "and now?") == "Fine."
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: the tools weigh 9,207 then"
-)
 async def test_refusals_are_believed_only_within_reason_by_the_meter_too(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(3), context(strategy="structured")) as house:
         await talk(house, *LONG_TURNS)
@@ -291,18 +250,12 @@ async def learned(house: House) -> None:
     assert (await state(house))["window"] == 16_000, "it is believed"
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: it is shown as any other"
-)
 async def test_a_learned_window_is_shown_as_learned(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(1, window=16_000), {}) as house:
         await learned(house)
         assert "learned" in (await house.says("/context")).text
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: the setting is ignored"
-)
 async def test_a_learned_window_is_forgotten_when_the_setting_changes(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(1, window=16_000), {}) as house:
         await learned(house)
@@ -317,9 +270,6 @@ async def test_a_learned_window_is_forgotten_when_the_model_changes(tmp_path: Pa
         assert (await state(house))["window"] == 128_000
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 7: only a restart resets it"
-)
 async def test_a_learned_window_can_be_reset(tmp_path: Path) -> None:
     async with living(tmp_path, refusing(1, window=16_000), {}) as house:
         await learned(house)

@@ -12,7 +12,7 @@ from genai_prices import Usage, calc_price
 
 from channels.base import Activity, Notice
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
-from tests.points.wire import data, heard, missing
+from tests.points.wire import data, heard
 from tests.whole.house import living
 
 
@@ -100,7 +100,6 @@ LONG = "The quick brown fox jumps over the lazy dog. " * 700  # about 7,000 toke
 LOUD = re.compile(r"(?s)(?=.*(cut|truncat|dropp|swallow))(?=.*(window|num_ctx))", re.IGNORECASE)
 
 
-@missing(19, "nothing is said where the provider cuts in silence")
 async def test_a_prompt_that_is_cut_in_silence_is_told_of_loudly_and_once(tmp_path: Path) -> None:
     """Point 19: 2,048 prompt tokens are reported for a request of more than 7,000."""
     told: list[Activity] = []
@@ -118,7 +117,6 @@ async def test_a_prompt_that_is_cut_in_silence_is_told_of_loudly_and_once(tmp_pa
     assert len(loud) == 1
 
 
-@missing(19, "the meter believes the report of a prompt that was cut")
 async def test_a_report_of_a_prompt_that_was_cut_does_not_correct_the_meter(tmp_path: Path) -> None:
     """Point 19: what was not read is still sent with every request."""
     async with (

@@ -128,7 +128,12 @@ def in_force(overview: Overview) -> str:
         strategy = f"{limits.strategy} ({overview.chosen} from your next message on)"
     own = [f"{text} ({layers[key]})" for text, key in _own_limits(limits)]
     named = ", ".join((f"strategy {strategy}", *own))
-    return f"Limits: {named}; the model's window is {amount(limits.window)}.{_ceiling(overview)}"
+    learned = overview.learned and (
+        f" (learned from an error, instead of {amount(overview.learned.instead_of)}; "
+        "`/config context.max_tokens 0` forgets it)"
+    )
+    window = f"{amount(limits.window)}{learned or ''}"
+    return f"Limits: {named}; the model's window is {window}.{_ceiling(overview)}"
 
 
 def too_small(view: View, limits: Limits) -> str:

@@ -9,6 +9,7 @@ from datetime import tzinfo
 from typing import Any, Literal
 
 from channels.base import Glance
+from memory.calibration import LearnedWindow
 from memory.context import compaction
 from memory.context.change import ViewEvent, undoable
 from memory.context.forecast import Forecast
@@ -56,11 +57,13 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`due` is what is done before the next step of the running turn; `layers` says where each
-    setting comes from; `chosen` is the strategy that is in force from the next turn on."""
+    """`learned` is a window that the provider has named, in force instead of the one set; `due` is
+    what is done before the next step of the running turn; `layers` says where each setting comes
+    from; `chosen` is the strategy that is in force from the next turn on."""
 
     view: View
     limits: Limits
+    learned: LearnedWindow | None
     due: Plan | None
     next_cut: Forecast | None
     hold: Hold | None
@@ -86,6 +89,7 @@ async def gathered(ask: Ask) -> Overview:
     return Overview(
         view=view,
         limits=limits,
+        learned=conversation.calibration.learned(conversation.context.limits_as_set),
         due=conversation.compactor.due() if conversation.context.current else None,
         next_cut=conversation.compactor.forecast(),
         hold=hold(view, limits, conversation),
@@ -161,6 +165,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "budget": limits.budget,
         "free": max(0, limits.budget - view.tokens),
         "window": limits.window,
+        "window_is_learned": overview.learned is not None,
         "reserve": limits.window - limits.ceiling,
         "is_measured": view.scale.is_measured,
         "parts": parts(overview),
