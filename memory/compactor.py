@@ -19,6 +19,7 @@ from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.preview import Preview, climbed, with_question
+from memory.context.strategies import slim
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
@@ -360,9 +361,38 @@ class Compactor:
         ceiling, and return what the model sees then. Raises NoRoom."""
         state = self._state
         await self._climb(prefix, emergency.STEPS[:1])
+        await self._unfold(prefix)
         if self.due(prefix) is not None:
             await self.compact(self._due, "strategy", wait=state.strategy.waits, prefix=prefix)
         return await self._climb(prefix, emergency.STEPS[1:])
+
+    async def _unfold(self, prefix: PromptPrefix) -> None:
+        """Bring back what `slim` has folded by lower settings than are in force now; one event says
+        what has become of it."""
+        state, limits = self._state, self._state.limits
+        if limits.strategy != "slim" or slim.outgrown(state.boundaries, limits).is_empty:
+            return
+        async with state.changing:
+            back, before = slim.outgrown(state.boundaries, limits), state.view(prefix, limits)
+            if back.is_empty or compaction.is_held(before, limits, state.replayed.move):
+                return
+            events = await state.history()
+            why = "context.full_turns or context.max_terse_entries was raised"
+            draft = self.event(Plan(back, why, kind="unfold"), before, "strategy")
+            try:
+                await state.replay([*events, draft])
+                now = state.view(prefix, limits)
+                again = slim.plan(now, limits) or Plan(Change(), why)
+                change = replace(back.then(again.change), fold=frozenset())
+                size = now.moved_by(again.change).tokens
+                done = replace(draft, change=change, leaving=again.leaving, tokens_after=size)
+                job = self._job(self._spec(again, "strategy")) if again.leaving else None
+                stored, kept = await state.store(done, job)
+                events = [*events, stored]
+            finally:
+                await state.replay(events)  # what is not on disk does not hold
+            self.take_up([kept] if kept else [])
+            state.changed()
 
     async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder, as far as the request is over the ceiling; the last one

@@ -180,9 +180,9 @@ class ContextState:
         has_log = self.strategy.preface == "exchange"
 
         def read(db: Any) -> tuple[list[Entry], list[Entry]]:
-            kept = transcript.entries_of_turns(db, self.row, boundaries.keep)
-            kept += transcript.entries_from(db, self.row, boundaries.cut)
-            first = boundaries.rolled
+            kept = transcript.entries_of_turns(db, self.row, boundaries.kept)
+            kept += transcript.entries_from(db, self.row, boundaries.begin)
+            first = boundaries.log_begin
             logged = transcript.beginnings_from(db, self.row, first, _BEGINNING) if has_log else []
             return kept, logged
 
@@ -221,7 +221,7 @@ class ContextState:
         self.replayed = result
         self.whole = in_play(whole, boundaries)
         self._shown = shown(self.whole, boundaries)
-        self._lines = tuple(line for line in self._lines if line.turn >= boundaries.rolled)
+        self._lines = tuple(line for line in self._lines if line.turn >= boundaries.log_begin)
 
     # --- the preface ---------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ Kind = Literal[
     "squeeze",
     "clip",
     "fold",
+    "unfold",
     "clear",
     "new",
     "drop",
@@ -47,13 +48,34 @@ class Clip:
 
 
 @dataclass(frozen=True, slots=True)
+class Folded:
+    """Where the turns in full begin under `slim`: entries with a lower seq than `cut` stand in the
+    log, except those of the turns in `keep`. `full` is the `full_turns` that it was folded by."""
+
+    cut: int = 0
+    keep: frozenset[int] = frozenset()
+    full: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rolled:
+    """Where the log begins under `slim`: at the turn `first`. `lines` is the `max_terse_entries`
+    that it was shortened by; turns below `told` went to the daily memory when they left it."""
+
+    first: int = 0
+    lines: int = 0
+    told: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What one event does to the view. Every field is optional; the default changes nothing.
 
     `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
-    `pin`, `unpin`: turn numbers. `fold`: turns of which a line stays in the activity log (by `cut`
-    they leave); `roll`: turns with a lower number leave the log. `clip`: by seq. `preface`: the id
-    of the summary that stands in front from now on (0: it stays; -1: none does). `target`: the
+    `pin`, `unpin`: turn numbers. `roll`: turns with a lower number leave the log. `folded` and
+    `rolled` do the same for `slim`, and replace what it did before, so that its settings can bring
+    turns and lines back; `fold` names the turns that become lines. `clip`: by seq. `preface`: the
+    id of the summary that stands in front from now on (0: it stays; -1: none does). `target`: the
     event that an undo, a redo or an injection speaks of.
     """
 
@@ -66,6 +88,8 @@ class Change:
     unpin: frozenset[int] = frozenset()
     fold: frozenset[int] = frozenset()
     roll: int = 0
+    folded: Folded | None = None
+    rolled: Rolled | None = None
     preface: int = 0
     target: int = 0
 
@@ -85,6 +109,8 @@ class Change:
             unpin=(self.unpin - other.pin) | other.unpin,
             fold=self.fold | other.fold,
             roll=max(self.roll, other.roll),
+            folded=other.folded or self.folded,
+            rolled=other.rolled or self.rolled,
             preface=other.preface or self.preface,
             target=other.target or self.target,
         )
@@ -94,14 +120,24 @@ class Change:
         sets = {name: sorted(getattr(self, name)) for name in _SETS if getattr(self, name)}
         numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name)}
         clip = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
-        return {**numbers, **sets, **({"clip": clip} if clip else {})}
+        slim: dict[str, Any] = {}
+        if self.folded:
+            slim["folded"] = [self.folded.cut, sorted(self.folded.keep), self.folded.full]
+        if self.rolled:
+            slim["rolled"] = [self.rolled.first, self.rolled.lines, self.rolled.told]
+        return {**numbers, **sets, **slim, **({"clip": clip} if clip else {})}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
         sets: dict[str, Any] = {name: frozenset(data[name]) for name in _SETS if name in data}
         numbers: dict[str, Any] = {name: data.get(name, 0) for name in _NUMBERS}
         clip = {int(seq): Clip(*sizes) for seq, sizes in data.get("clip", {}).items()}
-        return cls(clip=clip, **numbers, **sets)
+        folded = None
+        if "folded" in data:
+            cut, keep, full = data["folded"]
+            folded = Folded(cut, frozenset(keep), full)
+        rolled = Rolled(*data["rolled"]) if "rolled" in data else None
+        return cls(clip=clip, folded=folded, rolled=rolled, **numbers, **sets)
 
 
 _SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold")
@@ -141,8 +177,25 @@ class Boundaries:
     squeezed: frozenset[int] = frozenset()
     clipped: Mapping[int, Clip] = field(default_factory=dict)
     pinned: frozenset[int] = frozenset()
-    rolled: int = 0
+    roll: int = 0
+    folded: Folded = Folded()
+    rolled: Rolled = Rolled()
     preface: int = 0
+
+    @property
+    def begin(self) -> int:
+        """The seq from which on turns are in play; some before it may be kept."""
+        return max(self.cut, self.folded.cut)
+
+    @property
+    def kept(self) -> frozenset[int]:
+        """The turns that may be in play before that."""
+        return self.keep | self.folded.keep
+
+    @property
+    def log_begin(self) -> int:
+        """The turn from which on lines may stand in the log."""
+        return max(self.roll, self.rolled.first)
 
     def moved_by(self, change: Change) -> Boundaries:
         """These boundaries after one more change. A cut never moves back."""
@@ -154,13 +207,17 @@ class Boundaries:
             squeezed=self.squeezed | change.squeeze,
             clipped={**self.clipped, **change.clip} if change.clip else self.clipped,
             pinned=(self.pinned - change.unpin) | change.pin,
-            rolled=max(self.rolled, change.roll),
+            roll=max(self.roll, change.roll),
+            folded=change.folded or self.folded,
+            rolled=change.rolled or self.rolled,
             preface=max(0, change.preface) if change.preface else self.preface,
         )
 
     def shows(self, seq: int, turn: int) -> bool:
         """Whether an entry is in play."""
-        return (seq >= self.cut or turn in self.keep) and turn not in self.dropped
+        is_here = seq >= self.cut or turn in self.keep
+        is_full = seq >= self.folded.cut or turn in self.folded.keep
+        return is_here and is_full and turn not in self.dropped
 
 
 def standing(events: Iterable[ViewEvent]) -> list[ViewEvent]:
@@ -182,7 +239,7 @@ def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
     return event.kind == "inject" and event.change.target in undone
 
 
-_BY_THE_WAY = ("inject", "rebase", "reframe")
+_BY_THE_WAY = ("inject", "rebase", "reframe", "unfold")
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
@@ -261,11 +318,11 @@ class ReplayedState:
         """
         change = event.change
         applies = event.actor != "strategy" or event.strategy == strategy
-        reached = max(self.reached, change.cut)
+        reached = max(self.reached, change.cut, change.folded.cut if change.folded else 0)
         cut = self.cut
         if event.kind in ("clear", "new"):
             cut = None
-        elif event.leaving and applies and event.kind != "fold":
+        elif event.leaving and applies and event.kind not in ("fold", "unfold"):
             cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
         is_injection = event.kind == "inject" and cut is not None and change.target == cut.id
         return ReplayedState(

@@ -105,7 +105,7 @@ class View:
         if not self.lines:
             return ()
         away = {turn.number for turn in self.turns} | self.boundaries.dropped
-        first = self.boundaries.rolled
+        first = self.boundaries.log_begin
         return tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
 
     @property
@@ -213,7 +213,7 @@ def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     kept = []
     changed = boundaries.dropped | boundaries.squeezed
     for turn in turns:
-        is_whole = turn.entries[0].seq >= boundaries.cut or turn.number in boundaries.keep
+        is_whole = boundaries.shows(turn.entries[0].seq, turn.number)
         if is_whole and turn.number not in changed and not boundaries.clipped:
             kept.append(turn)  # nearly always
             continue

@@ -232,15 +232,17 @@ def without(event: ViewEvent, gone: _Gone) -> ViewEvent | None:
     change = event.change
     named = {name: getattr(change, name) - gone.turns for name in _NAMED}
     clip = {seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs}
+    folded = change.folded and replace(change.folded, keep=change.folded.keep - gone.turns)
     preface = 0 if change.preface in gone.summaries else change.preface
     rest = replace(
         event,
-        change=replace(change, clip=clip, preface=preface, **named),
+        change=replace(change, clip=clip, preface=preface, folded=folded, **named),
         leaving=tuple(turn for turn in event.leaving if turn not in gone.turns),
         snapshot=event.snapshot
         and replace(event.snapshot, examples=()),  # whose they are is unknown
     )
-    says_more = (
-        rest.leaving or replace(rest.change, cut=0, keep=frozenset(), roll=0, target=0) != Change()
+    boundaries = Change(
+        change.cut, rest.change.keep, roll=change.roll, folded=folded, rolled=change.rolled
     )
+    says_more = rest.leaving or replace(rest.change, target=0) != boundaries
     return rest if says_more or rest == event else None

@@ -34,6 +34,7 @@ STEER = st.one_of(
     st.tuples(st.just("strategy"), st.sampled_from(sorted(STRATEGIES))),
     st.tuples(st.just("fold_turns"), st.sampled_from([0, 1, 3])),
     st.tuples(st.just("max_terse_entries"), st.integers(1, 6)),
+    st.tuples(st.just("full_turns"), st.integers(1, 6)),
     st.tuples(st.just("keep_recent"), st.integers(1, 12)),
 )
 CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)

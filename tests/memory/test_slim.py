@@ -96,8 +96,73 @@ async def test_k_can_be_changed_from_turn_to_turn(lodge: Lodge) -> None:
     await talk(lodge, range(1, 7))
     lodge.limit(full_turns=1)
     assert len((await talk(lodge, range(7, 8))).turns) == 2
+    lodge.limit(full_turns=5)
+    view = await talk(lodge, range(8, 9))
+    assert [turn.number for turn in view.turns] == [3, 4, 5, 6, 7, 8], "what has folded comes back"
+    assert [line.turn for line in view.log] == [1, 2]
+    assert sent(view)[3]["content"] == "question 3"
     lodge.limit(full_turns=10)
-    assert len((await talk(lodge, range(8, 9))).turns) == 3, "what has folded stays folded"
+    assert len((await talk(lodge, range(9, 10))).turns) == 9
+    events = await (await lodge.conversation()).context.history()
+    await talk(lodge, range(10, 11))
+    assert len(await (await lodge.conversation()).context.history()) == len(events), "said once"
+
+
+async def test_what_a_raised_k_brings_back_survives_a_restart(lodge: Lodge) -> None:
+    lodge.limit(full_turns=1)
+    await talk(lodge, range(1, 7))
+    lodge.limit(full_turns=4, max_terse_entries=1)
+    await talk(lodge, range(7, 9))
+    lodge.limit(max_terse_entries=2)
+    before = sent(await talk(lodge, range(9, 10)))
+    assert [line[:3] for line in before[1]["content"].splitlines()[1:]] == ["[t3", "[t4"]
+    await lodge.restart()
+    after = sent((await lodge.conversation()).context.view())
+    assert after[: len(before)] == before
+
+
+async def test_lines_that_come_back_and_leave_again_are_told_once(lodge: Lodge) -> None:
+    lodge.limit(full_turns=1, max_terse_entries=2)
+    await talk(lodge, range(1, 8))
+    lodge.limit(max_terse_entries=5)
+    assert len((await talk(lodge, range(8, 9))).log) == 5
+    lodge.limit(max_terse_entries=2)
+    await talk(lodge, range(9, 12))
+    await lodge.settle()
+    memory = (await lodge.conversation()).memory
+    texts = [note.text for day in await memory.days() for note in await memory.notes(day)]
+    notes = "\n".join((*texts, ""))
+    assert [notes.count(f"did {number}\n") for number in range(1, 8)] == [1] * 7
+
+
+async def test_a_raised_k_brings_back_nothing_that_a_person_put_away(lodge: Lodge) -> None:
+    lodge.limit(full_turns=1)
+    await talk(lodge, range(1, 5))
+    conversation = await lodge.conversation()
+    await conversation.editor.clear()
+    await talk(lodge, range(5, 9))
+    await conversation.editor.change("drop", Change(drop=frozenset({6})))
+    lodge.limit(full_turns=10)
+    view = await talk(lodge, range(9, 10))
+    assert [turn.number for turn in view.turns] == [5, 7, 8, 9]
+    assert view.log == ()
+    assert await conversation.editor.undo() is not None, "the drop"
+    assert await conversation.editor.undo() is not None, "the clear"
+    view = await talk(lodge, range(10, 11))
+    assert [turn.number for turn in view.turns] == list(range(1, 11))
+
+
+async def test_a_roll_up_is_undone_also_after_folds(lodge: Lodge) -> None:
+    lodge.limit(fold_turns=4, max_terse_entries=10)
+    await talk(lodge, range(1, 22))
+    await lodge.settle()
+    conversation = await lodge.conversation()
+    assert conversation.context.view().log[0].turn > 1
+    assert await conversation.editor.undo() is not None
+    view = conversation.context.view()
+    assert view.preface is None
+    assert view.log[0].turn == 1, "what the block stood for"
+    assert {line.turn for line in view.log} | {t.number for t in view.turns} == set(range(1, 22))
 
 
 async def test_a_turn_without_a_tag_has_a_line_of_its_first_words(lodge: Lodge) -> None:

@@ -57,9 +57,6 @@ def log_of(messages: list[dict[str, Any]]) -> list[str]:
 # --- what is set is in force ---
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: the turns stay lines"
-)
 async def test_full_turns_raised_brings_turns_back_in_full(tmp_path: Path) -> None:
     async with living(tmp_path, answering(tagged), slim()) as house:
         await talk(house, *questions(1, 7), "/config context.full_turns 5", "question 8")
@@ -69,9 +66,6 @@ async def test_full_turns_raised_brings_turns_back_in_full(tmp_path: Path) -> No
     assert log_of(sent) == ["did 1", "did 2"]
 
 
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="issue 12, point 12: the lines stay away"
-)
 async def test_max_terse_entries_raised_brings_lines_back(tmp_path: Path) -> None:
     async with living(tmp_path, answering(tagged), slim(max_terse_entries=2)) as house:
         await talk(house, *questions(1, 7))

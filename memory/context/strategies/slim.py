@@ -8,9 +8,7 @@ too long, and then its older half rolls up into one block.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from memory.context.change import Change
+from memory.context.change import Boundaries, Change, Folded, Rolled
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of
 from memory.context.view import View
@@ -20,21 +18,38 @@ from memory.turns import Turn
 def plan(view: View, limits: Limits) -> Plan | None:
     """What folds now, and what rolls up by it."""
     folding = _folding(view, limits)
-    numbers = frozenset(turn.number for turn in folding)
-    fold = replace(cut_of(view, folding), fold=numbers) if folding else Change()
+    fold = _fold(view, folding, limits) if folding else Change()
     roll = _roll(view.moved_by(fold), limits)
     change = fold.then(roll)
     if change.is_empty:
         return None
     after = view.moved_by(change)
-    rolled = numbers.union(view.logged) - set(after.logged)
+    rolled = change.fold.union(view.logged) - set(after.logged)
+    told = view.boundaries.rolled.told
+    leaving = tuple(number for number in sorted(rolled) if number >= told)
     return Plan(
         change,
         _why(folding, rolled, limits),
-        leaving=tuple(sorted(rolled)),
+        leaving=leaving,
         tokens_after=after.tokens,
-        kind="compact" if rolled and limits.fold_turns > 1 else "fold",
+        kind="compact" if leaving and limits.fold_turns > 1 else "fold",
     )
+
+
+def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
+    """What lets turns and lines come back that stand as they do because of lower settings: all of
+    them, for `plan` to fold anew. Empty where no setting was raised."""
+    folded, rolled = boundaries.folded, boundaries.rolled
+    return Change(
+        folded=Folded() if 0 < folded.full < limits.full_turns else None,
+        rolled=Rolled(told=rolled.told) if 0 < rolled.lines < limits.max_terse_entries else None,
+    )
+
+
+def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
+    cut = cut_of(view, folding)
+    folded = Folded(cut.cut, cut.keep, limits.full_turns)
+    return Change(folded=folded, fold=frozenset(turn.number for turn in folding))
 
 
 def _folding(view: View, limits: Limits) -> tuple[Turn, ...]:
@@ -53,7 +68,9 @@ def _roll(view: View, limits: Limits) -> Change:
     stay = limits.max_terse_entries // 2 if limits.fold_turns > 1 else limits.max_terse_entries
     first = len(log) - max(1, stay)
     is_torn = log[first - 1].turn == log[first].turn
-    return Change(roll=log[first].turn + is_torn)
+    begin = log[first].turn + is_torn
+    told = max(begin, view.boundaries.rolled.told)
+    return Change(rolled=Rolled(begin, limits.max_terse_entries, told))
 
 
 def _why(folding: tuple[Turn, ...], rolled: frozenset[int], limits: Limits) -> str:

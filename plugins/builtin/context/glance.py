@@ -27,6 +27,7 @@ KINDS: Mapping[Kind, str] = {
     "squeeze": "squeeze to question and reply",
     "clip": "clip of long messages",
     "fold": "fold into the log",
+    "unfold": "return from the log",
     "new": "new start",
     "restart": "restart",
     "inject": "summary in place",
