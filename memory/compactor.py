@@ -14,7 +14,7 @@ from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.fingerprint import PromptFingerprint, changed, fingerprint
-from memory.context.forecast import FARTHEST, Forecast, forecast
+from memory.context.forecast import FARTHEST, Forecast, certain, forecast
 from memory.context.limits import Limits
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
@@ -275,7 +275,7 @@ class Compactor:
 
     async def at_turn_start(self) -> None:
         """What `truncate` and `summarize` do as a turn begins (Digitorn's rule `_auto_compact`)."""
-        if not self._state.strategy.by_rule or self._clock() - self._last_at_start < COOLDOWN:
+        if not self._state.strategy.by_rule or self._is_cooling:
             return
         done = await self.compact(
             lambda view, limits: self._due(view, limits, by_rule=True), "strategy", wait=True
@@ -284,13 +284,22 @@ class Compactor:
             self._last_at_start = self._clock()
 
     def after_turn(self) -> None:
-        """Have the summary of the next cut written when that is near. One that a listener has held
-        off may never come; a summary before each turn would be money for nothing."""
-        if self._is_vetoed:
+        """Have the summary of the next cut written when that is near, and what leaves by it is
+        known. One that a listener or the cooldown holds off may never come; a summary before each
+        turn would be money for nothing."""
+        limits, move = self._state.limits, self._state.replayed.move
+        if self._is_vetoed or (self._state.strategy.by_rule and self._is_cooling):
             return
-        near = self.forecast(SOFT_MARK)
-        if near and near.plan.leaving and near.plan.kind != "fold":
-            self.summaries.prepare(self._spec(near.plan, "strategy"))
+        view = self._state.view(limits=limits)
+        plan = certain(view, limits, SOFT_MARK)
+        if plan is None or not plan.leaving or plan.kind == "fold":
+            return
+        if not compaction.holds_off(view, limits, move):
+            self.summaries.prepare(self._spec(plan, "strategy"))
+
+    @property
+    def _is_cooling(self) -> bool:
+        return self._clock() - self._last_at_start < COOLDOWN
 
     async def _switch(self, strategy: str) -> None:
         """Plan by another strategy from now on, over all that the others leave in play."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -16,6 +17,8 @@ from memory.turns import Entry, Turn
 FARTHEST = 1_024
 """Turns that are looked ahead at most."""
 _SOMETIME = datetime.fromtimestamp(0, UTC)
+Sizes = tuple[int, int]
+"""Raw tokens of a question, and of a whole turn."""
 _TYPICAL = 300  # tokens of a turn where there is none to judge by
 _LINE = 25  # tokens of a line of the activity log
 
@@ -29,13 +32,26 @@ class Forecast:
     tokens: int
 
 
-def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | None:
-    """The next cut if the turns to come are as long as those in play; None when none is due
-    `within` so many turns."""
+def certain(view: View, limits: Limits, within: int) -> Plan | None:
+    """The plan of the next cut, where it is the same whether the turns to come are as the shortest
+    in play or twice as long as the longest: what is prepared for another is paid for nothing."""
+    latest = forecast(view, limits, within, _as(view, min))
+    soonest = latest and forecast(view, limits, within, _as(view, max, times=2))
+    if latest is None or soonest is None or soonest.at_turn != latest.at_turn:
+        return None
+    return latest.plan if soonest.plan.leaving == latest.plan.leaving else None
+
+
+def forecast(
+    view: View, limits: Limits, within: int = FARTHEST, sizes: Sizes | None = None
+) -> Forecast | None:
+    """The next cut if the turns to come are of these sizes, or as long as those in play are on
+    average; None when none is due `within` so many turns."""
     strategy = STRATEGIES[limits.strategy].plan
+    sizes = sizes or _average(view)
 
     def is_due(count: int) -> bool:
-        return strategy(_with_turns(view, count), limits) is not None
+        return strategy(_with_turns(view, count, sizes), limits) is not None
 
     reach = 2
     while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
@@ -44,7 +60,7 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | N
     index = bisect_left(ahead, True, key=is_due)
     if index == len(ahead):
         return None
-    later = _with_turns(view, ahead[index])
+    later = _with_turns(view, ahead[index], sizes)
     plan = strategy(later, limits)
     assert plan is not None, "bisection found a turn at which the strategy plans"
     gone = {*plan.leaving, *plan.change.fold}
@@ -52,13 +68,13 @@ def forecast(view: View, limits: Limits, within: int = FARTHEST) -> Forecast | N
     return Forecast(later.current, plan, view.scale.part(raw))
 
 
-def _with_turns(view: View, count: int) -> View:
-    """The view as it will be when `count` more turns have begun, each as long as the average; the
-    last of them has its question only, as when a turn begins."""
+def _with_turns(view: View, count: int, sizes: Sizes) -> View:
+    """The view as it will be when `count` more turns of these sizes have begun; the last of them
+    has its question only, as when a turn begins."""
     last = view.turns[-1] if view.turns else None
     number = max(view.newest, last.number if last else 0)
     seq = last.entries[-1].seq if last else 0
-    asked, whole = _average(view)
+    asked, whole = sizes
     coming = tuple(
         _imagined(number + i, seq + 2 * i - 1, asked, whole - asked, is_over=i < count)
         for i in range(1, count + 1)
@@ -73,8 +89,15 @@ def _with_turns(view: View, count: int) -> View:
     )
 
 
-def _average(view: View) -> tuple[int, int]:
-    """Raw tokens of a question, and of a whole turn."""
+def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Sizes:
+    """The sizes of the shortest or the longest turn, so many times as long."""
+    if not view.turns:
+        return _average(view)
+    asked = times * pick(turn.entries[0].tokens for turn in view.turns)
+    return asked, max(asked, times * pick(turn.tokens for turn in view.turns))
+
+
+def _average(view: View) -> Sizes:
     turns = view.turns
     if not turns:
         return _TYPICAL // 3, _TYPICAL

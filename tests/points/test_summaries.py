@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -68,6 +69,28 @@ async def test_one_compaction_is_one_call(tmp_path: Path, strategy: str) -> None
         await talk_until_it_compacts(house, "word " * 400)
         calls = len(summaries(house))
     assert calls == 1
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("strategy", ["summarize", "structured", "trim"])
+async def test_each_compaction_is_one_call_however_long_the_turns_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, seed: int
+) -> None:
+    monkeypatch.setattr("memory.compactor.COOLDOWN", 0)  # the turns take no time
+    some = Random(seed)
+    settings = {"context": SMALL["context"] | {"strategy": strategy}}
+
+    def reply(request: Received) -> Answer:
+        del request
+        return Say("ok " * some.randrange(1, 300))
+
+    script = answering(reply, '{"task_overview": "Talk."}')
+    async with living(tmp_path, script, settings | {"agent_max_context_tokens": 6_000}) as house:
+        for number in range(30):
+            await talk(house, f"{number} " + "word " * some.randrange(1, 400))
+        left = [event for event in await events(house) if event["turns"]]
+        assert left
+        assert len(summaries(house)) - len(left) in (0, 1), "one may be there for the next cut"
 
 
 async def test_english_at_the_default_settings_is_summarised_in_one_call(tmp_path: Path) -> None:
