@@ -61,7 +61,7 @@ class Library:
     def __init__(self, shared: Path) -> None:
         """`shared` is the folder in which the `skills/` of all audiences is."""
         self._shared = shared
-        self._known: dict[str, tuple[tuple[int, int, int], Skill | None]] = {}
+        self._known: dict[str, tuple[tuple[int, int, int], Skill | SkillError]] = {}
 
     def of(self, workspace: Path) -> tuple[Skill, ...]:
         """The skills of an audience, by name; its own before a shared one of the same name. Quick,
@@ -70,16 +70,43 @@ class Library:
         by_name = {skill.name: skill for skill in found}
         return tuple(by_name[name] for name in sorted(by_name))
 
+    def left_out(self, workspace: Path) -> tuple[str, ...]:
+        """What stands in these folders and is not among the skills, in a sentence each."""
+        return (*self._left_out_of(self._shared), *self._left_out_of(workspace))
+
     def _in(self, root: Path) -> Iterator[Skill]:
         folder = f"{root}/{FOLDER}"
         for name in _names(folder)[:MOST]:
             file = f"{folder}/{name}/{FILE}"
             with suppress(OSError):  # a folder without a skill, or one that left while we looked
                 skill = self._read(root, file, os.lstat(file))
-                if skill is not None:
+                if isinstance(skill, Skill):
                     yield skill
 
-    def _read(self, root: Path, file: str, status: os.stat_result) -> Skill | None:
+    def _left_out_of(self, root: Path) -> Iterator[str]:
+        folder = f"{root}/{FOLDER}"
+        names = _names(folder)
+        taken = {skill.name: skill.file for skill in self._in(root)}
+        for name in names[:MOST]:
+            file = f"{folder}/{name}/{FILE}"
+            try:
+                skill = self._read(root, file, os.lstat(file))
+            except OSError:
+                if wrong := [other for other in _names(f"{folder}/{name}") if _is_nearly(other)]:
+                    yield f"{folder}/{name}/{wrong[0]} is no skill; call the file {FILE}."
+                continue
+            if isinstance(skill, SkillError):
+                yield f"The skill {file} was left out: {skill}."
+            elif taken[skill.name] != skill.file:
+                yield (
+                    f"The skill {file} was left out: {taken[skill.name]} has the name "
+                    f"{skill.name!r}, too; rename one of them."
+                )
+        if more := names[MOST:]:
+            shown = ", ".join(more[:5]) + (", …" if len(more) > 5 else "")
+            yield f"{folder} holds {len(names)} skills, and {MOST} are read; left out: {shown}."
+
+    def _read(self, root: Path, file: str, status: os.stat_result) -> Skill | SkillError:
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = self._known.get(file)
         if known is None or known[0] != version:
@@ -94,8 +121,12 @@ def _names(folder: str) -> list[str]:
         return []
 
 
-def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | None:
-    """The skill in a file; None for one that can't be used, which is logged."""
+def _is_nearly(name: str) -> bool:
+    return name.lower() == FILE.lower()
+
+
+def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
+    """The skill in a file; for one that can't be used why, which is logged."""
     try:
         if not stat.S_ISREG(status.st_mode):
             raise SkillError("it is no regular file")
@@ -105,7 +136,7 @@ def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | None:
         return Skill(_line(fields, "name"), _line(fields, "description"), root, file)
     except (SkillError, OSError) as error:
         log.warning("The skill %s was left out: %s.", file, error)
-        return None
+        return SkillError(str(error))
 
 
 def front_matter(text: str) -> dict[str, Any]:

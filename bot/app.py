@@ -264,7 +264,12 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     ports = Ports(
         settings=StoredSettings(book, store, forget_windows),
         turns=RunningTurns(
-            turns, tuple(by_name), tuple(plugins.names), problems, data, time.monotonic()
+            turns,
+            tuple(by_name),
+            tuple(plugins.names),
+            lambda key: (*problems, *config.skills.left_out(config.folder(key))),
+            data,
+            time.monotonic(),
         ),
         models=ChosenModels(book, models),
         agents=ConfiguredAgents(book, models),

@@ -208,7 +208,7 @@ class RunningTurns:
     turns: Turns
     channels: tuple[str, ...]
     plugins: tuple[str, ...]
-    problems: tuple[str, ...]
+    problems_of: Callable[[ConversationKey], tuple[str, ...]]
     data: Path
     started: float
 
@@ -218,13 +218,13 @@ class RunningTurns:
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
         return await self.turns.ask(key, address, said)
 
-    def status(self) -> Status:
+    def status(self, key: ConversationKey) -> Status:
         return Status(
             uptime=time.monotonic() - self.started,
             running=self.turns.lanes.running,
             waiting=self.turns.lanes.waiting,
             channels=self.channels,
             plugins=self.plugins,
-            problems=self.problems,
+            problems=self.problems_of(key),
             data=str(self.data),
         )

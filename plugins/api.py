@@ -157,7 +157,9 @@ class TurnsPort(Protocol):
         id, to which the answer replies."""
         ...
 
-    def status(self) -> Status: ...
+    def status(self, key: ConversationKey) -> Status:
+        """How the bot is doing, with what is wrong for this conversation, too."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

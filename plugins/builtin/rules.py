@@ -65,10 +65,12 @@ class Session:
         """Tool calls since the session began, the last compaction, or the rule acted."""
         return self.calls - max(self.compacted_at, self.tally(rule).calls)
 
-    def act(self, rule: Rule, now: float) -> None:
-        """The rule acts now: counted before it does, so that it can't set itself off."""
-        tally = self.tally(rule)
-        tally.fires, tally.last, tally.calls = tally.fires + 1, now, self.calls
+    def act(self, rule: Rule, now: float) -> Tally:
+        """The rule acts now: counted before it does, so that it can't set itself off. Returns what
+        its tally was."""
+        before = self.tally(rule)
+        self.tallies[rule.id] = Tally(before.fires + 1, now, self.calls)
+        return before
 
 
 class Engine:
@@ -97,16 +99,20 @@ class Engine:
             now = self._clock()
             moment = Moment(event, conversation, session.calls_for(rule))
             if session.tally(rule).allows(rule, now) and rule.condition.holds(moment):
-                session.act(rule, now)
-                said += await self._carry_out(rule, moment)
+                before = session.act(rule, now)
+                done = await self._carry_out(rule, moment)
+                if done is None:
+                    session.tallies[rule.id] = before
+                said += done or ()
         return self._verdict(session, event, tuple(said))
 
     def _rules_for(self, event: Event) -> Iterator[Rule]:
         own = (r for r in self._context.rules() if r.enabled and r.on == event.name)
         return iter(sorted(own, key=lambda rule: rule.priority))
 
-    async def _carry_out(self, rule: Rule, moment: Moment) -> tuple[str, ...]:
-        """Let a rule act, in the time that it has; returns what it says to the model."""
+    async def _carry_out(self, rule: Rule, moment: Moment) -> tuple[str, ...] | None:
+        """Let a rule act, in the time that it has; returns what it says to the model. None: it did
+        nothing, so that this was not one of its times."""
         try:
             async with asyncio.timeout(rule.timeout):
                 return await self._act(rule, moment)
@@ -116,7 +122,7 @@ class Engine:
             log.exception("the rule %s failed", rule.id)
         return ()
 
-    async def _act(self, rule: Rule, moment: Moment) -> tuple[str, ...]:
+    async def _act(self, rule: Rule, moment: Moment) -> tuple[str, ...] | None:
         match rule.action:
             case InjectMessage(content=content):
                 return (content,)
@@ -125,7 +131,8 @@ class Engine:
             case Log(message=message, level=level):
                 log.log(LEVELS[level], "%s: %s", rule.id, message)
             case CompactContext() as compaction:
-                await _compact(rule, compaction, moment.conversation)
+                if not await _compact(rule, compaction, moment.conversation):
+                    return None
         return ()
 
     def _verdict(self, session: Session, event: Event, said: tuple[str, ...]) -> Verdict:
@@ -139,13 +146,15 @@ class Engine:
         return Verdict(inject=said)
 
 
-async def _compact(rule: Rule, compaction: CompactContext, conversation: Conversation) -> None:
-    await conversation.compactor.compact_by_rule(
+async def _compact(rule: Rule, compaction: CompactContext, conversation: Conversation) -> bool:
+    """Whether anything left."""
+    event = await conversation.compactor.compact_by_rule(
         compaction.strategy,
         compaction.keep_recent,
         compaction.summary_max_tokens,
         why=f"the rule {rule.id}, with the window {conversation.context.pressure:.0%} full",
     )
+    return event is not None
 
 
 @hookimpl

@@ -67,7 +67,7 @@ async def stop(ask: Ask) -> Reply:
 @command("status", "Show how the bot is doing")
 async def status(ask: Ask) -> Reply:
     """Uptime, work under way, channels, plugins and what went wrong with them."""
-    now = ask.bot.turns.status()
+    now = ask.bot.turns.status(ask.conversation.key)
     model = ask.bot.models.about(ask.conversation.key)
     lines = [
         f"Up for {duration(now.uptime)}; {count(now.running, 'turn')} running, "

@@ -336,7 +336,6 @@ async def status(folder: Path) -> str:
         return (await house.says("/status")).text
 
 
-@missing(25, "of two skills with one name one is left out in silence")
 async def test_a_skill_whose_name_is_taken_is_told_of(tmp_path: Path) -> None:
     """Point 25."""
     with_skill(tmp_path, "kitchen", "cooking")
@@ -346,7 +345,6 @@ async def test_a_skill_whose_name_is_taken_is_told_of(tmp_path: Path) -> None:
     assert "kitchen" in said or "stove" in said
 
 
-@missing(25, "the 101st skill is left out in silence")
 async def test_the_skill_that_is_one_too_many_is_told_of(tmp_path: Path) -> None:
     """Point 25: a hundred are read of one folder."""
     for number in range(101):
@@ -356,7 +354,6 @@ async def test_the_skill_that_is_one_too_many_is_told_of(tmp_path: Path) -> None
     assert "place-100" in said or "skill-100" in said
 
 
-@missing(25, "a skill.md is left out in silence")
 async def test_a_skill_whose_file_is_in_small_letters_is_told_of(tmp_path: Path) -> None:
     """Point 25: with the name that it should have."""
     with_skill(tmp_path, "kitchen", "cooking", file="skill.md")
