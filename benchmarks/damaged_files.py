@@ -25,6 +25,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from memory.record.soundness import UNUSABLE
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.whole.process import MAIN, talking
 
@@ -191,13 +192,14 @@ def _limit() -> None:
         resource.setrlimit(what, (most, most))
 
 
-def _messages(data: Path) -> frozenset[tuple[int, int]]:
+def _messages(data: Path) -> frozenset[tuple[object, object]]:
     """The places of the messages that the database has; none where it can't say."""
     try:
         with closing(sqlite3.connect(data / "parley.db")) as database:
+            database.text_factory = bytes  # a damaged number may be no text either
             query = "SELECT conversation, seq FROM message"
             return frozenset(database.execute(query).fetchall())
-    except sqlite3.Error:
+    except UNUSABLE:
         return frozenset()
 
 
@@ -213,7 +215,7 @@ def try_out(healthy: Path, kind: str, seed: int, row: Row) -> None:
         _judge(done, is_less, f"{kind}, seed {seed}", row)
 
 
-def _messages_in_copy(healthy: Path) -> frozenset[tuple[int, int]]:
+def _messages_in_copy(healthy: Path) -> frozenset[tuple[object, object]]:
     with tempfile.TemporaryDirectory(prefix="parley-count-") as work:
         for file in (healthy / "data").glob("parley.db*"):
             shutil.copy(file, work)

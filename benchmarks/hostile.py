@@ -77,19 +77,30 @@ async def patterns(is_short: bool) -> AsyncIterator[Row]:
     wanted = f"{SECONDS + 1} s, nothing in this process"
     for pattern in PATTERNS:
         before, start = _resident(), time.perf_counter()
-        said = await asyncio.to_thread(_search, pattern, lines)
+        said = await _searched(pattern, lines)
         seconds, grown = time.perf_counter() - start, _resident() - before
         is_well = seconds <= SECONDS + 1 and grown < 20
         name = pattern if len(pattern) < 40 else f"{pattern[:36]}…"
         yield Row("patterns", name, f"{seconds:.1f} s, {grown:+d} MB, {said}", wanted, is_well)
 
 
-def _search(pattern: str, lines: Sequence[str]) -> str:
+async def _searched(pattern: str, lines: Sequence[str]) -> str:
+    """What comes of a search that is given as long as `grep` gives it."""
+    search = Search(pattern, ignore_case=False)
     try:
-        with Search(pattern, ignore_case=False) as search:
-            return f"{len(search.hits(lines))} hits"
+        async with asyncio.timeout(SECONDS):
+            return await asyncio.to_thread(_hits, search, lines)
+    except TimeoutError:
+        return "stopped"
     except ToolError as error:
         return "stopped" if "stopped" in str(error) else "refused"
+    finally:
+        search.end()
+
+
+def _hits(search: Search, lines: Sequence[str]) -> str:
+    with search:
+        return f"{len(search.hits(lines))} hits"
 
 
 async def texts(is_short: bool) -> AsyncIterator[Row]:

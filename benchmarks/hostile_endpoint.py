@@ -179,9 +179,11 @@ class HostileEndpoint:
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await serve(await _request(reader), writer)
-        writer.close()
+        try:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await serve(await _request(reader), writer)
+        finally:  # also when the server is closed in the midst of an answer
+            writer.close()
 
     async def _overhear(self, request: bytes, writer: asyncio.StreamWriter) -> None:
         self.elsewhere.append(request)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from urllib.parse import urlsplit, urlunsplit
 
 OPENAI_URL = "https://api.openai.com/v1"
@@ -40,6 +41,15 @@ class Endpoint:
         except ValueError:
             return "the address given"
         return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+    @property
+    def is_here(self) -> bool:
+        """Whether it is on this machine."""
+        try:
+            host = urlsplit(self.base_url).hostname or ""
+            return host == "localhost" or ip_address(host).is_loopback
+        except ValueError:
+            return False
 
     def without_key(self, text: str) -> str:
         """The text with the key blotted out, for providers that repeat it in their errors."""

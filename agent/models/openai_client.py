@@ -55,6 +55,7 @@ class Client:
                 default_headers=_headers(endpoint),
                 http_client=DefaultAioHttpClient(
                     follow_redirects=False,  # what is said goes to the address given, and no other
+                    trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
                     event_hooks={"response": [wire.bounded]},
                 ),
             )

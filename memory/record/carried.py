@@ -8,7 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory.record.soundness import read_only
+from memory.record.soundness import UNUSABLE, read_only
 from memory.record.store import StoreError
 
 
@@ -35,7 +35,7 @@ def carried_by(path: Path) -> Carried:
             settings = _rows(database, "SELECT scope, key, value FROM override", tables)
             keys = _rows(database, "SELECT person, may_command, used FROM api_key", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
-    except sqlite3.Error as error:
+    except UNUSABLE as error:
         raise StoreError(f"its database can't be read ({error})") from None
     return Carried(
         tuple((str(scope), str(key), str(value)) for scope, key, value in settings),
@@ -50,7 +50,7 @@ def take_settings_out(path: Path, keys: Collection[str]) -> None:
     try:
         with closing(sqlite3.connect(path)) as database, database:
             database.executemany("DELETE FROM override WHERE key = ?", [(key,) for key in keys])
-    except sqlite3.Error as error:
+    except UNUSABLE as error:
         raise StoreError(f"its database can't be changed ({error})") from None
 
 

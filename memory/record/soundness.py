@@ -31,6 +31,9 @@ _JSON = {
     "override": ("value",),
 }
 """Columns that hold JSON text."""
+UNUSABLE = (sqlite3.Error, UnicodeDecodeError)
+"""What using a damaged database may raise. The second comes in the place of the first where
+SQLite's own sentence quotes bytes of a damaged schema, which are no text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ def lost_from_log(path: Path) -> str:
         with closing(sqlite3.connect(path)) as database:
             database.execute("SELECT COUNT(*) FROM sqlite_master").fetchone()
             is_busy, taken, _ = database.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
-    except sqlite3.Error:
+    except UNUSABLE:
         return ""
     if is_busy or (taken >= log.frames and not log.is_torn):
         copy.unlink()
@@ -149,13 +152,13 @@ def examined(path: Path, patience: float) -> str:
         with closing(read_only(path)) as database:
             database.set_progress_handler(lambda: time.monotonic() > deadline, 10_000)
             found = database.execute("PRAGMA quick_check(1)").fetchone()
-    except sqlite3.Error as error:
+    except UNUSABLE as error:
         return "" if time.monotonic() > deadline else f"{path} can't be read ({error})."
     return "" if found == ("ok",) else f"{path} is damaged: {found[0] if found else 'no answer'}."
 
 
 def read_only(path: Path) -> sqlite3.Connection:
-    """A connection that changes nothing and leaves nothing behind. Raises sqlite3.Error."""
+    """A connection that changes nothing and leaves nothing behind. Raises UNUSABLE."""
     is_used = path.with_name(f"{path.name}-wal").exists()
     how = "mode=ro" if is_used else "mode=ro&immutable=1"  # or a log stays that was not there
     return sqlite3.connect(f"{path.absolute().as_uri()}?{how}", uri=True)
@@ -163,7 +166,7 @@ def read_only(path: Path) -> sqlite3.Connection:
 
 def unreadable_rows(path: Path) -> str:
     """Rows that hold what nobody can read any more, and those that were put aside, in words; "" for
-    none. Raises sqlite3.Error."""
+    none. Raises UNUSABLE."""
     with closing(read_only(path)) as database:
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
         there = {name for (name,) in database.execute(query)}

@@ -195,6 +195,8 @@ _MEND = (
 
 
 def _is_damaged(error: BaseException) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True
     text = str(error)
     return any(sign in text for sign in ("malformed", "not a database", "Could not decode"))
 
@@ -293,7 +295,7 @@ def _prepare(path: Path) -> None:
             migrate(database)
         finally:
             database.close()
-    except (OSError, DatabaseError) as error:
+    except (OSError, DatabaseError, *soundness.UNUSABLE) as error:
         raise _opening_error(path, error) from error
 
 
@@ -314,7 +316,7 @@ def snapshot(path: Path, target: Path) -> None:
     try:
         with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
             source.backup(copy)
-    except sqlite3.Error as error:
+    except soundness.UNUSABLE as error:
         raise StoreError(f"The database {path} can't be copied ({error}).") from error
 
 
@@ -326,6 +328,6 @@ def fault(path: Path) -> str:
         if wrong := soundness.cut_short(path) or soundness.examined(path, FOREVER):
             return wrong
         rows = soundness.unreadable_rows(path)
-    except (OSError, sqlite3.Error) as error:
+    except (OSError, *soundness.UNUSABLE) as error:
         return f"{path} can't be read ({error})."
     return f"{path} holds {rows}." if rows else ""

@@ -461,6 +461,22 @@ async def test_nothing_is_sent_to_where_an_endpoint_redirects(status: int) -> No
     assert KEY not in str(caught.value)
 
 
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_what_is_said_to_a_model_on_this_machine_takes_no_way_around(
+    host: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with OpenAIServer() as proxy, OpenAIServer([Say("Hello.")]) as server:
+        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
+            monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
+        model = OpenAIModel(Endpoint("m", server.base_url.replace("127.0.0.1", host), KEY))
+        try:
+            reply, _ = await ask(model)
+        finally:
+            await model.close()
+    assert reply.text == "Hello."
+    assert not proxy.requests
+
+
 @pytest.mark.parametrize("location", ["/v2", "//[", "http://u:p@x.test/", "http://\x00\x07é.test"])
 async def test_where_a_redirect_leads_may_be_anything(location: str) -> None:
     message = str(failures.redirected(Endpoint("m"), location))

@@ -121,6 +121,22 @@ async def test_a_database_that_was_cut_short_does_not_start(tmp_path: Path) -> N
     assert "is cut short" in command(tmp_path, "doctor").stdout
 
 
+async def test_a_schema_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
+    database = await lived(tmp_path)
+    content = database.read_bytes()
+    database.write_bytes(content.replace(b"CREATE TABLE message", b"CREATE \xbaABLE message"))
+    before = database.read_bytes()
+    assert before != content
+    async with talking(tmp_path) as bot:
+        assert await bot.ended() == 1
+    done = [command(tmp_path, *line) for line in (("doctor",), ("audit",), ("backup", "b.tar.gz"))]
+    for said in (bot.errors, *(one.stdout + one.stderr for one in done)):
+        assert "Traceback" not in said
+    assert "is damaged" in bot.errors
+    assert "restore FILE" in bot.errors
+    assert database.read_bytes() == before
+
+
 @pytest.mark.parametrize("place", [20, 32 + 24 + 50, -5_000])
 async def test_a_damaged_end_of_what_was_written_is_told(tmp_path: Path, place: int) -> None:
     async with OpenAIServer(yes) as endpoint:
