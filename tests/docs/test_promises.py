@@ -1,0 +1,64 @@
+"""The pages of promises: what is said to show each of them is there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+LINK_OR_NAME = re.compile(r"\]\(\.\./(tests/[\w/]+\.py)\)|`([\w…]+)`")
+COMMAND = re.compile(r"`python -m (benchmarks\.\w+)")
+PAGES = {"security.md": 55, "reliability.md": 45}
+"""Each page, and how many promises it makes at least."""
+
+
+def rows(page: str) -> list[tuple[str, str]]:
+    """Of each table whose last column says what shows a promise: the promise, and that."""
+    text = (ROOT / "docs" / page).read_text("utf-8")
+    found = []
+    for table in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        head, _, *lines = (line.strip("| ").split(" | ") for line in table.splitlines())
+        if head[-1] == "shown by":
+            found += [(line[0], line[-1]) for line in lines]
+    return found
+
+
+def shown(page: str) -> Iterator[tuple[str, str, str]]:
+    """Each promise with a file and the name of a test in it; "the same" is the file before."""
+    file = ""
+    for promise, evidence in rows(page):
+        for found in LINK_OR_NAME.finditer(evidence):
+            file = found[1] or file
+            yield promise, file, found[2] or "…"
+
+
+def has_test(file: str, name: str) -> bool:
+    """Whether there is a test of this name, in which … stands for anything."""
+    words = name.replace("…", r"\w*")
+    pattern = rf"^(async )?def test_{words}\("
+    return bool(re.search(pattern, (ROOT / file).read_text("utf-8"), re.MULTILINE))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_test_that_is_named_is_there(page: str) -> None:
+    gone = [(file, name) for _, file, name in shown(page) if not has_test(file, name)]
+    assert not gone
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_each_promise_is_shown_by_a_test_or_a_figure(page: str) -> None:
+    told = {promise for promise, *_ in shown(page)}
+    measured = [(promise, COMMAND.findall(evidence)) for promise, evidence in rows(page)]
+    files = [f"{module.replace('.', '/')}.py" for _, modules in measured for module in modules]
+    assert not [file for file in files if not (ROOT / file).exists()]
+    told |= {promise for promise, modules in measured if modules}
+    told |= {promise for promise, evidence in rows(page) if evidence.startswith("the same")}
+    assert [promise for promise, _ in rows(page) if promise not in told] == []
+    assert len(told) >= PAGES[page]
+
+
+def test_a_test_that_nobody_wrote_is_missed() -> None:
+    assert not has_test("tests/docs/test_promises.py", "that_nobody_wrote")
