@@ -129,7 +129,8 @@ async def test_a_schema_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
     assert before != content
     async with talking(tmp_path) as bot:
         assert await bot.ended() == 1
-    done = [command(tmp_path, *line) for line in (("doctor",), ("audit",), ("backup", "b.tar.gz"))]
+    backup = str(tmp_path / "backup.tar.gz")
+    done = [command(tmp_path, *line) for line in (("doctor",), ("audit",), ("backup", backup))]
     for said in (bot.errors, *(one.stdout + one.stderr for one in done)):
         assert "Traceback" not in said
     assert "is damaged" in bot.errors
