@@ -18,7 +18,6 @@ PICTURES = "data"
 MOST_PROCESSES = 500
 _SPARE_MEMORY = 200 * MEGABYTE  # of the machine, that is left free; of a small one, a twentieth
 _SPARE_DISK = 500 * MEGABYTE  # that is left free for messages; of a small one, a tenth
-_DRIFT = 50 * MEGABYTE  # of the disk, that others may take while a command runs
 _ENTRY = 4_096  # bytes that a file or a folder counts at least
 
 _LONGEST_PATH = 3_800  # bytes of a path; the system takes 4,096, with the names in the folder
@@ -89,10 +88,11 @@ class Allowance:
 
     @classmethod
     def of(cls, workspace: Path, megabytes: int) -> Allowance:
-        """As it is now, with a quota."""
+        """As it is now, with a quota. Of a disk that is nearly full already, a tenth of the rest
+        may go while a command runs: others write too."""
         free, reserve = _disk(workspace)
         most = max(megabytes * MEGABYTE, used(workspace))
-        return cls(workspace, most, max(0, min(reserve, free - _DRIFT)))
+        return cls(workspace, most, min(reserve, free * 9 // 10))
 
     def complaint(self) -> str:
         """Why a command that writes must be stopped, or ""."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -276,6 +277,33 @@ async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bo
     command = "for i in $(seq 500); do : > $i; done; sleep 22.5"
     text = await limited(tmp_path, command, ToolSettings(files_quota=1))
     assert text.startswith("It was killed, because this chat may keep 1 MB of files")
+
+
+SMALL_DISK = """
+from pathlib import Path
+from agent.tools.allowance import Allowance, refusal
+
+def fill(name, megabytes):
+    (workspace / "files" / name).write_bytes(bytes(megabytes * 1_000_000))
+
+workspace = Path("/mnt")
+(workspace / "files").mkdir()
+running = Allowance.of(workspace, 1_000)
+fill("a", 10)
+print(refusal(workspace, 1_000, 5_000_000), running.complaint(), sep="|")
+fill("b", 9)
+print(refusal(workspace, 1_000, 5_000_000), running.complaint(), sep="|")
+print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).complaint(), sep="|")
+"""
+
+
+@in_box
+async def test_the_last_tenth_of_a_small_disk_is_left_to_messages(tmp_path: Path) -> None:
+    disk = ("bwrap", "--bind", "/", "/", "--size", "20000000", "--tmpfs", "/mnt")
+    ran = await box.run((*disk, sys.executable, "-c", SMALL_DISK), dict(os.environ), Path.cwd(), 60)
+    assert ran.head.decode() == (
+        "|\nthe disk is nearly full|the disk is nearly full\n|\n"  # what is there may be deleted
+    )
 
 
 async def until(is_so: Callable[[], bool]) -> None:
