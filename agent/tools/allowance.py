@@ -79,11 +79,13 @@ def _folders(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What an audience may keep on the disk, in bytes, and how much of it must stay free. What is
-    there already may stay, and commands that delete it may run."""
+    """What an audience may keep on the disk, in bytes, how much of that it does not keep yet, and
+    how much of the disk must stay free. What is there already may stay, and commands that delete
+    it may run."""
 
     workspace: Path
     most: int
+    room: int
     least_free: int
 
     @classmethod
@@ -91,8 +93,9 @@ class Allowance:
         """As it is now, with a quota. Of a disk that is nearly full already, a tenth of the rest
         may go while a command runs: others write too."""
         free, reserve = _disk(workspace)
-        most = max(megabytes * MEGABYTE, used(workspace))
-        return cls(workspace, most, min(reserve, free * 9 // 10))
+        there = used(workspace)
+        most = max(megabytes * MEGABYTE, there)
+        return cls(workspace, most, most - there, min(reserve, free * 9 // 10))
 
     def complaint(self) -> str:
         """Why a command that writes must be stopped, or ""."""

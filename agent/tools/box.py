@@ -25,9 +25,10 @@ _SYSTEM = (  # never a whole /usr: in a container, the bot itself may live there
     *("/usr/share", "/usr/local/bin", "/usr/local/lib", "/bin", "/sbin", "/lib", "/lib64"),
     *("/etc/alternatives", "/etc/ld.so.cache", "/etc/localtime"),
 )
-_LIMITS = "ulimit -u 1000 || ulimit -p 1000; ulimit -f 2000000; ulimit -v 4000000; ulimit -c 0"
+_LIMITS = "ulimit -u 1000 || ulimit -p 1000; ulimit -f {blocks}; ulimit -v 4000000; ulimit -c 0"
 """Processes (shells name it differently, and root is under no such limit); blocks of 512 or 1,024
 bytes that a file may have; kB of memory for each process; no core dumps."""
+_BLOCK, _MOST_BLOCKS = 512, 2_000_000
 _FIRST = "echo 1000 > /proc/self/oom_score_adj"
 """Where the machine's memory runs out all the same, the system ends the command and not the bot."""
 _SCRATCH = "200000000"  # bytes of `/tmp`, and of `/dev/shm`: they are memory
@@ -65,10 +66,11 @@ def boxed(workspace: Path) -> list[str]:
     ]
 
 
-def limited(command: str) -> list[str]:
-    """A command for a shell that takes limits upon itself first; what its system does not know of
-    them is passed over."""
-    limits = f"{{ {_LIMITS}; {_FIRST}; }} 2>/dev/null"
+def limited(command: str, room: int) -> list[str]:
+    """A command for a shell that takes limits upon itself first, so that no file becomes larger
+    than `room` bytes; what its system does not know of them is passed over."""
+    blocks = min(_MOST_BLOCKS, room // _BLOCK)
+    limits = f"{{ {_LIMITS.format(blocks=blocks)}; {_FIRST}; }} 2>/dev/null"
     return ["nice", "-n", str(_LATE), "sh", "-c", f'{limits}; exec sh -c "$1"', "sh", command]
 
 

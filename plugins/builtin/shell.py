@@ -19,6 +19,11 @@ NO_BOX = (
     "the configuration; tell them."
 )
 
+NO_ROOM = (
+    "(The chat keeps as many files as it may, by tools.files_quota: they could only be deleted, "
+    "and nothing could be written.)"
+)
+
 
 @tool(touches={"shell"}, is_once=True, switch="shell")
 async def shell(
@@ -34,21 +39,23 @@ async def shell(
         raise ToolError("The command was not run: it holds a zero byte.")
     files = context.workspace / WRITABLE
     files.mkdir(parents=True, exist_ok=True)
+    settings = context.settings
+    allowance = await asyncio.to_thread(Allowance.of, context.workspace, settings.files_quota)
+    limited = box.limited(command, allowance.room)
     if await _has_box():
-        arguments = [*box.boxed(context.workspace), *box.limited(command)]
+        arguments = [*box.boxed(context.workspace), *limited]
         home = f"{box.INSIDE}/{WRITABLE}"
-    elif context.settings.shell_unboxed:
-        arguments, home = box.limited(command), str(files)
+    elif settings.shell_unboxed:
+        arguments, home = limited, str(files)
     else:
         raise ToolError(NO_BOX)
-    settings = context.settings
-    room = await asyncio.to_thread(Allowance.of, context.workspace, settings.files_quota)
     complaints: tuple[Complaint, ...] = (
         lambda process: overuse(process, settings.shell_memory),
-        lambda process: room.complaint(),
+        lambda process: allowance.complaint(),
     )
     seconds = settings.shell_timeout
-    return told(await box.run(arguments, box.environment(home), files, seconds, complaints))
+    text = told(await box.run(arguments, box.environment(home), files, seconds, complaints))
+    return text if allowance.room else f"{text}\n{NO_ROOM}"
 
 
 _BOX: list[bool] = []

@@ -260,17 +260,27 @@ async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed:
 async def test_a_command_that_fills_the_chats_folder_is_killed(
     tmp_path: Path, is_boxed: bool
 ) -> None:
-    command = "head -c 3000000 /dev/zero > big; sleep 22.5"
+    command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 22.5"
     text = await limited(tmp_path, command, ToolSettings(files_quota=2))
     assert text == (
         "It was killed, because this chat may keep 2 MB of files (tools.files_quota). "
         "It wrote nothing."
     )
     await gone("22.5")
-    assert (
-        await limited(tmp_path, "rm big", ToolSettings(files_quota=2))
-        == "Exit code 0. It wrote nothing."
-    ), "what is too much can be deleted"
+    text = await limited(tmp_path, "rm 1 2", ToolSettings(files_quota=2))
+    assert text == f"Exit code 0. It wrote nothing.\n{plugin.NO_ROOM}"
+    text = await limited(tmp_path, "ls", ToolSettings(files_quota=2))
+    assert text == "Exit code 0. It wrote nothing.", "what was too much could be deleted"
+
+
+async def test_no_file_becomes_larger_than_there_is_room_for(
+    tmp_path: Path, is_boxed: bool
+) -> None:
+    """However fast it is written: before anybody looks."""
+    settings = ToolSettings(files_quota=2)
+    for name in ("one", "another"):
+        await limited(tmp_path, f"head -c 50000000 /dev/zero > {name}; true", settings)
+    assert sum(file.stat().st_size for file in (tmp_path / "files").iterdir()) <= 2_000_000
 
 
 async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bool) -> None:
