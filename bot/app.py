@@ -242,9 +242,11 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
-    def forget_windows(changed: str) -> None:
-        if changed in ("model", "context.max_tokens"):
+    def setting_changed(key: str) -> None:
+        if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
+        for conversation in conversations.loaded():
+            _show(hub, conversation)
 
     async def is_clock_believed() -> bool:
         is_believed = await clock.look()
@@ -262,7 +264,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
     problems = (*left_out, *plugins.problems)
     ports = Ports(
-        settings=StoredSettings(book, store, forget_windows),
+        settings=StoredSettings(book, store, setting_changed),
         turns=RunningTurns(
             turns,
             tuple(by_name),

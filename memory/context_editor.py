@@ -13,6 +13,7 @@ from memory.context.change import (
     Kind,
     TakenAway,
     ViewEvent,
+    is_move,
     newest_undoable,
     redoable,
     undoable,
@@ -128,7 +129,8 @@ class ContextEditor:
         except StoreError:
             await state.replay(events)  # what is not on disk does not hold
             raise
-        state.replayed = replace(state.replayed, move=stored)
+        if is_move(stored, events):
+            state.replayed = replace(state.replayed, move=stored)
         state.changed()
         return event
 

@@ -182,21 +182,22 @@ class Conversations:
 
     async def settle(self) -> None:
         """Wait until summaries are in the daily memory, and files and index are written."""
-        for conversation in self._loaded():
+        for conversation in self.loaded():
             await conversation.compactor.summaries.idle()
         await self._mirror.settle()
         await self._indexer.idle()
 
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
-        endings = [conversation.turns.end_session() for conversation in self._loaded()]
+        endings = [conversation.turns.end_session() for conversation in self.loaded()]
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await asyncio.gather(*endings)
         await self._mirror.close()
-        for conversation in self._loaded():
+        for conversation in self.loaded():
             await conversation.compactor.summaries.close()
         await self._indexer.close()
 
-    def _loaded(self) -> list[Conversation]:
+    def loaded(self) -> list[Conversation]:
+        """The conversations that are in memory."""
         return list(self._alive.values())

@@ -23,6 +23,8 @@ def amount(number: int) -> str:
 
 def money(cost: float, unknown: int = 0) -> str:
     """US dollars; says when calls of unknown price are left out."""
+    if unknown and not cost:
+        return f"unknown ({count(unknown, 'call')} of unknown price)"
     text = "$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"
     return f"{text} (and {count(unknown, 'call')} of unknown price)" if unknown else text
 

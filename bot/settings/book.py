@@ -110,7 +110,11 @@ class SettingsBook:
             # Who may write to the bot shall not read the machine's files through its prompt.
             raise SettingError(f"{key} takes no file here; write the text itself.")
         changed = {**self._changed_in(conversation_id), key: value}
-        self._settled(conversation_id, changed)
+        try:
+            self._settled(conversation_id, changed)
+        except SettingError as error:  # it isn't that value, and won't be
+            is_so, cannot = f"{key} is {quoted(value)};", f"{key} can't be {quoted(value)};"
+            raise SettingError(str(error).replace(is_so, cannot)) from None
         if by_user:
             self._require_permitted(key, value, conversation_id)
         return value

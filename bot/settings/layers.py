@@ -306,6 +306,11 @@ def _unknown_variable(name: str) -> str:
     return f"{name} in the environment is no setting{ending}"
 
 
+_SIZES = {"": 1, "k": 1_000, "m": 1_000_000}
+_AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,3})?(?=[kKmM]))([kKmM]?)")
+"""A number as people are shown it: 20k, 1.5M, 25,000."""
+
+
 def typed(kind: Kind, text: str) -> Any:
     """What was typed, as a value: JSON where it is JSON, else text, or a list split at commas.
 
@@ -314,6 +319,8 @@ def typed(kind: Kind, text: str) -> Any:
     text = text.strip()
     if kind == "flag":
         return _FLAGS.get(text.lower(), text)
+    if kind == "scalar" and (number := _AMOUNT.fullmatch(text)):
+        return round(float(number[1].replace(",", "")) * _SIZES[number[2].lower()])
     if text == "null" or kind == "scalar" or text[:1] == {"text": '"', "list": "["}[kind]:
         return _json_or_text(text)
     if kind == "list":

@@ -339,6 +339,13 @@ class ReplayedState:
 _MOVES = ("compact", "squeeze", "clip", "fold", "restart", "new", "clear", "drop", "undo", "redo")
 
 
+def is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:
+    """Whether turns left or came back by an event; an undo or a redo is what it speaks of."""
+    if event.kind in ("undo", "redo"):
+        return any(e.id == event.change.target and e.kind in _MOVES for e in events)
+    return event.kind in _MOVES
+
+
 def replayed(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
     """What these events, all of a conversation and oldest first, come to under a strategy."""
     result = ReplayedState()
@@ -347,6 +354,6 @@ def replayed(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
     newest = reversed(events)
     return replace(
         result,
-        move=next((event for event in newest if event.kind in _MOVES), None),
+        move=next((event for event in newest if is_move(event, events)), None),
         compaction=max((e.id for e in events if e.kind == "compact"), default=0),
     )

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from memory.context import summary as words
@@ -201,7 +201,7 @@ class SummaryWriter:
         await self._offload(job)
         summary = await self._summary_for(job, spec)
         if summary is not None and (summary.model or job.style in words.OUT_OF_CONTEXT):
-            section, data = self._section(job, summary), self._services.data
+            section, data = await self._section(job, summary), self._services.data
             place = daily.quarantine(data) if summary.is_untrusted else data
             await self._to_the_end(asyncio.to_thread(daily.append, place, section))
         if summary is not None and job.style != "excerpt":
@@ -240,9 +240,12 @@ class SummaryWriter:
         self._writing = asyncio.create_task(writing)
         await asyncio.shield(self._writing)  # a thread goes on when its task is cancelled
 
-    def _section(self, job: Job, summary: Summary) -> Section:
-        now = datetime.now(self._services.zone())
-        return Section(self._key, now, named(summary.turns), summary.text, job.id)
+    async def _section(self, job: Job, summary: Summary) -> Section:
+        """Dated by when the last of its turns was said, whenever it is written."""
+        entries = [entry for turn in await self._turns(summary.turns) for entry in turn.entries]
+        times = [entry.at for entry in entries if entry.at is not transcript.DAMAGED]
+        at = max(times, default=datetime.now(UTC)).astimezone(self._services.zone())
+        return Section(self._key, at, named(summary.turns), summary.text, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
         """Have a summary written, check it, and store it; one without a model serves where the

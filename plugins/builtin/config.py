@@ -49,6 +49,8 @@ async def config(ask: Ask) -> Reply:
     after = ask.bot.settings.describe(key, here)
     actions = offers(after) if ask.person.is_owner else ()
     told = [changed(before, after, scope)]
+    if scope == EVERYWHERE and after.layer not in ("/config", "default", "file", "environment"):
+        told = [_elsewhere(ask.bot.settings.describe(key, EVERYWHERE), after)]
     if after.key in SIZES:
         context = ask.conversation.context
         told.append(too_small(context.view(), context.limits))
@@ -128,10 +130,15 @@ def about(setting: SettingInfo) -> str:
 def offers(setting: SettingInfo) -> tuple[Action, ...]:
     """The other values, where there are few, and the way back from a change made in the chat."""
     others = (choice for choice in _choices(setting) if choice != shown(setting.value))
-    values = [Action(choice, f"/config {setting.key} {choice}") for choice in others]
+    values = [Action(_button(choice), f"/config {setting.key} {choice}") for choice in others]
     if setting.layer == "/config":
-        values.append(Action("Back", f"/config {setting.key} {UNSET}"))
+        values.append(Action("Undo this setting", f"/config {setting.key} {UNSET}"))
     return tuple(values)
+
+
+def _button(choice: str) -> str:
+    """What a button is called by what it does."""
+    return {"true": "Switch on", "false": "Switch off"}.get(choice, choice)
 
 
 def _choices(setting: SettingInfo) -> tuple[str, ...]:
@@ -147,6 +154,18 @@ def changed(before: SettingInfo, after: SettingInfo, scope: str) -> str:
     return (
         f"`{after.key}` is now **{shown(after.value)}**{unit} {where} (from: {after.layer}; "
         f"before: {shown(before.value)}). It holds {after.holds}."
+    )
+
+
+def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
+    """A change for all conversations that does not show in this one."""
+    unit = f" {here.unit}" if here.unit else ""
+    how = f" (from: {here.layer}" + (
+        f"; `/config {here.key} {UNSET} {HERE}` takes that back)" if here.layer == HERE else ")"
+    )
+    return (
+        f"`{here.key}` is now **{shown(everywhere.value)}**{unit} everywhere else (from: "
+        f"{everywhere.layer}), and stays {shown(here.value)}{unit} in this conversation{how}."
     )
 
 

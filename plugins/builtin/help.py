@@ -13,6 +13,11 @@ async def help_(ask: Ask) -> Reply:
     commands = ask.bot.commands
     if wanted in commands:
         return Reply(_one(commands[wanted]), {"commands": [_data(commands[wanted])]})
+    name, _, rest = wanted.partition(" ")
+    subs = {sub.name: sub for sub in commands[name].subs} if name in commands else {}
+    if found := subs.get(rest.strip()):
+        one = {"name": f"{name} {found.name}", "summary": found.summary}
+        return Reply(f"`/{name} {found.name}`: {found.summary}", {"commands": [one]})
     unknown = f"There is no command /{wanted}.\n\n" if wanted else ""
     rows = "\n".join(
         f"| /{name} {cell(commands[name].usage)} | {cell(commands[name].summary)} |"

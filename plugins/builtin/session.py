@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from plugins.api import Action, Ask, Command, Reply, command, hookimpl
+from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import beginning, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
@@ -14,6 +14,11 @@ UNSET = "--unset"
 @command("new", "Start afresh: the turns so far leave the context")
 async def new(ask: Ask) -> Reply:
     """Stops the running turn, then puts all turns away."""
+    if ask.words:
+        raise CommandError(
+            f"/new takes nothing after it, so not “{literal(beginning(ask.text))}”; nothing was "
+            "changed. Say /new alone, and then what you want to say."
+        )
     stopped = ask.bot.turns.stop(ask.conversation.key)
     await ask.conversation.context.idle.wait()
     had_summary = ask.conversation.context.view().preface is not None

@@ -72,7 +72,7 @@ async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -
         assert [*one.buttons] == ["debug", "warning", "error"]
         house.ann.presses(one, "warning")
         changed = await house.telegram.shown("log_level is now warning")
-        house.ann.presses(changed, "Back")
+        house.ann.presses(changed, "Undo this setting")
         await house.telegram.shown("log_level is now info")
 
 

@@ -166,7 +166,7 @@ async def test_who_is_an_owner_no_more_has_a_users_rights(tmp_path: Path) -> Non
 async def test_an_entry_that_is_none_is_refused(tmp_path: Path, entry: str) -> None:
     async with afar(tmp_path) as house:
         told = (await house.says(f"/config users_may_set when_busy, {entry}", OWNER, OWNER)).text
-        assert told.startswith("Nothing was changed: users_may_set is")
+        assert told.startswith("Nothing was changed: users_may_set can't be")
         assert "it wants entries of the forms" in told
 
 

@@ -13,7 +13,15 @@ from memory.context.plan import Plan, can_help
 from memory.context.view import View
 from memory.turns import named
 from plugins.api import Action, Ask, Reply
-from plugins.builtin.context.overview import Overview, as_data, counts, gathered, parts, touched
+from plugins.builtin.context.overview import (
+    Hold,
+    Overview,
+    as_data,
+    counts,
+    gathered,
+    parts,
+    touched,
+)
 from plugins.wording import amount, bar, count, money, table
 
 DETAILS = Action("Details", "/context detail")
@@ -210,13 +218,18 @@ def _ceiling(overview: Overview) -> str:
     )
 
 
+def held_off(until: Hold) -> str:
+    """How long nothing is cut after an undo."""
+    return (
+        "Because of your undo, nothing is cut before "
+        f"t{until.turn} begins, unless the context grows to {amount(until.tokens)} tokens first."
+    )
+
+
 def next_cut(overview: Overview) -> str:
     """When the next cut comes, and what it does."""
     if overview.hold:
-        return (
-            f"Next cut: held off after your undo, until t{overview.hold.turn} or "
-            f"{amount(overview.hold.tokens)} tokens."
-        )
+        return f"Next cut: {held_off(overview.hold)}"
     if overview.due:
         return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
     cut = overview.next_cut

@@ -9,11 +9,14 @@ from memory.context.preview import Preview
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
-from plugins.builtin.context.glance import effect, reason
+from plugins.builtin.context.glance import effect, held_off, reason
+from plugins.builtin.context.overview import Hold, hold
 from plugins.builtin.context.ranges import ids
 from plugins.builtin.context.turns import role, said
 from plugins.wording import amount, beginning, literal, shortened, table
 
+Row = tuple[str, str, int | None, str]
+"""Turn, message, tokens (None: not known yet), beginning."""
 _FIRST, _LAST = 10, 50  # messages that are shown of very many
 
 
@@ -22,6 +25,8 @@ async def show(ask: Ask, rest: str) -> Reply:
     del rest
     conversation = ask.conversation
     preview = await conversation.compactor.preview()
+    context = conversation.context
+    held = hold(context.view(), context.limits, conversation)
     rows = _rows(
         preview.then,
         is_asked=bool(conversation.context.current),
@@ -31,9 +36,15 @@ async def show(ask: Ask, rest: str) -> Reply:
     if tools:
         size = preview.then.scale.part(preview.then.prefix.tools)
         rows.insert(0, ("", "tools", size, beginning(", ".join(tools))))
-    if besides := preview.then.tokens - sum(row[2] for row in rows):
+    besides = preview.then.tokens - sum(row[2] or 0 for row in rows)
+    if besides > 0:
         rows.append(("", "besides", besides, "what the provider adds, and rounding"))
-    lines = [(turn, literal(who), amount(size), literal(words)) for turn, who, size, words in rows]
+    elif besides:
+        rows = _rounded_down(rows, -besides)
+    lines = [
+        (turn, literal(who), "" if size is None else amount(size), literal(words))
+        for turn, who, size, words in rows
+    ]
     shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
     text = "\n\n".join(
         (
@@ -41,10 +52,21 @@ async def show(ask: Ask, rest: str) -> Reply:
                 preview, conversation.context.limits.budget, bool(conversation.context.current)
             ),
             table(("turn", "message", "tokens:", "beginning"), shown),
-            going(preview),
+            going(preview, held),
         )
     )
     return Reply(text, _data(preview, rows))
+
+
+def _rounded_down(rows: list[Row], most: int) -> list[Row]:
+    """The rows with so many tokens less, from the largest on: each was rounded by itself."""
+    largest = sorted(range(len(rows)), key=lambda place: rows[place][2] or 0, reverse=True)
+    for place in largest:
+        turn, who, size, words = rows[place]
+        less = min(size or 0, most)
+        rows[place] = (turn, who, size if size is None else size - less, words)
+        most -= less
+    return rows
 
 
 def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
@@ -53,10 +75,12 @@ def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
     return f"**The next request holds about {size}**{besides}."
 
 
-def _rows(view: View, is_asked: bool, system: str) -> list[tuple[str, str, int, str]]:
+def _rows(view: View, is_asked: bool, system: str) -> list[Row]:
     """(turn, message, tokens, beginning) in the order in which they are sent."""
     part = view.scale.part
-    rows = [("", "system prompt", part(view.prefix.system), beginning(system))] if system else []
+    rows: list[Row] = []
+    if system:
+        rows.append(("", "system prompt", part(view.prefix.system), beginning(system)))
     if view.preface:
         rows.append(("", "summary", part(view.preface.tokens), beginning(view.preface.text)))
     if view.log:
@@ -64,16 +88,18 @@ def _rows(view: View, is_asked: bool, system: str) -> list[tuple[str, str, int, 
         rows.append(("", "activity log", log, f"{len(view.log)} lines; {view.log[-1].text}"))
     rows += [_row(entry, part(entry.tokens)) for turn in view.turns for entry in turn.entries]
     if not is_asked:
-        rows[-1] = (rows[-1][0], "user", 0, "(your next message)")
+        rows[-1] = (rows[-1][0], "user", None, "(your next message)")
     return rows
 
 
-def _row(entry: Entry, tokens: int) -> tuple[str, str, int, str]:
+def _row(entry: Entry, tokens: int) -> Row:
     return f"t{entry.turn}", role(entry.message), tokens, said(entry.message)
 
 
-def going(preview: Preview) -> str:
+def going(preview: Preview, held: Hold | None = None) -> str:
     """What is done before it is sent, by which rule, and why."""
+    if not preview.plans and held:
+        return held_off(held)
     if not preview.plans:
         return "Nothing goes: it is within all limits."
     return "\n\n".join(_step(plan, preview) for plan in preview.plans)
@@ -101,12 +127,14 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     return " Their summary is written meanwhile, and stands in front from the turn after."
 
 
-def _data(preview: Preview, rows: list[tuple[str, str, int, str]]) -> dict[str, Any]:
+def _data(preview: Preview, rows: list[Row]) -> dict[str, Any]:
     names = ("turn", "message", "tokens", "beginning")
     return {
         "tokens": preview.then.tokens,
         "tokens_now": preview.now.tokens,
-        "messages": [dict(zip(names, row, strict=True)) for row in rows],
+        "messages": [
+            dict(zip(names, (*row[:2], row[2] or 0, row[3]), strict=True)) for row in rows
+        ],
         "plans": [
             {"turns": ids(plan.leaving), "effect": effect(plan), "why": plan.why}
             for plan in preview.plans

@@ -68,6 +68,8 @@ def _after(event: ViewEvent, number: int, state: str) -> str:
     """The state of a turn that is gone, after one more event."""
     if number in event.change.drop:
         return DROPPED
+    if event.kind == "new" and number <= event.turn and state in (GONE, SUMMARISED):
+        return GONE  # no summary stands in the context for it
     if number in event.leaving:
         return CLEARED if event.kind == "clear" else SUMMARISED
     is_swept = event.kind == "clear" and number <= event.turn and state == SUMMARISED

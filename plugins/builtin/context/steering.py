@@ -9,11 +9,11 @@ from memory.context.view import View
 from memory.record.summaries import Summary
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply
-from plugins.builtin.context.glance import UNDO, by, called, moment
+from plugins.builtin.context.glance import UNDO, by, called, held_off, moment
 from plugins.builtin.context.overview import hold, touched
 from plugins.builtin.context.ranges import be, ids, turns_of
 from plugins.builtin.context.turns import quoted
-from plugins.wording import amount, count
+from plugins.wording import amount, beginning, count, literal
 
 REDO = Action("Redo", "/context redo")
 
@@ -150,15 +150,19 @@ def _event_number(rest: str) -> int:
     if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
         return int(name[1:])
     raise CommandError(
-        "/context undo takes the last change back, or the one that you name, like /context undo "
-        "e12; /context history names them. To take back what you said, say /undo. Nothing was "
-        "undone."
+        f"“{literal(beginning(name))}” names no change. /context undo takes back the last change, "
+        "or the one that you name, like /context undo e12; /context history names them. To take "
+        "back what you said, say /undo. Nothing was undone."
     )
 
 
 async def redo(ask: Ask, rest: str) -> Reply:
     """`/context redo`"""
-    del rest
+    if rest.strip():
+        raise CommandError(
+            f"/context redo takes nothing after it, so not “{literal(beginning(rest))}”: it brings "
+            "back what was undone last. Nothing was changed."
+        )
     before = ask.conversation.context.view()
     event = await ask.conversation.editor.redo()
     if event is None:
@@ -177,7 +181,7 @@ async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     )
     until = hold(after, conversation.context.limits, conversation)
     if until:
-        text += f" Nothing is cut by itself until t{until.turn} or {amount(until.tokens)} tokens."
+        text += f" {held_off(until)}"
     if done == "Undone" and before.boundaries == after.boundaries:
         text += " Nothing came back by that alone: a later change has taken the same away."
     data = {

@@ -66,7 +66,10 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     if notes:
         whole = "\n\n".join(map(_as_text, notes))
         return Reply(f"**{day:%A}, {day}**\n\n{_newest(whole)}", data, others)
-    last = f" The last before is /memory {others[0].label}." if others else ""
+    before = [other for other in days if other < day]
+    last = f" The last before is /memory {before[-1]}." if before else ""
+    if not before and days:
+        last = f" The first is /memory {days[0]}."
     return Reply(
         f"Nothing was written to the memory {name}.{last} What leaves the context of this chat is "
         "summarised there; /memory search finds everything else that was said.",
