@@ -29,7 +29,7 @@ from memory.record.store import StoreError
 
 SET_ASIDE = "set-aside"
 """The folder in the data folder for what a backup brought along and nobody agreed to."""
-POWERFUL = ("hooks", "owners", "plugins_dir", "tools.")
+POWERFUL = ("hooks", "owners", "plugins_dir", "tools.", "users_may_set")
 """Settings, or beginnings of their names, that decide what code runs, and who may say so."""
 LEAST_FREE = 100_000_000  # bytes that a restored backup must leave free on the disk
 MOST_UNPACKED = 300

@@ -395,6 +395,7 @@ def test_settings_that_give_power_are_shown_and_set_aside(tmp_path: Path) -> Non
         "INSERT INTO override VALUES ('', 'tools.shell', 'true', 1)",
         "INSERT INTO override VALUES ('', 'plugins_dir', '\"/tmp/x\"', 1)",
         "INSERT INTO override VALUES ('pipe/a', 'tools.approve', '\"never\"', 1)",
+        "INSERT INTO override VALUES ('', 'users_may_set', '[\"system_prompt\"]', 1)",
         "INSERT INTO override VALUES ('', 'timezone', '\"UTC\"', 1)",
         "INSERT INTO user VALUES ('person', 'telegram/666', 'owner', '', '', 1)",
         "INSERT INTO user VALUES ('chat', 'telegram/-5', 'user', '', '', 1)",
@@ -404,7 +405,7 @@ def test_settings_that_give_power_are_shown_and_set_aside(tmp_path: Path) -> Non
     restored = restore(source, tmp_path / "data", agrees=False)
 
     assert {key for _, key, _ in restored.contents.powers} == {
-        *("tools.shell", "plugins_dir", "tools.approve")
+        *("tools.shell", "plugins_dir", "tools.approve", "users_may_set")
     }
     assert restored.contents.carried.owners == ("telegram/666",)
     assert restored.contents.carried.users == ("telegram/-5",)
@@ -414,7 +415,7 @@ def test_settings_that_give_power_are_shown_and_set_aside(tmp_path: Path) -> Non
     assert "tools.shell" in aside
     restore(source, tmp_path / "other", agrees=True)
     with closing(sqlite3.connect(tmp_path / "other" / NAME)) as connection:
-        assert connection.execute("SELECT COUNT(*) FROM override").fetchone() == (4,)
+        assert connection.execute("SELECT COUNT(*) FROM override").fetchone() == (5,)
 
 
 @pytest.mark.parametrize(
