@@ -67,8 +67,9 @@ def read_file(
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
             raise ToolError(f"{quoted(path)} is a binary file ({size}); only text can be read.")
+        _skip(file, offset - 1)
         lines = takewhile(lambda _: file.tell() <= _READ_BYTES, _lines(file))
-        shown, is_more = _page(islice(lines, offset - 1, None), limit)
+        shown, is_more = _page(lines, limit)
         is_too_far = not is_more and file.tell() > _READ_BYTES
     if not shown and offset == 1:
         return f"{quoted(path)} is empty."
@@ -227,6 +228,21 @@ def _lines(file: BinaryIO) -> Iterator[str]:
     """The lines without their ends; what is not UTF-8 becomes �."""
     while line := file.readline(_LINE_BYTES):
         yield line.decode("utf-8", "replace").rstrip("\r\n")
+
+
+def _skip(file: BinaryIO, count: int) -> None:
+    """Go behind so many lines, a block of them at a time: one by one, the millions of empty lines
+    that a file may have would take a minute."""
+    while count and file.tell() <= _READ_BYTES and (block := file.read(_LINE_BYTES)):
+        ends = block.count(b"\n")
+        if ends > count:
+            file.seek(-len(block), os.SEEK_CUR)
+            for _ in range(count):
+                file.readline()
+            return
+        count -= ends or 1  # as `_lines` has it: what goes on for longer counts as several
+        if ends:
+            file.seek(block.rfind(b"\n") + 1 - len(block), os.SEEK_CUR)
 
 
 def _page(lines: Iterable[str], limit: int) -> tuple[list[str], bool]:

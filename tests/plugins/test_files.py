@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from io import BytesIO
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -108,6 +109,32 @@ async def test_a_long_line_is_cut_with_a_notice(run: Run, root: Path) -> None:
     shown, end = (await run("read_file", path="line.json")).split("\n")
     assert shown == "ü" * 5_000 + "… [7,000 more characters in this line]"
     assert end == "end"
+
+
+async def test_a_line_behind_millions_of_empty_ones_is_read_without_reading_each(
+    run: Run, root: Path
+) -> None:
+    put(root, "empty.log", b"\n" * 6_000_000 + b"the last\n")
+    start = time.process_time()
+    assert await run("read_file", path="empty.log", offset=6_000_001) == "the last"
+    assert "before line 7,000,000" in await run("read_file", path="empty.log", offset=7_000_000)
+    assert time.process_time() - start < 2
+
+
+@given(
+    content=st.text("ab\n\r", max_size=40),
+    offset=st.integers(1, 45),
+    block=st.integers(1, 12),
+)
+def test_lines_are_counted_alike_in_whatever_blocks_they_are_skipped(
+    content: str, offset: int, block: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "_LINE_BYTES", block)
+        one_by_one, skipped = BytesIO(content.encode()), BytesIO(content.encode())
+        expected = [*files._lines(one_by_one)][offset - 1 :]
+        files._skip(skipped, offset - 1)
+        assert [*files._lines(skipped)] == expected
 
 
 async def test_a_huge_file_is_read_to_a_bound(
