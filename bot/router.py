@@ -24,7 +24,7 @@ from bot.lanes import Lanes
 from bot.turns import BUSY, Turns
 from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
 from channels.completion import Completed, CompletionRequest
-from channels.message import Address, Inbound, Outbound, Reply
+from channels.message import Address, Inbound, Outbound, Reply, cleaned
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
@@ -41,7 +41,6 @@ INTERRUPTED = (
     "shows), and say it again if it did not."
 )
 _LONGEST_NAME = 60
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
 def key_of(address: Address) -> ConversationKey:
@@ -66,12 +65,6 @@ def _folder(chat: str) -> str:
         return chat.replace("/", "-")
     safe = re.sub(r"[^a-z0-9]+", "_", chat.lower())[:60]
     return f"{safe}_{hashlib.sha256(chat.encode()).hexdigest()[:16]}"
-
-
-def cleaned(text: str) -> str:
-    """Text without what can't be stored or shown: control characters and broken Unicode."""
-    whole = text.encode("utf-8", "replace").decode()
-    return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def shown_name(sender: str) -> str:

@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Literal
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
+
+
+def cleaned(text: str) -> str:
+    """Text without what can't be stored or shown: control characters and broken Unicode. The bot
+    takes every message so; who looks for a command in one has to look at this."""
+    whole = text.encode("utf-8", "replace").decode()
+    return _CONTROL.sub("", whole.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 @dataclass(frozen=True, slots=True)

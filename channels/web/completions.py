@@ -24,7 +24,7 @@ from starlette.responses import Response
 
 from channels.base import Bot, Delta, KeyHolder
 from channels.completion import Completed, NotCompleted
-from channels.message import Address, Inbound
+from channels.message import Address, Inbound, cleaned
 from channels.web.chat_shapes import (
     MODEL,
     ChatMessage,
@@ -206,7 +206,7 @@ def _address(holder: KeyHolder, name: str) -> Address:
 
 def as_text(text: str) -> str:
     """Text that is no command, also where it begins with a slash: two stand for one."""
-    stripped = text.lstrip()
+    stripped = cleaned(text).lstrip()
     return f"/{stripped}" if stripped.startswith("/") else text
 
 

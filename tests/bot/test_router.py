@@ -11,9 +11,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.router import Line, cleaned, command_line, key_of, spoken, unknown
+from bot.router import Line, command_line, key_of, spoken, unknown
 from bot.turns import BUSY, LONGEST_LINE
-from channels.message import Address
+from channels.message import Address, cleaned
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
 from tests.whole.house import House, running
 

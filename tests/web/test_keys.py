@@ -172,6 +172,19 @@ async def test_what_begins_with_a_slash_is_text_for_the_model_also_with_the_owne
         assert (await site.commands("/config tools.shell"))["data"]["value"] is False
 
 
+@pytest.mark.parametrize("before", ["\ufeff", "\0", "\x7f \u3000", "\u2028\x85", "\n\x01\r\0"])
+async def test_nothing_unseen_before_a_slash_makes_a_command_of_it(
+    before: str, tmp_path: Path, capsys: Capture
+) -> None:
+    async with serving(tmp_path, echo, token=TOKEN) as site:
+        site.http.headers.update(bearer(TOKEN))
+        boss = await new_key(tmp_path, capsys, "boss", "--role", "owner")
+        for key in (TOKEN, boss):
+            said = await says(site, key, f"{before}/config tools.shell true", "trip")
+            assert said == "re: /config tools.shell true"
+        assert (await site.commands("/config tools.shell"))["data"]["value"] is False
+
+
 async def test_a_users_key_sets_its_clients_instructions_and_no_model(
     tmp_path: Path, capsys: Capture
 ) -> None:
