@@ -16,6 +16,7 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any
 
+import aiohttp  # whose complaints about what is no HTTP the SDK's transport lets through
 import httpx2  # the SDK's HTTP library; its errors come through while a body is read
 import orjson
 from openai import (
@@ -82,7 +83,7 @@ class Client:
             raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
         except wire.TooMuch as error:
             raise failures.too_much(self._endpoint, str(error)) from None
-        except (APIError, httpx2.HTTPError, ValueError) as error:
+        except (APIError, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
 
     async def _fetch(
@@ -125,7 +126,10 @@ class Client:
                             await _drain(events)
                             return
                         yield self._chunk(data)
-            except (APIError, httpx2.HTTPError, ValueError, wire.NoProgress) as error:
+            except (
+                *(APIError, httpx2.HTTPError, aiohttp.ClientError),
+                *(ValueError, wire.NoProgress),
+            ) as error:
                 raise self._break(error) from None
             except wire.TooMuch as error:
                 raise failures.too_much(self._endpoint, str(error)) from None
@@ -139,7 +143,7 @@ class Client:
                 stream=True,
                 stream_cls=AsyncStream[object],
             )
-        except (APIError, ValueError) as error:
+        except (APIError, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
         if packed := wire.packing(stream.response):
             await stream.close()
@@ -166,6 +170,8 @@ class Client:
         if isinstance(error, APIStatusError):
             wait = error.response.headers.get("retry-after", "")
             return failures.refusal(self._endpoint, error.status_code, error.response.text, wait)
+        if isinstance(error, aiohttp.ClientError):
+            return failures.not_the_protocol(self._endpoint, "")
         if not isinstance(error, APIConnectionError):
             return failures.unsendable(self._endpoint)
         if _is_silence(error):

@@ -6,7 +6,7 @@ import asyncio
 import itertools
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx2
@@ -482,6 +482,35 @@ async def test_where_a_redirect_leads_may_be_anything(location: str) -> None:
     message = str(failures.redirected(Endpoint("m"), location))
     assert message.isprintable()
     assert "u:p" not in message
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"Content-Length: -5\r\n",
+        b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 64,
+        b"X: " + b"y" * 20_000 + b"\r\n",
+        b"X: y\r\n" * 5_000,
+    ],
+    ids=["a negative length", "an endless chunk", "a long header", "many headers"],
+)
+async def test_what_is_no_http_is_an_error_with_a_sentence(head: bytes) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n" + head + b"\r\n")
+            await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1") as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+        model = OpenAIModel(Endpoint("m", url, KEY, max_retries=0))
+        error = await _failure(model)
+        listed = await model.first_listed_model()
+        await model.close()
+    assert "instead of the chat protocol" in str(error)
+    _assert_is_a_sentence(error)
+    assert not listed
 
 
 async def test_no_error_has_a_number_that_python_does_not_read() -> None:
