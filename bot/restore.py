@@ -29,8 +29,12 @@ from memory.record.store import StoreError
 
 SET_ASIDE = "set-aside"
 """The folder in the data folder for what a backup brought along and nobody agreed to."""
-POWERFUL = ("hooks", "owners", "plugins_dir", "tools.", "users_may_set")
-"""Settings, or beginnings of their names, that decide what code runs, and who may say so."""
+POWERFUL = (
+    *("hooks", "owners", "plugins_dir", "tools.", "users_may_set"),
+    *("telegram.base_url", "telegram.webhook", "web.host", "web.trusted_proxies"),
+)
+"""Settings, or beginnings of their names, that decide what code runs, who may say so, and where
+words and tokens go (a telegram.base_url is sent the bot's token)."""
 LEAST_FREE = 100_000_000  # bytes that a restored backup must leave free on the disk
 MOST_UNPACKED = 300
 """Times its own size that a backup may have when it is unpacked, beyond 100 MB."""
@@ -104,7 +108,7 @@ def _contents(folder: Path, sums: Mapping[str, str]) -> Contents:
 
 def _is_code(name: str) -> bool:
     """Whether the bot would run a file, or tell the model to follow it."""
-    top, *rest = Path(name).parts
+    top, *rest = Path(name.casefold()).parts  # there are disks that take "Plugins" for the same
     return top in ("plugins", "skills") or (top == "audiences" and rest[1:2] == ["skills"])
 
 

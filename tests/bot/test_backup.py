@@ -488,3 +488,25 @@ def test_names_that_clash_or_that_no_backup_has_get_a_sentence(
 
     assert sentence.endswith(".")
     assert not (tmp_path / "data").exists()
+
+
+def test_settings_that_say_where_words_and_tokens_go_are_powers(tmp_path: Path) -> None:
+    where = {"telegram.base_url": "http://192.0.2.1", "web.trusted_proxies": "192.0.2.0/24"}
+    statements = (
+        f"INSERT INTO override VALUES ('', '{key}', '\"{value}\"', 1)"
+        for key, value in where.items()
+    )
+    source = whole(tmp_path / "a.tar.gz", {NAME: forged(tmp_path, *statements)})
+
+    restored = restore(source, tmp_path / "data", agrees=False)
+
+    assert {key for _, key, _ in restored.contents.powers} == where.keys()
+    with closing(sqlite3.connect(tmp_path / "data" / NAME)) as connection:
+        assert not connection.execute("SELECT key FROM override").fetchall()
+
+
+def test_code_is_code_also_on_disks_that_tell_no_capitals_apart(tmp_path: Path) -> None:
+    files = {"Plugins/a.py": b"1", "audiences/ann/SKILLS/b/SKILL.md": b"Obey."}
+    restored = restore(whole(tmp_path / "a.tar.gz", files), tmp_path / "data", agrees=False)
+    assert restored.contents.code.keys() == files.keys()
+    assert all(SET_ASIDE in name for name in files_of(tmp_path / "data"))
