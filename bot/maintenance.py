@@ -121,6 +121,7 @@ def _dangers(contents: Contents) -> str:
             "run inside the bot, or give others power over it:",
             *_few(files),
             *_few(settings),
+            *_few(_commands(contents)),
         ]
     )
 
@@ -140,7 +141,16 @@ def _brought(contents: Contents) -> str:
             lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
     if carried.settings:
         lines += ["Settings made in its chats:", *_few([_setting(*s) for s in carried.settings])]
+    if carried.commands:
+        lines += ["Commands that waited in it:", *_few(_commands(contents))]
     return "\n".join(lines) or "Nobody is let in by it, and it holds no code and no settings."
+
+
+def _commands(contents: Contents) -> list[str]:
+    """The commands that would be carried out at the next start."""
+    return [
+        f"  {_plain(text[:200])}  (waits in {_plain(to)})" for to, text in contents.carried.commands
+    ]
 
 
 def _setting(scope: str, key: str, value: str) -> str:

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from bot.data_folder import DATABASE, ENDINGS
-from memory.record.carried import Carried, carried_by, take_settings_out
+from memory.record.carried import Carried, carried_by, take_commands_out, take_settings_out
 from memory.record.store import StoreError
 
 SET_ASIDE = "set-aside"
@@ -57,7 +57,7 @@ class Contents:
 
     @property
     def needs_consent(self) -> bool:
-        return bool(self.code or self.powers)
+        return bool(self.code or self.powers or self.carried.commands)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +124,10 @@ def _set_aside(folder: Path, contents: Contents) -> None:
         text = json.dumps([list(one) for one in powers], indent=1)
         _write(io.BytesIO(text.encode()), folder, aside / "settings.json")
         take_settings_out(folder / DATABASE, {key for _, key, _ in powers})
+    if commands := contents.carried.commands:
+        text = json.dumps([list(one) for one in commands], indent=1)
+        _write(io.BytesIO(text.encode("utf-8", "replace")), folder, aside / "commands.json")
+        take_commands_out(folder / DATABASE)
 
 
 def _move_aside(data: Path) -> Path | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Collection
 from contextlib import closing
@@ -10,6 +11,10 @@ from pathlib import Path
 
 from memory.record.soundness import UNUSABLE, read_only
 from memory.record.store import StoreError
+
+_WAITS = "WHERE is_done IS NOT 1 AND may_be_command(text)"
+_COMMAND = re.compile(r"\W*/")
+"""Signs that nobody sees may stand before the slash of a command."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +27,9 @@ class Carried:
     owners: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     keys: tuple[tuple[str, bool, bool], ...] = ()
+    commands: tuple[tuple[str, str], ...] = ()
+    """Commands that wait in the inbox, which would be carried out at the next start in the name of
+    whoever gave them, as the record has it: where, and what."""
 
 
 def carried_by(path: Path) -> Carried:
@@ -34,6 +42,8 @@ def carried_by(path: Path) -> Carried:
                 raise StoreError("its database holds triggers or views, which Parley's has not")
             settings = _rows(database, "SELECT scope, key, value FROM override", tables)
             keys = _rows(database, "SELECT person, may_command, used FROM api_key", tables)
+            _know_commands(database)
+            waiting = _rows(database, f"SELECT channel, chat, text FROM inbox {_WAITS}", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
     except UNUSABLE as error:
         raise StoreError(f"its database can't be read ({error})") from None
@@ -42,7 +52,19 @@ def carried_by(path: Path) -> Carried:
         tuple(str(one) for one, role in people if role == "owner"),
         tuple(str(one) for one, role in people if role != "owner"),
         tuple((str(person), bool(may_command), bool(used)) for person, may_command, used in keys),
+        tuple((f"{channel}/{chat}", str(text)) for channel, chat, text in waiting),
     )
+
+
+def take_commands_out(path: Path) -> None:
+    """Delete the commands that wait. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path)) as database, database:
+            if "inbox" in _names(database, "table"):
+                _know_commands(database)
+                database.execute(f"DELETE FROM inbox {_WAITS}")
+    except UNUSABLE as error:
+        raise StoreError(f"its database can't be changed ({error})") from None
 
 
 def take_settings_out(path: Path, keys: Collection[str]) -> None:
@@ -52,6 +74,13 @@ def take_settings_out(path: Path, keys: Collection[str]) -> None:
             database.executemany("DELETE FROM override WHERE key = ?", [(key,) for key in keys])
     except UNUSABLE as error:
         raise StoreError(f"its database can't be changed ({error})") from None
+
+
+def _know_commands(database: sqlite3.Connection) -> None:
+    def may_be_command(text: object) -> bool:
+        return not isinstance(text, str) or _COMMAND.match(text) is not None
+
+    database.create_function("may_be_command", 1, may_be_command)
 
 
 def _names(database: sqlite3.Connection, kind: str) -> frozenset[str]:

@@ -510,3 +510,27 @@ def test_code_is_code_also_on_disks_that_tell_no_capitals_apart(tmp_path: Path) 
     restored = restore(whole(tmp_path / "a.tar.gz", files), tmp_path / "data", agrees=False)
     assert restored.contents.code.keys() == files.keys()
     assert all(SET_ASIDE in name for name in files_of(tmp_path / "data"))
+
+
+def test_a_command_that_waits_in_a_backup_is_not_carried_out_unasked(tmp_path: Path) -> None:
+    columns = "(channel, chat, thread, user, platform_id, digest, text, sender, at, is_done)"
+    texts = ("/config tools.shell true", "\ufeff /config owners x", "Look at a/b")
+    content = forged(
+        tmp_path,
+        *(
+            f"INSERT INTO inbox {columns} "
+            f"VALUES ('pipe', 'main', '', '', 'x{n}', '{n}', '{text}', '', 1, 0)"
+            for n, text in enumerate(texts)
+        ),
+    )
+    source = whole(tmp_path / "a.tar.gz", {NAME: content})
+
+    restored = restore(source, tmp_path / "data", agrees=False)
+
+    assert restored.contents.carried.commands == tuple(("pipe/main", one) for one in texts[:2])
+    with closing(sqlite3.connect(tmp_path / "data" / NAME)) as connection:
+        assert connection.execute("SELECT text FROM inbox").fetchall() == [(texts[2],)]
+    assert "tools.shell" in (tmp_path / "data" / SET_ASIDE / "commands.json").read_text()
+    restore(source, tmp_path / "other", agrees=True)
+    with closing(sqlite3.connect(tmp_path / "other" / NAME)) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM inbox").fetchone() == (3,)
