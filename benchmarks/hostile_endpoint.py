@@ -47,6 +47,8 @@ class Family:
     pause: float = 0.0
     is_listing: bool = False
     """Whether it is the list of models that harms."""
+    is_bare: bool = False
+    """Whether the pieces go out as they are, before any head."""
 
 
 def _event(delta: Mapping[str, Any]) -> bytes:
@@ -115,6 +117,12 @@ FAMILIES = (
     Family("comments for ever", _then(b"", b": still here\n\n"), pause=0.05),
     Family("words, then comments", _then(SAID, b": still here\n\n"), pause=0.05),
     Family("blanks for ever", _then(b"", b" "), JSON, pause=0.05),
+    Family(
+        "100 Continue for ever",
+        _then(b"", b"HTTP/1.1 100 Continue\r\n\r\n" * 100),
+        pause=0.05,
+        is_bare=True,
+    ),
     Family("an endless error", _then(b'{"error": {"message": "', _BIG), JSON, "400 Bad Request"),
     Family(
         "an error in punycode",
@@ -203,10 +211,12 @@ class HostileEndpoint:
 
     async def _harm(self, writer: asyncio.StreamWriter) -> None:
         family = self._family
-        writer.write(_head(family.status, family.content_type, family.headers + self._location()))
+        if not family.is_bare:
+            more = family.headers + self._location()
+            writer.write(_head(family.status, family.content_type, more))
         for piece in family.body():
             if piece:
-                writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                writer.write(piece if family.is_bare else b"%x\r\n%b\r\n" % (len(piece), piece))
                 await writer.drain()
                 self.sent += len(piece)
             await asyncio.sleep(family.pause)

@@ -213,7 +213,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     models = Models(credentials(layers))
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
-    delivery = Delivery(store, by_name)
+    delivery = Delivery(store, by_name, data)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
     config = RuntimeConfig(book, models, prompt, toolbox, Library(data), data, approvals)
 

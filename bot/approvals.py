@@ -65,7 +65,8 @@ class Approvals:
         question.askers += 1
         try:
             with self._waiting(key):
-                is_allowed = await asyncio.wait_for(asyncio.shield(question.answer), self._patience)
+                async with asyncio.timeout(self._patience):
+                    is_allowed = await asyncio.shield(question.answer)
         except TimeoutError:
             raise ToolError(
                 f"It was not run: nobody allowed it within {_minutes(self._patience)}."

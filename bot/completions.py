@@ -139,7 +139,10 @@ class _Running:
 
     async def _next(self, end: float, seconds: float) -> str | None:
         try:
-            return await asyncio.wait_for(self._queue.get(), max(0.0, end - time.monotonic()))
+            # Not `wait_for`: in Python 3.11 that one loses a cancellation which comes together with
+            # what it waits for, so that a client's leaving went unnoticed.
+            async with asyncio.timeout(max(0.0, end - time.monotonic())):
+                return await self._queue.get()
         except TimeoutError:
             raise NotCompleted(
                 "timeout",

@@ -15,6 +15,7 @@ import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -55,8 +56,8 @@ class Delivery:
     """The mail room: one inbox and one outbox for all channels. `on_trouble` hears of a channel
     that takes no reply, `on_aside` of a reply that is given up."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel]) -> None:
-        self._store, self._channels = store, channels
+    def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
+        self._store, self._channels, self._data = store, channels, data
         self.lanes = Lanes("send")
         self.troubles: list[str] = []
         self._held: set[tuple[Address, str]] = set()
@@ -223,7 +224,7 @@ class Delivery:
         for row in await self._store.read(mailbox.waiting_out):
             address = address_of(row.place)
             try:
-                reply, part = _load(row.reply)
+                reply, part = _load(row.reply, self._data)
             except UNREADABLE as error:
                 await self._set_aside("outbox", row.id, row.place, error)
                 continue
@@ -289,14 +290,24 @@ def _dump(reply: Reply, part: int = 0) -> str:
     return orjson.dumps(whole, default=str).decode()
 
 
-def _load(text: str) -> tuple[Reply, int]:
+def _load(text: str, data: Path) -> tuple[Reply, int]:
+    """A reply as the outbox has it. Its pictures are those in the data folder: the row may have
+    come with a backup that somebody else made, and name any file of this machine."""
     whole = orjson.loads(text)
+    images = tuple(path for path in whole.get("images", ()) if _is_below(data, path))
     actions = tuple(Action(*action) for action in whole["actions"])
     reply = Reply(
         whole["text"],
         whole["data"],
         actions,
-        tuple(whole.get("images", ())),
+        images,
         whole.get("problem", ""),
     )
     return reply, whole.get("part", 0)
+
+
+def _is_below(folder: Path, path: str) -> bool:
+    if Path(path).resolve().is_relative_to(folder.resolve()):
+        return True
+    log.warning("the picture %s is not sent again: it is not in the data folder", path)
+    return False

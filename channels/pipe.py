@@ -32,6 +32,8 @@ from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, O
 CHAT = "main"
 AHEAD, AHEAD_BYTES = 1_000, 32_000_000
 """Lines, and bytes of them, that are read before they can be taken in."""
+LONGEST = 16_000_000
+"""Bytes of a line; a longer one is refused, and not kept."""
 HELD, HELD_BYTES = 10_000, 32_000_000
 """Messages, and bytes of their texts and files, that are held for conversations that take no more
 for now; beyond, nothing is read until one has been taken in."""
@@ -110,6 +112,10 @@ class Pipe:
         await self._write(line, "\n".join((outbound.reply.text, *outbound.reply.images)))
 
     def _parse(self, line: bytes) -> Inbound | None:
+        if len(line) > LONGEST:
+            raise BadLine(
+                f"This line is longer than {LONGEST // 1_000_000} MB; the next one is read."
+            )
         text = line.decode("utf-8", "replace").strip("\r\n")
         if not text.strip():
             return None
@@ -227,7 +233,7 @@ class _Lines:
         line = b"-"
         while line:
             try:
-                line = self._source.readline()
+                line = self._read_one()
             except (OSError, ValueError):  # ValueError: it was closed under us
                 line = b""  # a terminal that has gone, a file that can't be read: the end
             with self._room:
@@ -238,6 +244,13 @@ class _Lines:
                 loop.call_soon_threadsafe(self._read.put_nowait, line)
             except RuntimeError:
                 return  # the loop is closed: nobody listens any more
+
+    def _read_one(self) -> bytes:
+        """The next line; of one that is too long its beginning, as far as shows that it is."""
+        line = piece = self._source.readline(LONGEST + 1)
+        while len(piece) > LONGEST and not piece.endswith(b"\n"):
+            piece = self._source.readline(LONGEST + 1)
+        return line
 
     def _has_room(self) -> bool:
         """Whether one more line may be read ahead; the one that is in hand already is."""

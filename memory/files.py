@@ -112,7 +112,8 @@ class Mirror:
         try:
             while name in self._touched:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._hurry.wait(), pause)
+                    async with asyncio.timeout(pause):
+                        await self._hurry.wait()
                 started = time.monotonic()
                 await _try(self._touched.pop(name), name)
                 pause = max(PAUSE, _REST * (time.monotonic() - started))

@@ -161,7 +161,8 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
     assert process.stdout is not None
     process.stdin.write(f"{key}\n".encode())
     try:
-        line = await asyncio.wait_for(process.stdout.readline(), _START_TIMEOUT)
+        async with asyncio.timeout(_START_TIMEOUT):
+            line = await process.stdout.readline()
     except TimeoutError:
         line = b""
     if not line:

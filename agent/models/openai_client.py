@@ -36,9 +36,26 @@ from agent.models.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 10.0
 PATIENCE = 3
-"""How many times `timeout` an endpoint may say that it is still there, and nothing else."""
+"""How many times `timeout` an endpoint may say that it is still there, and nothing else: before an
+answer has begun, and in one."""
 _BRIEF = 10.0  # seconds for the list of models, whole
 _DRAIN = 0.25  # seconds for what follows the end of an answer
+
+
+class _Patient(DefaultAioHttpClient):
+    """The SDK's transport, with a bound on the time until a response begins: the one of the SDK
+    starts anew with each byte, and an endpoint may send "100 Continue" for ever."""
+
+    def __init__(self, seconds: float, **more: Any) -> None:
+        super().__init__(**more)
+        self._seconds = seconds
+
+    async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await super().send(request, **more)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("no response has begun", request=request) from None
 
 
 class Client:
@@ -54,7 +71,8 @@ class Client:
                 timeout=Timeout(endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)),
                 max_retries=endpoint.max_retries,
                 default_headers=_headers(endpoint),
-                http_client=DefaultAioHttpClient(
+                http_client=_Patient(
+                    PATIENCE * endpoint.timeout,
                     follow_redirects=False,  # what is said goes to the address given, and no other
                     trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
                     event_hooks={"response": [wire.bounded]},

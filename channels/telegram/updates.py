@@ -58,7 +58,8 @@ async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -
                 offset = updates[-1].update_id + 1  # the next request confirms them
     finally:
         with suppress(TelegramError, TimeoutError):
-            await asyncio.wait_for(ask(0), _GOODBYE)
+            async with asyncio.timeout(_GOODBYE):
+                await ask(0)
 
 
 def _is_worth_asking_again(error: BaseException) -> bool:

@@ -87,7 +87,8 @@ class Terminal:
         exchange = self._exchanges.get(outbound.reply_to)
         if exchange and outbound.turn:
             with suppress(TimeoutError):
-                await asyncio.wait_for(exchange.over.wait(), _PATIENCE)
+                async with asyncio.timeout(_PATIENCE):
+                    await exchange.over.wait()
         self._settle(outbound)
 
     def forget(self, said: Sequence[str] | None) -> None:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import mimetypes
+from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.routing import Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.responses import Response
+from starlette.routing import Route
 
 from channels.base import KEY_PREFIX, Bot, Capabilities
 from channels.listening import Caps, Listener, listening, share_of_descriptors
@@ -135,16 +138,11 @@ class Web:
             del request
             return as_json(described)
 
-        async def page(request: Request) -> Response:
-            del request
-            return FileResponse(PAGE / "index.html")
-
         return Starlette(
             routes=[
                 *(operation.route for operation in operations),
                 Route("/openapi.json", openapi),
-                Route("/", page),
-                Mount("/page", StaticFiles(directory=PAGE)),
+                *_page(),
             ],
             middleware=[
                 Middleware(
@@ -213,6 +211,22 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     sentence = f"{request.method} {request.url.path} is not there; /openapi.json tells what is."
     response = Problem(error.status_code, sentence).response()
     response.headers.update(error.headers or {})
+    return response
+
+
+def _page() -> Iterator[Route]:
+    """The page's files, from memory: they are there also when no file can be opened any more."""
+    for path in PAGE.iterdir():
+        kind = mimetypes.guess_type(path.name)[0]
+        serve = partial(_file, path.read_bytes(), kind)
+        yield Route("/" if path.name == "index.html" else f"/page/{path.name}", serve)
+
+
+async def _file(content: bytes, kind: str | None, request: Request) -> Response:
+    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
+    is_known = request.headers.get("if-none-match") == tag
+    response = Response(status_code=304) if is_known else Response(content, media_type=kind)
+    response.headers.update({"ETag": tag, "Cache-Control": "no-cache"})
     return response
 
 

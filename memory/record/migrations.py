@@ -182,9 +182,11 @@ def _taint(database: SqliteDatabase) -> None:
     """What was said after a result from outside may repeat it, until a person put all away."""
     ends: defaultdict[int, list[int]] = defaultdict(list)
     for conversation, cut in database.execute_sql(
-        """SELECT conversation, json_extract(change, '$.cut') AS cut FROM view_event
-            WHERE kind IN ('clear', 'new') AND cut AND id NOT IN (
-                SELECT json_extract(change, '$.target') FROM view_event WHERE kind = 'undo')
+        """SELECT conversation,
+                CASE WHEN json_valid(change) THEN json_extract(change, '$.cut') END AS cut
+            FROM view_event WHERE kind IN ('clear', 'new') AND cut AND id NOT IN (
+                SELECT CASE WHEN json_valid(change) THEN json_extract(change, '$.target') END AS of
+                    FROM view_event WHERE kind = 'undo' AND of)
             ORDER BY cut"""
     ):
         ends[conversation].append(cut)
@@ -193,7 +195,8 @@ def _taint(database: SqliteDatabase) -> None:
     for row, conversation, seq, role, is_untrusted in database.execute_sql(
         """SELECT id, conversation, seq, role, json_extract(extra, '$.is_untrusted') FROM message
             WHERE conversation IN (SELECT conversation FROM message
-                WHERE json_extract(extra, '$.is_untrusted'))
+                WHERE CASE WHEN json_valid(extra) THEN json_extract(extra, '$.is_untrusted') END)
+                AND json_valid(extra)
             ORDER BY conversation, seq"""
     ):
         period = conversation, bisect_right(ends[conversation], seq)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
 import pytest
 
 from agent.models.base import (
@@ -13,9 +17,13 @@ from agent.models.base import (
     ModelSilent,
     ModelUnreachable,
 )
-from bot.completions import finish_of, is_of_two
+from bot.completions import _Running, finish_of, is_of_two
 from bot.problems import problem_of
+from channels.base import KeyHolder
+from channels.completion import CompletionRequest, Given
 from memory.context.emergency import NoRoom
+from tests.fakes.openai_server import Hang
+from tests.whole.house import living
 
 
 @pytest.mark.parametrize(
@@ -80,3 +88,35 @@ def unreachable(status: int) -> ModelUnreachable:
 )
 def test_an_error_is_named_by_what_a_client_can_do_about_it(error: Exception, problem: str) -> None:
     assert problem_of(error) == problem
+
+
+async def test_a_client_that_leaves_just_as_words_come_is_noticed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python 3.11's `asyncio.wait_for` loses a cancellation that comes with what it waits for."""
+    has_left = asyncio.Event()
+    reading: list[asyncio.Task[None]] = []
+    take = _Running.delta
+
+    def leave(running: _Running, text: str) -> None:
+        take(running, text)
+        if text and not has_left.is_set():
+            has_left.set()
+            reading[0].cancel()
+
+    monkeypatch.setattr(_Running, "delta", leave)
+    question = Given("user", {"role": "user", "content": "Hi"}, "Hi")
+    async with living(tmp_path, [Hang("It was a dark night")]) as house:
+        bot = await house.bot()
+
+        async def read() -> None:
+            request = CompletionRequest([question], is_streamed=True)
+            async with aclosing(bot.complete(KeyHolder(), request)) as answer:
+                async for _ in answer:
+                    pass
+
+        reading.append(asyncio.create_task(read()))
+        await asyncio.wait_for(has_left.wait(), 30)
+        await asyncio.wait(reading, timeout=30)
+        await asyncio.wait_for(house.server.hung_up.acquire(), 30)
+    assert reading[0].cancelled()

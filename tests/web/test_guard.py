@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import socket
+import sys
+from asyncio.subprocess import PIPE
 from pathlib import Path
 
 import pytest
@@ -14,6 +17,7 @@ from tests.web.site import Site, asked_raw, serving
 
 TOKEN = "a long random text"
 LIST = "/api/sessions"
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize("header", ["", "Bearer", "Bearer wrong", f"Basic {TOKEN}", "Bearer é"])
@@ -83,6 +87,48 @@ async def test_every_answer_carries_a_strict_policy(tmp_path: Path) -> None:
                 assert "default-src 'none'" in policy
                 assert "unsafe" not in policy
                 assert response.headers["X-Content-Type-Options"] == "nosniff"
+
+
+async def test_the_page_is_there_also_when_no_file_can_be_opened_any_more(tmp_path: Path) -> None:
+    script = tmp_path / "full.py"
+    script.write_text(WITH_NO_DESCRIPTOR_LEFT)
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, script, str(tmp_path), cwd=ROOT, stdout=PIPE, stderr=PIPE
+    )
+    out, err = await process.communicate()
+    assert out.decode().splitlines() == ["200 text/html", "304", "200 text/css"], err.decode()
+
+
+WITH_NO_DESCRIPTOR_LEFT = """
+import asyncio, os, resource, sys
+from pathlib import Path
+sys.path.insert(0, os.getcwd())
+from tests.web.site import serving
+
+async def main():
+    async with serving(Path(sys.argv[1])) as site:
+        async with site.http.get(f"{site.url}/") as response:  # its connection stays open
+            tag = response.headers["ETag"]
+        known = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (256, known[1]))
+        held = []
+        try:
+            while True:
+                held.append(os.open("/dev/null", os.O_RDONLY))
+        except OSError:
+            pass
+        async with site.http.get(f"{site.url}/") as response:
+            print(response.status, response.content_type)
+        async with site.http.get(f"{site.url}/", headers={"If-None-Match": tag}) as response:
+            print(response.status)
+        async with site.http.get(f"{site.url}/page/page.css") as response:
+            print(response.status, response.content_type)
+        for one in held:
+            os.close(one)
+        resource.setrlimit(resource.RLIMIT_NOFILE, known)
+
+asyncio.run(main())
+"""
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.com"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -550,6 +552,25 @@ async def test_the_pipe_shows_pictures_as_their_paths(is_jsonl: bool) -> None:
         assert (line["images"], line["reply_to"]) == (["/data/map.png"], "again-1")
     else:
         assert out.getvalue() == b"The map.\n/data/map.png\n"
+
+
+async def test_pictures_outside_of_the_data_folder_are_not_sent_again(tmp_path: Path) -> None:
+    """A row of the outbox may have come with a backup that somebody else made."""
+    secret = tmp_path / "secret.png"
+    secret.write_text("the key")
+    own = tmp_path / "data" / "audiences" / "main" / "files" / "map.png"
+    async with living(tmp_path, echo):
+        pass
+    reply = {"text": "Look.", "data": None, "actions": [], "images": [str(secret), str(own)]}
+    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database, database:
+        database.execute(
+            "INSERT INTO outbox (inbox, channel, chat, thread, user, reply_to, reply, at)"
+            " VALUES (0, 'pipe', 'main', '', '', 'm9', ?, 0)",
+            (json.dumps(reply),),
+        )
+    async with living(tmp_path, echo) as house:
+        again = await house.reply_to("m9")
+    assert (again.reply.text, again.reply.images) == ("Look.", (str(own),))
 
 
 # --- taking turns back ---

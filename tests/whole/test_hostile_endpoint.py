@@ -30,6 +30,7 @@ HEARD = {
     "endless arguments": "sent more than 2,000,000 characters at once",
     "words, then comments": "As far as I know.\n\n(http",
     "blanks for ever": "kept the connection open for 3 s and said nothing",
+    "100 Continue for ever": "sent nothing for 1 s",
     "an endless error": "refused the request (error 400)",
     "an error in punycode": "refused the request (error 400)",
     "an endless list of models": "Fine.",

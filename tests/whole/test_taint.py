@@ -271,6 +271,7 @@ def test_what_an_older_parley_kept_is_tainted_from_its_first_result_to_a_clear(
         (1, 7, "user", "{}"),
         (1, 8, "assistant", "{}"),
         (2, 1, "assistant", "{}"),
+        (1, 9, "assistant", '{"torn'),
     ]
     for conversation, seq, role, extra in said:
         database.execute_sql(
@@ -281,6 +282,7 @@ def test_what_an_older_parley_kept_is_tainted_from_its_first_result_to_a_clear(
     for number, kind, change in ((1, "clear", '{"cut":5}'), (2, "undo", '{"target":1}')):
         _event(database, number, kind, change)
     _event(database, 3, "clear", '{"cut":7}')
+    _event(database, 4, "undo", '{"tor')
     taint(database)
     tainted = database.execute_sql(
         "SELECT conversation, seq, extra FROM message WHERE extra LIKE '%is_tainted%' ORDER BY id"
