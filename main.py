@@ -32,7 +32,7 @@ from bot.data_folder import DATABASE, FolderError, begin_anew, check_not_emptied
 from bot.logs import set_up_logs
 from bot.maintenance import say
 from bot.ports import choice_of
-from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
+from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from channels.base import Channel, ChannelError
 from channels.pipe import standard
 from memory.record.people import Pending, Role
@@ -127,7 +127,7 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
     standing = _terminal(options.data, layers) if is_terminal else _pipe(options)
-    has_web = options.web or SettingsBook(layers).effective().channels.web
+    has_web = options.web or SettingsStore(layers).effective().channels.web
     has_token = bool(layers.secrets.get(TOKEN)) and (is_terminal or options.web)
     channels = [standing] if standing else []
     if has_web:
@@ -150,13 +150,13 @@ def _pipe(options: argparse.Namespace) -> Channel | None:
 
 def _web(layers: Layers, is_quiet: bool) -> Channel:
     """The web channel, bound to its port."""
-    from channels.web import Door, DoorClosed, Web  # noqa: PLC0415 - slow, and nothing for others
+    from channels.web import CannotListen, Web, WebConfig  # noqa: PLC0415 - slow, and nothing for others
 
-    web = SettingsBook(layers).effective().web
+    web = SettingsStore(layers).effective().web
     token = layers.secrets.get("PARLEY_WEB_TOKEN", "")
     try:
         channel = Web(
-            Door(
+            WebConfig(
                 web.host,
                 web.port,
                 token,
@@ -166,7 +166,7 @@ def _web(layers: Layers, is_quiet: bool) -> Channel:
                 web.connections_per_address,
             )
         )
-    except DoorClosed as error:
+    except CannotListen as error:
         raise Refusal(str(error)) from None
     if not is_quiet:
         say(f"Parley {VERSION} is at {channel.url} (Ctrl-C stops it).")
@@ -192,7 +192,7 @@ def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
 
 
 def _greeting(layers: Layers) -> str:
-    choice = choice_of(SettingsBook(layers).effective())
+    choice = choice_of(SettingsStore(layers).effective())
     is_small = Models(credentials(layers)).uses_embedded(choice)
     hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D leaves."
     return f"{hello}\n{SMALL}" if is_small else hello

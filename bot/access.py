@@ -16,7 +16,7 @@ from typing import Any
 
 from channels.message import Address, Inbound
 from memory.record import people
-from memory.record.mailbox import Place
+from memory.record.mailbox import AddressColumns
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import CommandError, Person
@@ -203,7 +203,7 @@ class Access:
     async def _invite(self, inbound: Inbound) -> str:
         """The code of this stranger, who has it for an hour, or gets it now."""
         address, code, now = inbound.address, new_code(), self._clock()
-        place = Place(address.channel, address.chat, address.thread, address.user)
+        place = AddressColumns(address.channel, address.chat, address.thread, address.user)
         stranger = Pending(name_of(address), inbound.sender, place, now)
         digest, since = digest_of(code), self._valid_since
         kept = await self._store.write(

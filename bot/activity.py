@@ -13,7 +13,7 @@ MOST = 10_000
 """Events that a watcher may leave unread before its oldest deltas are dropped."""
 
 
-class Hub:
+class EventBus:
     """Hands each event to all who watch its topic at that moment."""
 
     def __init__(self) -> None:

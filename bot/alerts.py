@@ -12,7 +12,7 @@ from bot.access import LOCAL, Access
 from bot.delivery import Delivery, address_of
 from channels.message import Address, Outbound
 from memory.record import people
-from memory.record.mailbox import Place
+from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError
 
 log = logging.getLogger(__name__)
@@ -113,7 +113,7 @@ class Alerts:
                 return address_of(place)
         return None
 
-    async def _last_place(self, names: list[str]) -> Place | None:
+    async def _last_place(self, names: list[str]) -> AddressColumns | None:
         return await self._store.read(lambda db: people.last_place(db, names))
 
 

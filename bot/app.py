@@ -20,7 +20,7 @@ from agent.skills import Library
 from agent.summarizer import ModelSummarizer
 from agent.tools.toolbox import Toolbox
 from bot.access import Access
-from bot.activity import Hub
+from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.approvals import Approvals
 from bot.clock import ClockWatch
@@ -29,7 +29,6 @@ from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.keys import ApiKeys
-from bot.lanes import Lanes
 from bot.logs import hiding, set_level
 from bot.ports import (
     ChosenModels,
@@ -40,10 +39,11 @@ from bot.ports import (
     StoredSettings,
     choice_of,
 )
+from bot.queues import KeyedQueues
 from bot.router import Requests, Router
 from bot.runtime import RuntimeConfig
 from bot.schedule import Retention, Schedule
-from bot.settings import Layers, SettingsBook
+from bot.settings import Layers, SettingsStore
 from bot.spending import Spending, ThriftySummarizer
 from bot.turns import Turns
 from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
@@ -56,7 +56,7 @@ from memory.record import overrides, soundness
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
 from plugins.api import HookContext, Ports
-from plugins.glance import glance_of
+from plugins.context_usage import usage_of
 from plugins.loader import load
 
 log = logging.getLogger(__name__)
@@ -77,7 +77,7 @@ class App:
     conversations: Conversations
     delivery: Delivery
     turns: Turns
-    hub: Hub
+    bus: EventBus
     router: Router
     channels: Mapping[str, Channel]
     spending: Spending
@@ -156,16 +156,16 @@ class App:
 
     def _announce(self, text: str) -> None:
         log.info("%s", text)
-        self.hub.announce(Notice(text))
+        self.bus.announce(Notice(text))
 
     @property
-    def _work(self) -> tuple[Lanes, ...]:
-        return (self.router.lanes, self.turns.lanes, self.delivery.lanes)
+    def _work(self) -> tuple[KeyedQueues, ...]:
+        return (self.router.queues, self.turns.queues, self.delivery.queues)
 
     async def idle(self) -> None:
         """Wait until nothing is left to do."""
-        for lanes in self._work:
-            await lanes.idle()
+        for queues in self._work:
+            await queues.idle()
         await self.conversations.settle()
 
     async def _finish(self, stopping: asyncio.Event, warming: asyncio.Task[None]) -> None:
@@ -178,8 +178,8 @@ class App:
             task.cancel()
         await asyncio.gather(ending, stopped, warming, return_exceptions=True)
         await self.schedule.stop()
-        for lanes in self._work:
-            await lanes.close()
+        for queues in self._work:
+            await queues.close()
         await self.delivery.excuse()
         with suppress(StoreError):
             await self.conversations.excuse()
@@ -197,14 +197,14 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     """Draw the pipeline. Raises StoreError and SettingError with a sentence for the person."""
     losses = await asyncio.to_thread(_losses, data / DATABASE)
     store = await Store.open(data / DATABASE)
-    book = SettingsBook(layers)
+    book = SettingsStore(layers)
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
-    hub = Hub()
+    bus = EventBus()
     context = HookContext(
         lambda: book.effective().hooks,
-        lambda key, text: hub.publish(key.id, Notice(text)),
+        lambda key, text: bus.publish(key.id, Notice(text)),
         lambda key: conversations.in_memory(key),
     )
     plugins = load(Path(folder) if folder else data / "plugins", context)
@@ -231,11 +231,11 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     services = replace(
         _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
-        on_change=lambda key: _show(hub, conversations.in_memory(key)),
+        on_change=lambda key: _show(bus, conversations.in_memory(key)),
         on_spent=spending.book,
     )
     conversations = Conversations(services)
-    turns = Turns(conversations, delivery, hub, config.turn_rules(), spending, access)
+    turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access)
     delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     delivery.on_aside = alerts.reply_put_aside
     models.on_refused = alerts.model_refused_unheard
@@ -246,7 +246,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
         for conversation in conversations.loaded():
-            _show(hub, conversation)
+            _show(bus, conversation)
 
     async def is_clock_believed() -> bool:
         is_believed = await clock.look()
@@ -287,7 +287,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)
     requests = Requests(ApiKeys(store, access), completions)
-    router = Router(ports, conversations, delivery, turns, hub, access, requests)
+    router = Router(ports, conversations, delivery, turns, bus, access, requests)
     router.on_trouble = alerts.channel_unreachable
     for problem in problems:
         log.warning("%s", problem)
@@ -299,7 +299,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         conversations=conversations,
         delivery=delivery,
         turns=turns,
-        hub=hub,
+        bus=bus,
         router=router,
         channels=by_name,
         spending=spending,
@@ -361,10 +361,10 @@ def credentials(layers: Layers) -> Credentials:
     )
 
 
-def _show(hub: Hub, conversation: Conversation | None) -> None:
+def _show(bus: EventBus, conversation: Conversation | None) -> None:
     """Tell whoever watches a conversation how full its context is."""
-    if conversation is not None and hub.is_watched(conversation.key.id):
-        hub.publish(conversation.key.id, ContextChanged(glance_of(conversation.context)))
+    if conversation is not None and bus.is_watched(conversation.key.id):
+        bus.publish(conversation.key.id, ContextChanged(usage_of(conversation.context)))
 
 
 async def _first_of(

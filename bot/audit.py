@@ -18,7 +18,7 @@ from typing import Any, Literal
 from bot.data_folder import DATABASE
 from bot.logs import looks_secret
 from bot.restore import SET_ASIDE
-from bot.settings import Layers, Settings, SettingsBook, load_layers
+from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parsed
 from channels.web.guard import is_loopback, is_weak
 from memory.record.carried import Carried, carried_by
@@ -50,7 +50,7 @@ class Installation:
     config: Path
     data: Path
     layers: Layers
-    book: SettingsBook
+    book: SettingsStore
     carried: Carried
     is_root: bool
     has_box: bool
@@ -71,7 +71,7 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
     layers = load_layers(config, environ)
     database = data / DATABASE
     carried = carried_by(database) if database.exists() else Carried()
-    book = SettingsBook(layers)
+    book = SettingsStore(layers)
     book.adopt(_overrides(carried))
     return Installation(
         config, data, layers, book, carried, os.geteuid() == 0, shutil.which("bwrap") is not None

@@ -21,12 +21,12 @@ from typing import Any
 import orjson
 
 from bot.attachments import Stored, dumped, loaded
-from bot.lanes import Lanes
+from bot.queues import KeyedQueues
 from channels.base import Channel, ChannelError, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.record import aside, mailbox
 from memory.record.aside import Kind
-from memory.record.mailbox import InboxRow, OutboxRow, Place
+from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 from memory.record.rows import UNREADABLE
 from memory.record.store import Store, StoreError
 
@@ -58,7 +58,7 @@ class Delivery:
 
     def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
         self._store, self._channels, self._data = store, channels, data
-        self.lanes = Lanes("send")
+        self.queues = KeyedQueues("send")
         self.troubles: list[str] = []
         self._held: set[tuple[Address, str]] = set()
         self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
@@ -148,8 +148,8 @@ class Delivery:
         channel = self._channels.get(outbound.address.channel)
         if channel is None:
             return  # that channel does not run today; the outbox keeps the reply for it
-        lane = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
-        self.lanes.put(lane, lambda: self._send(channel, outbound, tries))
+        chat = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
+        self.queues.put(chat, lambda: self._send(channel, outbound, tries))
 
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         whole = (outbound.address, outbound.reply_to)
@@ -231,7 +231,9 @@ class Delivery:
             again = Outbound(row.id, address, reply, row.reply_to, row.turn, True, part)
             self.send(again, row.tries)
 
-    async def _set_aside(self, kind: Kind, row: int, place: Place, error: Exception) -> None:
+    async def _set_aside(
+        self, kind: Kind, row: int, place: AddressColumns, error: Exception
+    ) -> None:
         """A message or a reply that can't be read any more is not worked on, and not lost."""
         await self._store.write(lambda db: aside.put_aside(db, kind, row, repr(error)))
         what = "A message" if kind == "inbox" else "A reply"
@@ -263,13 +265,13 @@ def sendable(reply: object) -> Reply:
     return reply
 
 
-def address_of(place: Place) -> Address:
+def address_of(place: AddressColumns) -> Address:
     """The address that a place on disk stands for."""
     return Address(place.channel, place.chat, place.thread, place.user)
 
 
-def _place(address: Address) -> Place:
-    return Place(address.channel, address.chat, address.thread, address.user)
+def _place(address: Address) -> AddressColumns:
+    return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 
 def _received(row: InboxRow) -> Received:

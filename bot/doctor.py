@@ -14,7 +14,7 @@ from pathlib import Path
 
 from agent.models.base import ModelError
 from agent.models.selection import AUTO, EMBEDDED
-from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
+from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 
 PINS = Path(__file__).parents[1] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
@@ -58,7 +58,7 @@ async def examine(
     ]
     try:
         layers = load_layers(config, environ)
-        settings = SettingsBook(layers).effective()
+        settings = SettingsStore(layers).effective()
     except SettingError as error:
         return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))

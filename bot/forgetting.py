@@ -14,7 +14,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.forget import StoredCounts, delete_folder
-from plugins.api import Kept, Wish
+from plugins.api import ForgetReport, ForgetRequest
 
 
 class Forgetting:
@@ -28,13 +28,13 @@ class Forgetting:
     ) -> None:
         self._conversations, self._turns, self._channels = conversations, turns, channels
 
-    async def weigh(self, key: ConversationKey, wish: Wish) -> Kept:
+    async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
         conversations = [await self._conversations.get(k) for k in await self._keys(key, wish)]
         held = [await conversation.stored(wish.turns or None) for conversation in conversations]
         return _kept(held, await self._files(key, wish))
 
-    async def forget(self, key: ConversationKey, wish: Wish) -> Kept:
+    async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
         keys = await self._keys(key, wish)
         async with self._quiet(keys) as conversations:
@@ -52,7 +52,7 @@ class Forgetting:
         their content has reached the daily memory; returns how many."""
         count = 0
         for key in await self._conversations.idle_since(before):
-            async with self._turns.floor(key):
+            async with self._turns.exclusive(key):
                 if key in await self._conversations.idle_since(before):
                     conversation = await self._conversations.get(key, is_restart=False)
                     count += await conversation.retire()
@@ -61,7 +61,7 @@ class Forgetting:
             await self._conversations.services.store.scrub()
         return count
 
-    async def _keys(self, key: ConversationKey, wish: Wish) -> list[ConversationKey]:
+    async def _keys(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
         """The conversations that a wish speaks of, in a stable order."""
         return await self._conversations.of_audience(key.audience) if wish.is_audience else [key]
 
@@ -71,13 +71,13 @@ class Forgetting:
         async with AsyncExitStack() as stack:
             for key in keys:
                 self._turns.stop(key)
-                await stack.enter_async_context(self._turns.floor(key))
+                await stack.enter_async_context(self._turns.exclusive(key))
             yield [await self._conversations.get(key) for key in keys]
 
     def _folder(self, key: ConversationKey) -> Path:
         return self._conversations.services.audience_folder(key.audience)
 
-    async def _files(self, key: ConversationKey, wish: Wish) -> int:
+    async def _files(self, key: ConversationKey, wish: ForgetRequest) -> int:
         """How many files go with an audience."""
         return await asyncio.to_thread(_count, self._folder(key)) if wish.is_audience else 0
 
@@ -92,8 +92,8 @@ def _count(folder: Path) -> int:
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 
-def _kept(held: Sequence[StoredCounts], files: int) -> Kept:
-    return Kept(
+def _kept(held: Sequence[StoredCounts], files: int) -> ForgetReport:
+    return ForgetReport(
         turns=tuple(turn for part in held for turn in part.turns),
         messages=sum(part.messages for part in held),
         sections=sum(part.sections for part in held),

@@ -13,7 +13,7 @@ from bot.access import Access, Rules
 from bot.data_folder import DATABASE
 from bot.keys import ApiKeys, listed
 from bot.maintenance import say
-from bot.settings import SettingsBook, load_layers
+from bot.settings import SettingsStore, load_layers
 from memory.record.people import Role
 from memory.record.store import Store
 
@@ -54,7 +54,7 @@ def _list(options: argparse.Namespace) -> int:
     """Show all keys, without the keys themselves."""
     has_bot = (options.data / DATABASE).exists()
     found = _with_keys(options, lambda keys: keys.all()) if has_bot else []
-    say(listed(found, SettingsBook(load_layers(options.config, os.environ)).effective().zone))
+    say(listed(found, SettingsStore(load_layers(options.config, os.environ)).effective().zone))
     return 0
 
 

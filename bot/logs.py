@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from bot.settings import Layers, SettingsBook
+from bot.settings import Layers, SettingsStore
 
 ROOMS = ("bot", "plugins", "agent", "channels", "memory")
 """Whose lines are written from the level in the settings on; of others, warnings only: what a
@@ -49,7 +49,7 @@ def set_up_logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], No
     handlers: list[logging.Handler] = [_file(folder, mask)]
     if not is_quiet:
         handlers.append(_stderr(mask))
-    set_level(SettingsBook(layers).effective().log_level)
+    set_level(SettingsStore(layers).effective().log_level)
     for handler in handlers:
         handler.addFilter(_with_turn)
         logging.getLogger().addHandler(handler)

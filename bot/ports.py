@@ -14,7 +14,7 @@ from agent.models.selection import Choice, Models
 from agent.settings import Brain
 from bot.access import Access
 from bot.delivery import Delivery, address_of
-from bot.settings import SettingError, Settings, SettingsBook
+from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
@@ -36,7 +36,7 @@ class StoredSettings:
     was changed."""
 
     def __init__(
-        self, book: SettingsBook, store: Store, on_change: Callable[[str], None] = lambda key: None
+        self, book: SettingsStore, store: Store, on_change: Callable[[str], None] = lambda key: None
     ) -> None:
         self._book, self._store, self._on_change = book, store, on_change
 
@@ -121,7 +121,7 @@ def own_window(model: Model) -> int:
 class ChosenModels:
     """The model in force for a conversation."""
 
-    def __init__(self, book: SettingsBook, models: Models) -> None:
+    def __init__(self, book: SettingsStore, models: Models) -> None:
         self._book, self._models = book, models
 
     def about(self, key: ConversationKey) -> ModelInfo:
@@ -136,7 +136,7 @@ class ChosenModels:
 class ConfiguredAgents:
     """The agents of the configuration."""
 
-    def __init__(self, book: SettingsBook, models: Models) -> None:
+    def __init__(self, book: SettingsStore, models: Models) -> None:
         self._book, self._models = book, models
 
     def all(self) -> list[AgentInfo]:
@@ -221,8 +221,8 @@ class RunningTurns:
     def status(self, key: ConversationKey) -> Status:
         return Status(
             uptime=time.monotonic() - self.started,
-            running=self.turns.lanes.running,
-            waiting=self.turns.lanes.waiting,
+            running=self.turns.queues.running,
+            waiting=self.turns.queues.waiting,
             channels=self.channels,
             plugins=self.plugins,
             problems=self.problems_of(key),

@@ -15,12 +15,12 @@ from urllib.parse import unquote
 import orjson
 
 from bot.access import CLOSED, LOCAL, TOO_FAST, Access
-from bot.activity import Hub
+from bot.activity import EventBus
 from bot.attachments import AttachmentRefused, Stored, store
 from bot.completions import Completions
 from bot.delivery import Delivery, Received, sendable
 from bot.keys import ApiKeys
-from bot.lanes import Lanes
+from bot.queues import KeyedQueues
 from bot.turns import BUSY, Turns
 from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
 from channels.completion import Completed, CompletionRequest
@@ -117,14 +117,14 @@ class Router:
         conversations: Conversations,
         delivery: Delivery,
         turns: Turns,
-        hub: Hub,
+        bus: EventBus,
         access: Access,
         requests: Requests,
     ) -> None:
         self._keys, self._completions = requests.keys, requests.completions
         self._ports, self._conversations = ports, conversations
-        self._delivery, self._turns, self._hub, self._access = delivery, turns, hub, access
-        self.lanes = Lanes("command")
+        self._delivery, self._turns, self._bus, self._access = delivery, turns, bus, access
+        self.queues = KeyedQueues("command")
         self.on_trouble: Callable[[str, BaseException], None] = _unheard
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -178,7 +178,7 @@ class Router:
         if not received.text.strip() and not received.files:
             self._reply(key, received, Reply(EMPTY))
         elif line := command_line(received.text):
-            self.lanes.put(self._lane(key, line), lambda: self._answer_command(received, line))
+            self.queues.put(self._queue(key, line), lambda: self._answer_command(received, line))
         else:
             self._turns.put(key, received, spoken(received.text))
 
@@ -210,7 +210,7 @@ class Router:
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
         """What happens in this address's conversation from now on."""
-        return self._hub.watch(key_of(address).id)
+        return self._bus.watch(key_of(address).id)
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         """The conversations of a channel, but for its threads."""
@@ -256,7 +256,7 @@ class Router:
         await conversation.turns.append(turns)
         return True
 
-    def _lane(self, key: ConversationKey, line: Line) -> Hashable:
+    def _queue(self, key: ConversationKey, line: Line) -> Hashable:
         """Commands of a conversation are answered in order, but none waits behind a slow one."""
         command = self._ports.commands.get(line.name)
         return (key.id, "slow") if command and command.is_slow(line.rest) else key.id
@@ -276,7 +276,7 @@ class Router:
             self._delivery.send(Outbound(0, inbound.address, reply, inbound.id))
 
     def _reply(self, key: ConversationKey, received: Received, reply: Reply) -> None:
-        self.lanes.put(key.id, lambda: self._delivery.answer(received, reply))
+        self.queues.put(key.id, lambda: self._delivery.answer(received, reply))
 
     async def _answer_command(self, received: Received, line: Line) -> None:
         if received.is_begun:

@@ -24,7 +24,7 @@ from bot.approvals import Approvals
 from bot.completions import CompletionRules
 from bot.keys import CHANNEL
 from bot.ports import choice_of, summary_choice_of, summary_window, window_in_force
-from bot.settings import Settings, SettingsBook
+from bot.settings import Settings, SettingsStore
 from bot.spending import SpendingLimits
 from bot.turns import TurnRules
 from channels.completion import CompletionRequest
@@ -62,7 +62,7 @@ class TurnConfig:
 class RuntimeConfig:
     """The settings and the models, as a conversation needs them."""
 
-    book: SettingsBook
+    book: SettingsStore
     models: Models
     prompt: Prompt
     toolbox: Toolbox

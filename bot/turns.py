@@ -19,12 +19,12 @@ from weakref import WeakValueDictionary
 from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
 from bot.access import CLOSED, Access, name_of
-from bot.activity import Hub
+from bot.activity import EventBus
 from bot.attachments import images_of, kept, with_files
 from bot.delivery import Delivery, Received
-from bot.lanes import Lanes
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
+from bot.queues import KeyedQueues
 from bot.spending import Spending
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, Usage
 from channels.message import Address, Inbound, Problem, Reply
@@ -117,23 +117,23 @@ class Turns:
         self,
         conversations: Conversations,
         delivery: Delivery,
-        hub: Hub,
+        bus: EventBus,
         rules: TurnRules,
         spending: Spending,
         access: Access,
     ) -> None:
-        self._conversations, self._delivery, self._hub = conversations, delivery, hub
+        self._conversations, self._delivery, self._bus = conversations, delivery, bus
         self._rules, self._spending, self._access = rules, spending, access
         self._running: dict[str, _Running] = {}
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
-        self._floors: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        self.lanes = Lanes("turn")
+        self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.queues = KeyedQueues("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
 
     def is_busy(self, key: ConversationKey) -> bool:
         """Whether this conversation's line is full, with those that are on their way into it."""
-        return self.lanes.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
+        return self.queues.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
 
     @contextmanager
     def coming(self, key: ConversationKey) -> Iterator[None]:
@@ -146,7 +146,7 @@ class Turns:
 
     async def room(self, key: ConversationKey) -> None:
         """Wait until this conversation's line is not full."""
-        await self.lanes.room(key.id, LONGEST_LINE)
+        await self.queues.room(key.id, LONGEST_LINE)
 
     def put(self, key: ConversationKey, received: Received, text: str) -> None:
         """Add a message to its conversation's line."""
@@ -154,7 +154,7 @@ class Turns:
         self._waiting[key.id].append(said)
         if self._rules.busy_for(key) == "interrupt":
             self.stop(key, INTERRUPTED)
-        self.lanes.put(key.id, lambda: self._carry_out(key, said))
+        self.queues.put(key.id, lambda: self._carry_out(key, said))
 
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
         """Put a message into the inbox and into the line, as if it had been said at this address,
@@ -175,16 +175,16 @@ class Turns:
         running.task.cancel()
         return True
 
-    def floor(self, key: ConversationKey) -> asyncio.Lock:
+    def exclusive(self, key: ConversationKey) -> asyncio.Lock:
         """Who holds this has the conversation for himself: no turn of it runs, and the reply to the
         one that did is on disk; those behind it wait."""
-        return self._floors.setdefault(key.id, asyncio.Lock())
+        return self._exclusive.setdefault(key.id, asyncio.Lock())
 
     async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
         waiting = self._waiting.get(key.id, [])
         if said not in waiting:
             return  # a turn before this one has taken it in
-        async with self.floor(key):
+        async with self.exclusive(key):
             waiting.remove(said)
             if refusal := self._refusal(key, said):
                 problem: Problem = "refused" if refusal == CLOSED else "spent"
@@ -252,7 +252,7 @@ class Turns:
 
     async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
         question = turn.entries[0].message.text
-        self._hub.publish(key.id, TurnStarted(received.id, question))
+        self._bus.publish(key.id, TurnStarted(received.id, question))
         problem: Problem = ""
         restart = (await self._conversations.get(key)).compactor.set_aside(turn.number)
         if turn.reply is None:
@@ -263,7 +263,7 @@ class Turns:
         said = "\n\n".join((reply.told, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
-        self._hub.publish(key.id, Done(received.id, turn.id, usage))
+        self._bus.publish(key.id, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
@@ -272,7 +272,7 @@ class Turns:
     async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> Problem:
         """Let the agent answer; whatever happens, the turn is over afterwards. Returns what kept it
         from an answer, if anything did."""
-        output = _Broadcast(self._hub, key.id)
+        output = _Broadcast(self._bus, key.id)
         started = time.monotonic()
         seconds = self._rules.timeout_for(key)
         conversation = await self._conversations.get(key)
@@ -345,8 +345,8 @@ def _first(error: BaseException | None) -> BaseException | None:
 class _Broadcast:
     """The agent's output, published; `draft` is what streamed in the step under way."""
 
-    def __init__(self, hub: Hub, topic: str) -> None:
-        self._hub, self._topic = hub, topic
+    def __init__(self, bus: EventBus, topic: str) -> None:
+        self._bus, self._topic = bus, topic
         self._draft = StringIO()  # a list of a million small pieces would take 80 MB
 
     @property
@@ -355,15 +355,15 @@ class _Broadcast:
 
     def delta(self, text: str) -> None:
         self._draft.write(text)
-        self._hub.publish(self._topic, Delta(text))
+        self._bus.publish(self._topic, Delta(text))
 
     def step_restarted(self) -> None:
         self._draft = StringIO()
-        self._hub.publish(self._topic, StepRestarted())
+        self._bus.publish(self._topic, StepRestarted())
 
     def tool_started(self, call: ToolCall) -> None:
         self._draft = StringIO()  # the step's text is recorded by now
-        self._hub.publish(self._topic, ToolStarted(call.name, call.arguments))
+        self._bus.publish(self._topic, ToolStarted(call.name, call.arguments))
 
     def tool_ended(self, call: ToolCall, is_error: bool) -> None:
-        self._hub.publish(self._topic, ToolEnded(call.name, is_error))
+        self._bus.publish(self._topic, ToolEnded(call.name, is_error))

@@ -13,7 +13,7 @@ from channels.message import Address, Inbound, Outbound, Reply
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class ContextUsage:
     """The context of one conversation in one line's worth of numbers.
 
     `tokens` of `max_tokens` and `turns` of `max_turns` are in play; `cost` is in US dollars, and
@@ -62,7 +62,7 @@ class ToolEnded:
 
 @dataclass(frozen=True, slots=True)
 class ContextChanged:
-    glance: Glance
+    usage: ContextUsage
 
 
 @dataclass(frozen=True, slots=True)

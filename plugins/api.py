@@ -288,7 +288,7 @@ class ApprovalsPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ForgetRequest:
     """What is to be forgotten: these turns of a conversation; without turns all of it; and with
     `is_audience` all that is kept of its audience, files too."""
 
@@ -297,7 +297,7 @@ class Wish:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class ForgetReport:
     """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
     that were made from them, and files of the audience (counted only where they go)."""
 
@@ -308,11 +308,11 @@ class Kept:
 
 
 class ForgetPort(Protocol):
-    async def weigh(self, key: ConversationKey, wish: Wish) -> Kept:
+    async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
         ...
 
-    async def forget(self, key: ConversationKey, wish: Wish) -> Kept:
+    async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
         ...
 

@@ -66,7 +66,7 @@ class Credentials:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ModelEndpoint:
     """Where a brain's model is served; `missing` names a key that is wanted and not there."""
 
     base_url: str
@@ -75,7 +75,7 @@ class Place:
     missing: str = ""
 
 
-def place_of(brain: Brain, given: Credentials) -> Place:
+def place_of(brain: Brain, given: Credentials) -> ModelEndpoint:
     """Where a brain's model is served: at its own address, its provider's, or everything else's.
 
     A key from the environment is sent to another address than its provider's only where the brain
@@ -83,9 +83,9 @@ def place_of(brain: Brain, given: Credentials) -> Place:
     """
     own = brain.config
     if own.base_url and brain.provider not in PROVIDERS:
-        return Place(own.base_url, own.api_key)
+        return ModelEndpoint(own.base_url, own.api_key)
     usual = _usual_place(brain.provider, given)
-    return Place(
+    return ModelEndpoint(
         own.base_url or usual.base_url,
         own.api_key or usual.api_key,
         usual.is_free,
@@ -93,13 +93,13 @@ def place_of(brain: Brain, given: Credentials) -> Place:
     )
 
 
-def _usual_place(provider: str, given: Credentials) -> Place:
+def _usual_place(provider: str, given: Credentials) -> ModelEndpoint:
     if provider in ("", "openai"):
         missing = "" if given.are_given else "OPENAI_API_KEY"
-        return Place(given.base_url or OPENAI_URL, given.api_key, missing=missing)
+        return ModelEndpoint(given.base_url or OPENAI_URL, given.api_key, missing=missing)
     known = PROVIDERS[provider]
     key = given.keys.get(known.key_name, "")
-    return Place(known.base_url, key, known.is_free, "" if key else known.key_name)
+    return ModelEndpoint(known.base_url, key, known.is_free, "" if key else known.key_name)
 
 
 class Models:

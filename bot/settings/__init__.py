@@ -1,6 +1,6 @@
 """What a person can set: composed from each room's section, checked, and asked for at each step."""
 
-from bot.settings.book import SettingsBook
+from bot.settings.book import SettingsStore
 from bot.settings.layers import Layers, Secrets, load_layers
 from bot.settings.schema import SettingError, Settings
 
@@ -9,6 +9,6 @@ __all__ = [
     "Secrets",
     "SettingError",
     "Settings",
-    "SettingsBook",
+    "SettingsStore",
     "load_layers",
 ]

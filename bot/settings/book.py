@@ -32,7 +32,7 @@ as `users_may_set` lets it, and an owner's own `--here` takes its place."""
 _NOTHING = Written({}, {})
 
 
-class SettingsBook:
+class SettingsStore:
     """Answers what holds now, and takes changes in. It keeps nothing on disk: the caller does.
 
     A change that is refused raises a SettingError and changes nothing. So does making a book from

@@ -2,7 +2,7 @@
 
 An entry names a setting, and may bound it: `when_busy` (any value), `agent_max_steps 1..20`,
 `turn_timeout ..600`, `model gpt-5-mini|gpt-5`, and `agent_max_context_turns down` (at most what
-holds without the users' own change). Pure: `SettingsBook` asks, and obeys.
+holds without the users' own change). Pure: `SettingsStore` asks, and obeys.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from channels.base import Bot
 from channels.message import LARGEST_ATTACHMENT, Attachment, Inbound, Reply
 from channels.telegram import incoming
 from channels.telegram.buttons import Press, confirmation, is_confirmation, label_of, pressed
-from channels.telegram.incoming import NOTHING, File, Heard, Me, Place, Scope
+from channels.telegram.incoming import NOTHING, ChatLocation, File, Heard, Me, Scope
 from channels.telegram.onlooker import Onlookers
 from channels.telegram.pace import ONCE, Busy
 from channels.telegram.sending import deliver, destination
@@ -96,7 +96,7 @@ class Desk:
             inbound = replace(inbound, attachments=attachments)
         await self._submit(inbound)
 
-    async def _fetched(self, heard: Heard, place: Place) -> tuple[Attachment, ...]:
+    async def _fetched(self, heard: Heard, place: ChatLocation) -> tuple[Attachment, ...]:
         """The files; what is left out is said."""
         attachments, left_out = [], list(heard.not_taken)
         for file in heard.files:
@@ -138,19 +138,21 @@ class Desk:
         with suppress(TelegramError, Busy):  # it may be too late
             await self._sdk.answer_callback_query(query.id, rate_limit_args=ONCE)
 
-    async def _carry_out(self, label: str, press: Press, place: Place, inbound: Inbound) -> None:
+    async def _carry_out(
+        self, label: str, press: Press, place: ChatLocation, inbound: Inbound
+    ) -> None:
         if press.is_question:
             await self._ask_first(label, press, place)
         elif press.command:
             await self._submit(replace(inbound, text=press.command))
 
-    async def _take_away(self, message: MaybeInaccessibleMessage, place: Place) -> None:
+    async def _take_away(self, message: MaybeInaccessibleMessage, place: ChatLocation) -> None:
         """A question that was answered goes."""
         if is_confirmation(message):
             with suppress(TelegramError, Busy):
                 await self._sdk.delete_message(place.chat, place.message, rate_limit_args=ONCE)
 
-    async def _ask_first(self, label: str, press: Press, place: Place) -> None:
+    async def _ask_first(self, label: str, press: Press, place: ChatLocation) -> None:
         await self._sdk.send_message(
             text=f"{label}: really? ({press.command})",
             reply_markup=confirmation(label, press.command),

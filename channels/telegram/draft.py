@@ -9,7 +9,7 @@ from telegram.constants import ChatAction
 from telegram.error import BadRequest, TelegramError
 from telegram.ext import ExtBot
 
-from channels.telegram.incoming import Place
+from channels.telegram.incoming import ChatLocation
 from channels.telegram.pace import ONCE, Busy
 from channels.telegram.rendering import LONGEST, Rendered, first_message
 from channels.telegram.rhythm import Rhythm
@@ -27,7 +27,7 @@ class Draft:
     """What streamed so far, shown as often as Telegram allows. What is longer than one message
     waits for the end."""
 
-    def __init__(self, bot: ExtBot[str], place: Place, rhythm: Rhythm) -> None:
+    def __init__(self, bot: ExtBot[str], place: ChatLocation, rhythm: Rhythm) -> None:
         self._bot, self._place, self._rhythm = bot, place, rhythm
         self._earlier = self._step = self._shown = ""
         self._message = 0

@@ -43,7 +43,7 @@ class Me:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChatLocation:
     """Where a reply goes: a chat, its topic, and the message that it answers (0: none)."""
 
     chat: int
@@ -100,15 +100,15 @@ def is_for(messages: Sequence[Message], me: Me) -> bool:
     ) and not any(_is_for_another(message, me) for message in messages)
 
 
-def place_at(message: MaybeInaccessibleMessage) -> Place:
+def place_at(message: MaybeInaccessibleMessage) -> ChatLocation:
     """Where a message stands. Outside of topics Telegram numbers threads of replies in the field
     of the topic."""
     is_in_topic = isinstance(message, Message) and message.is_topic_message
     topic = message.message_thread_id if isinstance(message, Message) and is_in_topic else 0
-    return Place(message.chat.id, topic or 0, message.message_id)
+    return ChatLocation(message.chat.id, topic or 0, message.message_id)
 
 
-def address_of(place: Place, scope: Scope, person: User | Chat) -> Address:
+def address_of(place: ChatLocation, scope: Scope, person: User | Chat) -> Address:
     """Whose conversation a message at this place belongs to. In a group the scope says what is one
     conversation; an administrator who hides speaks as the group, under a name of its own: where
     chat and user have the same, nobody else reads along."""
@@ -134,19 +134,19 @@ def name_of(user: User | Chat) -> str:
     return " ".join((name or str(user.id)).split())[:_LONGEST_NAME]
 
 
-def id_of(place: Place, press: str = "") -> str:
+def id_of(place: ChatLocation, press: str = "") -> str:
     """The id of a message, or of a button pressed below it, from which its place can be read."""
     topic = f"@{place.topic}" if place.topic else ""
     return f"{place.message}{topic}{f'#{press}' if press else ''}"
 
 
-def place_of(address: Address, reply_to: str) -> Place:
+def place_of(address: Address, reply_to: str) -> ChatLocation:
     """Where the reply to a message goes; its id may be one that the bot has made."""
     found = re.fullmatch(r"(\d+)(?:@(\d+))?(?:#\w+)?", reply_to)
     topic = int(address.thread) if address.thread.isdecimal() else 0
     if found is None:
-        return Place(int(address.chat), topic)
-    return Place(int(address.chat), int(found[2] or topic), int(found[1]))
+        return ChatLocation(int(address.chat), topic)
+    return ChatLocation(int(address.chat), int(found[2] or topic), int(found[1]))
 
 
 def _text(message: Message, me: Me) -> str:

@@ -16,7 +16,7 @@ from telegram.ext import ExtBot
 
 from channels.message import Reply
 from channels.telegram.buttons import keyboard, spelled_out
-from channels.telegram.incoming import Place
+from channels.telegram.incoming import ChatLocation
 from channels.telegram.pace import ONCE, Busy
 from channels.telegram.rendering import Rendered, beginning, messages, plain_messages
 
@@ -32,7 +32,7 @@ _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", 
 
 
 async def deliver(
-    bot: ExtBot[str], place: Place, reply: Reply, draft: int = 0, *, is_plain: bool = False
+    bot: ExtBot[str], place: ChatLocation, reply: Reply, draft: int = 0, *, is_plain: bool = False
 ) -> None:
     """Send a reply, in the place of its draft (a message's id) if there is one. Returns when
     Telegram has all of it, or says that nobody there can be reached any more."""
@@ -50,7 +50,7 @@ async def deliver(
         log.warning("a reply to telegram/%s was dropped: %s", place.chat, error)
 
 
-def destination(place: Place) -> dict[str, Any]:
+def destination(place: ChatLocation) -> dict[str, Any]:
     """Where a new message goes, as the SDK wants it. In groups it names the one that it answers."""
     answered = ReplyParameters(place.message, allow_sending_without_reply=True)
     return {
@@ -71,7 +71,7 @@ class _Letter:
     images: Sequence[Path]
 
 
-async def _deliver(bot: ExtBot[str], place: Place, letter: _Letter, draft: int) -> None:
+async def _deliver(bot: ExtBot[str], place: ChatLocation, letter: _Letter, draft: int) -> None:
     if not letter.parts:
         await _send_file(bot, place, letter)
         if draft:
@@ -87,7 +87,7 @@ async def _deliver(bot: ExtBot[str], place: Place, letter: _Letter, draft: int) 
         await _send_picture(bot, replace(place, message=0), image)
 
 
-async def _send_file(bot: ExtBot[str], place: Place, letter: _Letter) -> None:
+async def _send_file(bot: ExtBot[str], place: ChatLocation, letter: _Letter) -> None:
     """All of a text in one request, which says so and begins with its first words."""
     said = _IN_A_FILE.format(len(letter.text))
     caption = f"{said}\n\n{beginning(letter.text, _LONGEST_CAPTION - len(said) - 10)} …"
@@ -102,7 +102,7 @@ async def _send_file(bot: ExtBot[str], place: Place, letter: _Letter) -> None:
 
 
 async def _send(
-    bot: ExtBot[str], place: Place, part: Rendered, buttons: InlineKeyboardMarkup | None
+    bot: ExtBot[str], place: ChatLocation, part: Rendered, buttons: InlineKeyboardMarkup | None
 ) -> None:
     where = destination(place)
     try:
@@ -117,7 +117,11 @@ async def _send(
 
 
 async def _edited(
-    bot: ExtBot[str], place: Place, draft: int, part: Rendered, buttons: InlineKeyboardMarkup | None
+    bot: ExtBot[str],
+    place: ChatLocation,
+    draft: int,
+    part: Rendered,
+    buttons: InlineKeyboardMarkup | None,
 ) -> bool:
     """Put the final text in the draft's place; False when that can't be done."""
     for entities in (part.entities, ()):
@@ -139,7 +143,7 @@ async def _edited(
     return False
 
 
-async def _send_picture(bot: ExtBot[str], place: Place, path: Path) -> None:
+async def _send_picture(bot: ExtBot[str], place: ChatLocation, path: Path) -> None:
     """As a picture, or as a file where Telegram finds it too large for one."""
     where = {key: value for key, value in destination(place).items() if "preview" not in key}
     try:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from rich.cells import cell_len
 
-from channels.base import Glance
+from channels.base import ContextUsage
 
 _CELLS = 8
 _WARM, _HOT = 0.75, 0.9
 
 
-def bar_text(glance: Glance, width: int) -> str:
+def bar_text(usage: ContextUsage, width: int) -> str:
     """`ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02`, shorter where `width` columns don't hold it.
 
     `~` marks a number of tokens that is our estimate and not the provider's count.
     """
-    tokens = ("" if glance.is_measured else "~") + _of(glance.tokens, glance.max_tokens)
-    turns = _of(glance.turns, glance.max_turns)
-    cost = _cost(glance) and f" · {_cost(glance)}"
+    tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
+    turns = _of(usage.turns, usage.max_turns)
+    cost = _cost(usage) and f" · {_cost(usage)}"
     forms = (
-        f"ctx {tokens} {_meter(fullness(glance))} · {turns} turns{cost}",
+        f"ctx {tokens} {_meter(fullness(usage))} · {turns} turns{cost}",
         f"ctx {tokens} · {turns} turns{cost}",
         f"{tokens} · {turns}t",
         tokens,
@@ -27,15 +27,15 @@ def bar_text(glance: Glance, width: int) -> str:
     return next((form for form in forms if cell_len(form) <= width), "")
 
 
-def bar_style(glance: Glance) -> str:
+def bar_style(usage: ContextUsage) -> str:
     """The style class of the line: yellow from 75% of the limit on, red from 90%."""
-    full = fullness(glance)
+    full = fullness(usage)
     return "class:bar.hot" if full >= _HOT else "class:bar.warm" if full >= _WARM else "class:bar"
 
 
-def fullness(glance: Glance) -> float:
+def fullness(usage: ContextUsage) -> float:
     """The share of the token limit in use; 0 without a limit."""
-    return glance.tokens / glance.max_tokens if glance.max_tokens else 0.0
+    return usage.tokens / usage.max_tokens if usage.max_tokens else 0.0
 
 
 def _meter(full: float) -> str:
@@ -56,10 +56,10 @@ def _short(number: int) -> str:
     return str(number)
 
 
-def _cost(glance: Glance) -> str:
+def _cost(usage: ContextUsage) -> str:
     """Nothing before the first turn: no cost yet doesn't mean that the model is free."""
-    if glance.cost is None:
+    if usage.cost is None:
         return "$?"
-    if glance.cost == 0:
-        return "$0" if glance.turns else ""
-    return f"${glance.cost:.2f}" if glance.cost >= 0.005 else "<$0.01"
+    if usage.cost == 0:
+        return "$0" if usage.turns else ""
+    return f"${usage.cost:.2f}" if usage.cost >= 0.005 else "<$0.01"

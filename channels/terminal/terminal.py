@@ -19,9 +19,9 @@ from channels.base import (
     Bot,
     Capabilities,
     ContextChanged,
+    ContextUsage,
     Delta,
     Done,
-    Glance,
     Notice,
     StepRestarted,
     ToolEnded,
@@ -67,7 +67,7 @@ class Terminal:
         self._scroll = Scroll(self._screen)
         self._exchanges: dict[str, _Exchange] = {}
         self._current: _Exchange | None = None
-        self._glance: Glance | None = None
+        self._usage: ContextUsage | None = None
         self._vocabulary: Vocabulary | None = None
 
     async def listen(self, bot: Bot) -> None:
@@ -115,10 +115,10 @@ class Terminal:
 
     def bar(self, width: int) -> tuple[str, str]:
         doing = self._doing()[:width]
-        if self._glance is None:
+        if self._usage is None:
             return "class:bar", doing
-        context = bar_text(self._glance, width - len(doing) - 3)
-        return bar_style(self._glance), " · ".join(part for part in (doing, context) if part)
+        context = bar_text(self._usage, width - len(doing) - 3)
+        return bar_style(self._usage), " · ".join(part for part in (doing, context) if part)
 
     async def choices(self, line: str) -> Iterable[Choice]:
         if self._vocabulary is None:
@@ -139,8 +139,8 @@ class Terminal:
                 self._begin(reply_to)
             case Done(reply_to):
                 self._end(reply_to)
-            case ContextChanged(glance):
-                self._glance = glance
+            case ContextChanged(usage):
+                self._usage = usage
             case Notice(text):
                 self._scroll.note(text)
             case _ if self._current:
@@ -226,8 +226,8 @@ class Terminal:
             exchange.over.set()
 
     async def _look(self) -> None:
-        if glance := await self._ask("/context", "glance"):
-            self._glance = Glance(**glance)
+        if usage := await self._ask("/context", "usage"):
+            self._usage = ContextUsage(**usage)
             self._draw()
 
     async def _ask(self, command: str, what: str) -> Any:

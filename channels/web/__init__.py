@@ -12,6 +12,6 @@
 | `page/` | the page |
 """
 
-from channels.web.channel import Door, DoorClosed, Web
+from channels.web.channel import CannotListen, Web, WebConfig
 
-__all__ = ["Door", "DoorClosed", "Web"]
+__all__ = ["CannotListen", "Web", "WebConfig"]

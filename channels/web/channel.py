@@ -26,9 +26,9 @@ from channels.web.feed import Bounds, Feeds
 from channels.web.guard import (
     COOKIE,
     SHORTEST_TOKEN,
-    Guard,
+    AuthMiddleware,
     Keys,
-    Lock,
+    TokenAuth,
     is_loopback,
     is_weak,
     locked_out,
@@ -53,12 +53,12 @@ FULL = (
 )
 
 
-class DoorClosed(Exception):
+class CannotListen(Exception):
     """The web channel can't be opened; the text says why, and what to do."""
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class WebConfig:
     """Where the channel listens and what opens it. `upload` is the most bytes of a message's
     files; `version` is the bot's; `trusted_proxies` are networks, whose word for whom they ask is
     taken; `of_one` is the most connections of one address, `patience` how long clients are waited
@@ -75,31 +75,31 @@ class Door:
     bounds: Bounds = field(default_factory=Bounds)
 
 
-def why_closed(door: Door) -> str:
+def why_closed(config: WebConfig) -> str:
     """Why nothing may listen there; "" if it may."""
-    if door.token and is_weak(door.token.strip()):
+    if config.token and is_weak(config.token.strip()):
         return WEAK_TOKEN
-    if door.token or is_loopback(door.host):
+    if config.token or is_loopback(config.host):
         return ""
     return (
-        f"web.host is {door.host}, which others can reach, and no token is set; put "
+        f"web.host is {config.host}, which others can reach, and no token is set; put "
         f"PARLEY_WEB_TOKEN=… into .env, or let web.host be 127.0.0.1. {MAKE_ONE}"
     )
 
 
 class Web:
     """A channel over HTTP. It holds its socket from the beginning, so that whoever starts the bot
-    hears at once if there is none to have. Raises DoorClosed."""
+    hears at once if there is none to have. Raises CannotListen."""
 
     name = "web"
     capabilities = Capabilities(edits=True, buttons=True, images=True, typing=True, markup="html")
 
-    def __init__(self, door: Door) -> None:
-        if sentence := why_closed(door):
-            raise DoorClosed(sentence)
-        self._door, self._lock = door, Lock(door.token.strip())
+    def __init__(self, config: WebConfig) -> None:
+        if sentence := why_closed(config):
+            raise CannotListen(sentence)
+        self._config, self._lock = config, TokenAuth(config.token.strip())
         self._throttle = Throttle()
-        self._socket = _bound(door)
+        self._socket = _bound(config)
         self._feeds: Feeds | None = None
 
     @property
@@ -110,9 +110,9 @@ class Web:
 
     async def listen(self, bot: Bot) -> None:
         """Serve until this task is cancelled."""
-        self._feeds = Feeds(bot, self._door.bounds)
+        self._feeds = Feeds(bot, self._config.bounds)
         application = self._application(bot, self._feeds)
-        server = HttpServer(application, self._socket, self._door.patience)
+        server = HttpServer(application, self._socket, self._config.patience)
         serving = asyncio.create_task(server.run_here())
         try:
             await asyncio.shield(serving)
@@ -129,10 +129,10 @@ class Web:
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
         """The whole of it: the page, the operations, and the guard before them."""
-        sessions = Sessions(bot, feeds, self._door.upload)
-        completions = Completions(bot, feeds, self._door.upload)
+        sessions = Sessions(bot, feeds, self._config.upload)
+        completions = Completions(bot, feeds, self._config.upload)
         operations = (*self._own(bot), *sessions.operations, *completions.operations)
-        described = document(operations, self._door.version)
+        described = document(operations, self._config.version)
 
         async def openapi(request: Request) -> Response:
             del request
@@ -146,7 +146,7 @@ class Web:
             ],
             middleware=[
                 Middleware(
-                    Guard,
+                    AuthMiddleware,
                     lock=self._lock,
                     throttle=self._throttle,
                     keys=Keys(KEY_PREFIX, bot.key_holder),
@@ -230,13 +230,13 @@ async def _file(content: bytes, kind: str | None, request: Request) -> Response:
     return response
 
 
-def _bound(door: Door) -> Listener:
+def _bound(config: WebConfig) -> Listener:
     """A socket that listens; who connects before the bot is ready waits until it is."""
-    caps = Caps(share_of_descriptors(), door.of_one, door.trusted_proxies, refusal(FULL))
+    caps = Caps(share_of_descriptors(), config.of_one, config.trusted_proxies, refusal(FULL))
     try:
-        return listening(door.host, door.port, caps)
+        return listening(config.host, config.port, caps)
     except OSError as error:
-        raise DoorClosed(
-            f"The web page can't be served at {door.host}, port {door.port} ({error.strerror}); "
-            "choose others with web.host and web.port."
+        raise CannotListen(
+            f"The web page can't be served at {config.host}, port {config.port} "
+            f"({error.strerror}); choose others with web.host and web.port."
         ) from None

@@ -251,8 +251,8 @@ class Feed:
                 self._add("tool", {"tool": name, "arguments": arguments, "state": "running"})
             case ToolEnded(name, is_error):
                 self._add("tool", {"tool": name, "state": "failed" if is_error else "done"})
-            case ContextChanged(glance):
-                self._add("context", asdict(glance))
+            case ContextChanged(usage):
+                self._add("context", asdict(usage))
             case Notice(text):
                 self._add("notice", {"text": text})
             case Done(message, _, usage):

@@ -150,7 +150,7 @@ def locked_out(seconds: float) -> Refused:
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
+class TokenAuth:
     """What opens the API: a token, or "" for whoever is at this machine."""
 
     token: str = ""
@@ -252,10 +252,10 @@ class Keys:
     holder: Callable[[str], Awaitable[KeyHolder | None]]
 
 
-class Guard:
+class AuthMiddleware:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, lock: Lock, throttle: Throttle, keys: Keys) -> None:
+    def __init__(self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys) -> None:
         self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -18,7 +18,7 @@ from memory.record import aside, rows, tables
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class AddressColumns:
     """The columns of an address."""
 
     channel: str
@@ -34,7 +34,7 @@ class InboxRow:
     crash."""
 
     id: int
-    place: Place
+    place: AddressColumns
     platform_id: str
     text: str
     sender: str
@@ -49,7 +49,7 @@ class OutboxRow:
     """`reply` is JSON text; `id` is 0 until it is stored. `tries` counts how often it was tried
     again and not sent."""
 
-    place: Place
+    place: AddressColumns
     reply_to: str
     turn: str | None
     reply: str
@@ -208,11 +208,11 @@ def _place(conversation: str) -> tuple[str, str, str]:
 
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
     identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, *rest = row
-    place = Place(channel, chat, thread, user)
+    place = AddressColumns(channel, chat, thread, user)
     files, attempts, _ = rest
     return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:
-    place = Place(row["channel"], row["chat"], row["thread"], row["user"])
+    place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
     return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"], row["tries"])

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from peewee import SqliteDatabase
 
 from memory.record import tables
-from memory.record.mailbox import Place
+from memory.record.mailbox import AddressColumns
 
 Kind = Literal["person", "chat"]
 Role = Literal["owner", "user"]
@@ -35,7 +35,7 @@ class Pending:
 
     person: str
     name: str
-    place: Place
+    place: AddressColumns
     at: float
     tries: int = 0
 
@@ -110,7 +110,7 @@ def answer(database: SqliteDatabase, digest: str, since: float, most_tries: int)
     return found[0]
 
 
-def last_place(database: SqliteDatabase, people: Sequence[str]) -> Place | None:
+def last_place(database: SqliteDatabase, people: Sequence[str]) -> AddressColumns | None:
     """Where one of these people ("telegram/42"; "terminal/" for who sits at it) wrote last with
     nobody else in the chat, whose name is the person's own then."""
     columns = tables.Inbox
@@ -118,9 +118,9 @@ def last_place(database: SqliteDatabase, people: Sequence[str]) -> Place | None:
     is_theirs = columns.channel.concat("/").concat(columns.user).in_(list(people))
     is_private = (columns.user == "") | (columns.user == columns.chat)
     query = columns.select(*fields).where(is_theirs & is_private).order_by(columns.id.desc())
-    return next((Place(*row) for row in query.limit(1).tuples().execute(database)), None)
+    return next((AddressColumns(*row) for row in query.limit(1).tuples().execute(database)), None)
 
 
 def _pending(row: dict[str, Any]) -> Pending:
-    place = Place(row["channel"], row["chat"], row["thread"], row["user"])
+    place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
     return Pending(row["person"], row["name"], place, row["at"], row["tries"])

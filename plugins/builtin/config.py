@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
-from plugins.builtin.context.glance import too_small
+from plugins.builtin.context.show import too_small
 from plugins.wording import cell
 
 SIZES = (

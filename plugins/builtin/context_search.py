@@ -31,6 +31,8 @@ from plugins.wording import count
 LONGEST = 20_000
 """Characters that are returned at most, besides headers and names; less where the model's window
 is small."""
+LONGEST_QUERY = 500
+"""Characters that are looked for at most."""
 _MESSAGE = (200, 4_000)  # characters that a message may have among many others, and alone
 _PER_TOKEN = 2  # characters, reckoned with care
 
@@ -43,7 +45,7 @@ Many = Annotated[int, Field(ge=1, le=MOST)]
 async def context_search(  # noqa: PLR0913 - these are the parameters that flo.monster documents
     context: ToolContext,
     mode: Literal["search", "tail", "head", "turn"],
-    query: Annotated[str, Field(max_length=500)] = "",
+    query: Annotated[str, Field(max_length=LONGEST_QUERY)] = "",
     before: Near | None = None,
     after: Near | None = None,
     last: Many = 10,

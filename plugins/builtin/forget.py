@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from memory.turns import named
-from plugins.api import Action, Ask, Command, CommandError, Kept, Reply, Wish, command, hookimpl
+from plugins.api import (
+    Action,
+    Ask,
+    Command,
+    CommandError,
+    ForgetReport,
+    ForgetRequest,
+    Reply,
+    command,
+    hookimpl,
+)
 from plugins.builtin.context.ranges import turns_of
 from plugins.wording import count
 
@@ -29,7 +39,7 @@ class Request:
 
     scope: str
     words: str
-    wish: Wish
+    wish: ForgetRequest
     is_confirmed: bool
 
 
@@ -62,14 +72,14 @@ def parsed(text: str, newest: int) -> Request:
     is_confirmed = words[-1].lower() == YES
     scope = " ".join(words[: len(words) - is_confirmed]).lower()
     if scope in ("chat", "all"):
-        return Request(scope, scope, Wish(is_audience=scope == "all"), is_confirmed)
+        return Request(scope, scope, ForgetRequest(is_audience=scope == "all"), is_confirmed)
     turns = turns_of(scope, newest)
     if not turns:
         raise CommandError("/forget wants what to delete before the yes: t3-t5, chat or all.")
-    return Request("turns", scope, Wish(turns), is_confirmed)
+    return Request("turns", scope, ForgetRequest(turns), is_confirmed)
 
 
-def _question(request: Request, kept: Kept) -> Reply:
+def _question(request: Request, kept: ForgetReport) -> Reply:
     if request.scope == "turns" and not kept.turns:
         return Reply(
             f"Nothing is kept of {named(request.wish.turns)} any more.",
@@ -84,7 +94,7 @@ def _question(request: Request, kept: Kept) -> Reply:
     return Reply(text, data, (Action("Delete for good", confirm),))
 
 
-def _said(request: Request, kept: Kept) -> str:
+def _said(request: Request, kept: ForgetReport) -> str:
     """What goes, in words."""
     turns = named(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]
@@ -97,7 +107,7 @@ def _said(request: Request, kept: Kept) -> str:
     return " and ".join(parts)
 
 
-def _data(kept: Kept) -> dict[str, object]:
+def _data(kept: ForgetReport) -> dict[str, object]:
     return {**asdict(kept), "turns": [f"t{turn}" for turn in kept.turns]}
 
 

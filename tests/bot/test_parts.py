@@ -47,17 +47,17 @@ def sent(house: House) -> list[tuple[str, int, bool]]:
 async def test_parts_arrive_in_order_each_by_itself(tmp_path: Path) -> None:
     async with at_platform(tmp_path, "one\ntwo\nthree") as house:
         await house.says("Count")
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
     assert sent(house) == [("one", 0, False), ("two", 1, False), ("three", 2, False)]
 
 
 async def test_only_what_was_not_sent_is_sent_again(tmp_path: Path) -> None:
     async with at_platform(tmp_path, "one\ntwo\nthree", fails_at="two") as house:
         await house.says("Count")
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
     assert sent(house) == [("one", 0, False)], "what follows a part that failed waits with it"
     async with at_platform(tmp_path, "") as house:
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
     assert sent(house) == [("two", 1, True), ("three", 2, True)]
 
 
@@ -65,7 +65,7 @@ async def test_the_last_part_has_the_buttons(tmp_path: Path) -> None:
     async with at_platform(tmp_path, "Hi") as house:
         await house.says("Hello")
         await house.says("/context")
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
     *first, last = [one.reply for one in house.sent][1:]
     assert all(not part.actions for part in first)
     assert Action("Map", "/context map") in last.actions

@@ -131,7 +131,7 @@ async def test_a_line_takes_no_more_when_all_come_at_the_same_moment(tmp_path: P
             writing = (house.writes("more", user="ann", id=f"more{number}") for number in many)
             taken = [accepted for accepted in await asyncio.gather(*writing) if accepted]
             assert len(taken) == LONGEST_LINE
-            await house.app.turns.lanes.idle()
+            await house.app.turns.queues.idle()
             assert (await house.says("again", user="ann")).text == "Yes."
 
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.runtime import limits_of
-from bot.settings import SettingError, Settings, SettingsBook, load_layers
+from bot.settings import SettingError, Settings, SettingsStore, load_layers
 from bot.settings.docs import PAGE, page
 from bot.settings.schema import SETTINGS
 from memory.context.limits import DEFAULT_WINDOW, Limits
@@ -33,22 +33,22 @@ def config(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def book(config: Path) -> SettingsBook:
-    return SettingsBook(load_layers(config, {"PARLEY_AGENT_MAX_CONTEXT_TURNS": "11"}))
+def book(config: Path) -> SettingsStore:
+    return SettingsStore(load_layers(config, {"PARLEY_AGENT_MAX_CONTEXT_TURNS": "11"}))
 
 
-def plain_book(folder: Path) -> SettingsBook:
+def plain_book(folder: Path) -> SettingsStore:
     (folder / "config.json").write_text("{}")
-    return SettingsBook(load_layers(folder / "config.json", {}))
+    return SettingsStore(load_layers(folder / "config.json", {}))
 
 
-def refusal(book: SettingsBook, key: str, text: str, conversation_id: str = "") -> str:
+def refusal(book: SettingsStore, key: str, text: str, conversation_id: str = "") -> str:
     with pytest.raises(SettingError) as caught:
         book.check(key, text, conversation_id)
     return str(caught.value)
 
 
-def test_each_layer_outranks_the_ones_before_it(book: SettingsBook) -> None:
+def test_each_layer_outranks_the_ones_before_it(book: SettingsStore) -> None:
     def turns() -> tuple[int, str]:
         info = book.describe("agent_max_context_turns", ANN)
         assert info.value == book.effective(ANN).agent_max_context_turns
@@ -67,7 +67,7 @@ def test_each_layer_outranks_the_ones_before_it(book: SettingsBook) -> None:
     assert turns() == (11, "environment")
 
 
-def test_a_change_for_one_conversation_is_felt_in_no_other(book: SettingsBook) -> None:
+def test_a_change_for_one_conversation_is_felt_in_no_other(book: SettingsStore) -> None:
     book.set("context.strategy", "full", ANN)
 
     assert book.effective(ANN).context.strategy == "full"
@@ -75,7 +75,9 @@ def test_a_change_for_one_conversation_is_felt_in_no_other(book: SettingsBook) -
     assert book.effective().context.strategy == "trim"
 
 
-def test_a_global_change_reaches_a_conversation_with_changes_of_its_own(book: SettingsBook) -> None:
+def test_a_global_change_reaches_a_conversation_with_changes_of_its_own(
+    book: SettingsStore,
+) -> None:
     book.set("context.strategy", "full", ANN)
     book.set("agent_max_steps", 3)
 
@@ -83,14 +85,14 @@ def test_a_global_change_reaches_a_conversation_with_changes_of_its_own(book: Se
     assert book.effective(ANN).context.strategy == "full"
 
 
-def test_taking_back_what_was_never_set_is_fine(book: SettingsBook) -> None:
+def test_taking_back_what_was_never_set_is_fine(book: SettingsStore) -> None:
     book.unset("agent_max_steps", ANN)
     book.unset("agent_max_steps")
 
     assert book.effective(ANN).agent_max_steps == 10
 
 
-def test_a_setting_tells_all_that_config_shows(book: SettingsBook) -> None:
+def test_a_setting_tells_all_that_config_shows(book: SettingsStore) -> None:
     info = book.describe("agent_max_context_turns")
 
     assert info.default == 20
@@ -103,7 +105,7 @@ def test_a_setting_tells_all_that_config_shows(book: SettingsBook) -> None:
     assert book.describe("log_level").wants == "debug, info, warning or error"
 
 
-def test_every_setting_has_a_meaning_and_says_what_it_wants(book: SettingsBook) -> None:
+def test_every_setting_has_a_meaning_and_says_what_it_wants(book: SettingsStore) -> None:
     infos = book.describe_all()
 
     assert [info.key for info in infos] == list(SETTINGS)
@@ -142,7 +144,7 @@ def test_every_setting_has_a_meaning_and_says_what_it_wants(book: SettingsBook) 
     ],
 )
 def test_what_a_person_types_becomes_a_value(
-    book: SettingsBook, key: str, text: str, value: Any
+    book: SettingsStore, key: str, text: str, value: Any
 ) -> None:
     assert book.check(key, text) == value
 
@@ -167,7 +169,7 @@ def test_what_a_person_types_becomes_a_value(
         ),
     ],
 )
-def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsBook, text: str) -> None:
+def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore, text: str) -> None:
     sentence = refusal(book, "agent_max_context_turns", text)
 
     assert sentence.startswith("agent_max_context_turns is ")
@@ -220,7 +222,7 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsBook, 
     ],
 )  # fmt: skip
 def test_a_refusal_says_what_is_wanted(
-    book: SettingsBook, key: str, text: str, sentence: str
+    book: SettingsStore, key: str, text: str, sentence: str
 ) -> None:
     assert refusal(book, key, text) == sentence
 
@@ -264,7 +266,7 @@ def test_a_value_out_of_range_is_refused_in_the_file_and_in_the_chat_alike(
         assert f"; it wants {wants}" in refusal(plain_book(tmp_path), f"context.{key}", text)
 
 
-def test_not_a_number_is_no_number(book: SettingsBook) -> None:
+def test_not_a_number_is_no_number(book: SettingsStore) -> None:
     for text in ("NaN", "Infinity", "-Infinity"):
         assert "it wants a number" in refusal(book, "context.compression_trigger", text)
 
@@ -273,7 +275,7 @@ def test_not_a_number_is_no_number(book: SettingsBook) -> None:
 def test_a_schema_may_be_an_object_or_its_text(tmp_path: Path, value: Any) -> None:
     config = tmp_path / "config.json"
     config.write_text(json.dumps({"context": {"summary_schema": value}}))
-    book = SettingsBook(load_layers(config, {}))
+    book = SettingsStore(load_layers(config, {}))
 
     assert json.loads(book.effective().context.summary_schema) == json.loads(SCHEMA)
     assert json.loads(str(book.check("context.summary_schema", SCHEMA))) == json.loads(SCHEMA)
@@ -292,7 +294,7 @@ def test_the_limits_of_a_conversation_are_what_is_set(tmp_path: Path) -> None:
     assert (limits.window, limits.model) == (8000, "small")
 
 
-def test_a_group_is_no_setting_but_names_its_settings(book: SettingsBook) -> None:
+def test_a_group_is_no_setting_but_names_its_settings(book: SettingsStore) -> None:
     sentence = refusal(book, "context", "5")
 
     assert sentence.startswith("context is a group of settings: context.max_tokens, context.")
@@ -300,7 +302,7 @@ def test_a_group_is_no_setting_but_names_its_settings(book: SettingsBook) -> Non
 
 @pytest.mark.parametrize("key", ["owners", "plugins_dir", "log_level", "timezone"])
 def test_what_concerns_the_whole_bot_is_not_set_for_one_conversation(
-    book: SettingsBook, key: str
+    book: SettingsStore, key: str
 ) -> None:
     assert refusal(book, key, "debug", ANN) == (
         f"{key} holds for the whole bot; it cannot be set for one conversation."
@@ -310,7 +312,7 @@ def test_what_concerns_the_whole_bot_is_not_set_for_one_conversation(
     assert not book.describe(key).is_per_conversation
 
 
-def test_a_change_is_checked_together_with_what_holds_already(book: SettingsBook) -> None:
+def test_a_change_is_checked_together_with_what_holds_already(book: SettingsStore) -> None:
     book.set("context.max_tokens", 8000)
 
     assert refusal(book, "context.tool_result_limit", "9000", ANN) == (
@@ -318,7 +320,7 @@ def test_a_change_is_checked_together_with_what_holds_already(book: SettingsBook
     )
 
 
-def test_a_global_change_that_a_conversation_cannot_live_with_names_it(book: SettingsBook) -> None:
+def test_a_global_change_that_a_conversation_cannot_live_with_names_it(book: SettingsStore) -> None:
     book.set("context.max_tokens", 8000, ANN)
 
     assert refusal(book, "context.tool_result_limit", "9000") == (
@@ -327,7 +329,7 @@ def test_a_global_change_that_a_conversation_cannot_live_with_names_it(book: Set
     )
 
 
-def test_taking_a_change_back_is_checked_too(book: SettingsBook) -> None:
+def test_taking_a_change_back_is_checked_too(book: SettingsStore) -> None:
     book.set("context.max_tokens", 8000)
     book.set("context.max_tokens", 20_000, ANN)
     book.set("context.tool_result_limit", 9000, ANN)
@@ -337,13 +339,13 @@ def test_taking_a_change_back_is_checked_too(book: SettingsBook) -> None:
     assert book.effective(ANN).context.max_tokens == 20_000
 
 
-def test_a_check_alone_changes_nothing(book: SettingsBook) -> None:
+def test_a_check_alone_changes_nothing(book: SettingsStore) -> None:
     book.check("agent_max_steps", "3")
 
     assert book.effective().agent_max_steps == 10
 
 
-def test_changes_from_the_database_are_taken_up_where_they_still_fit(book: SettingsBook) -> None:
+def test_changes_from_the_database_are_taken_up_where_they_still_fit(book: SettingsStore) -> None:
     faults = book.adopt(
         {
             ANN: {"context.tool_result_limit": 9000, "agent_max_steps": 4},
@@ -367,17 +369,17 @@ def test_layers_that_do_not_fit_each_other_are_refused_at_the_start(config: Path
     layers = load_layers(config, {"PARLEY_CONTEXT__TOOL_RESULT_LIMIT": "9000"})
 
     with pytest.raises(SettingError, match=r"at most context\.max_tokens, which is 8000"):
-        SettingsBook(layers)
+        SettingsStore(layers)
 
 
-def test_asking_at_every_step_costs_next_to_nothing(book: SettingsBook) -> None:
+def test_asking_at_every_step_costs_next_to_nothing(book: SettingsStore) -> None:
     book.set("agent_max_steps", 3, ANN)
 
     assert min(timeit.repeat(lambda: book.effective(ANN), number=1000, repeat=3)) < 0.01
 
 
 def test_the_time_zone_is_the_one_set_or_the_machines(
-    book: SettingsBook, monkeypatch: pytest.MonkeyPatch
+    book: SettingsStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     book.set("timezone", "Asia/Kolkata")
     assert book.effective().zone == ZoneInfo("Asia/Kolkata")

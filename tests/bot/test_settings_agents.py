@@ -16,7 +16,7 @@ from agent.models.selection import Credentials, place_of
 from bot.app import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.runtime import limits_of
-from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
+from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
 
 RUNTIME_CONTEXT_BLOCK = """\
@@ -91,14 +91,14 @@ def configured(tmp_path: Path) -> Configured:
 def refusal(configured: Configured) -> Callable[..., str]:
     def refused(content: str | dict[str, Any], **environ: str) -> str:
         with pytest.raises(SettingError) as caught:
-            SettingsBook(configured(content, **environ))
+            SettingsStore(configured(content, **environ))
         return str(caught.value)
 
     return refused
 
 
 def in_force(layers: Layers) -> Settings:
-    return SettingsBook(layers).effective()
+    return SettingsStore(layers).effective()
 
 
 # --- runtime.context ---
@@ -210,10 +210,10 @@ def test_a_key_is_shown_by_its_name_and_masked_in_logs(configured: Configured) -
         {"context": {"summary_brain": {"model": "m", "config": {"api_key": "{{ secret.DEEP }}"}}}},
         DEEP="hush-hush",
     )
-    info = SettingsBook(layers).describe("context.summary_brain.config.api_key")
+    info = SettingsStore(layers).describe("context.summary_brain.config.api_key")
 
     assert info.value == "{{ secret.DEEP }}"
-    assert "hush" not in str(SettingsBook(layers).describe_all())
+    assert "hush" not in str(SettingsStore(layers).describe_all())
     assert layers.secrets.to_mask() == {"hush-hush"}
 
 
@@ -285,7 +285,7 @@ def test_a_brain_that_does_not_fit_gets_one_sentence(
 
 
 def test_a_brain_cannot_be_changed_from_the_chat(configured: Configured) -> None:
-    book = SettingsBook(configured(RUNTIME_CONTEXT_BLOCK, **KEY))
+    book = SettingsStore(configured(RUNTIME_CONTEXT_BLOCK, **KEY))
 
     for key in ("provider", "model", "config.base_url", "config.api_key", "context.max_tokens"):
         with pytest.raises(SettingError, match="stands in the configuration or the environment"):
@@ -338,7 +338,7 @@ def test_where_a_model_is_served_and_with_which_key(configured: Configured) -> N
 
 def test_the_documents_two_agents_stand_side_by_side(configured: Configured) -> None:
     layers = configured(AGENTS_BLOCK, DEEPSEEK_API_KEY="deep", ANTHROPIC_API_KEY="ant")
-    book = SettingsBook(layers)
+    book = SettingsStore(layers)
     book.set("agent", "explorer", ANN)
     book.set("agent", "writer", BOB)
 
@@ -356,7 +356,7 @@ def test_the_documents_two_agents_stand_side_by_side(configured: Configured) -> 
 
 
 def test_what_an_agent_leaves_out_falls_back_to_everybodys(configured: Configured) -> None:
-    book = SettingsBook(configured({"runtime": {"context": {"summary_max_tokens": 99}}}))
+    book = SettingsStore(configured({"runtime": {"context": {"summary_max_tokens": 99}}}))
     assert book.effective().context.summary_max_tokens == 99
     content = {
         "runtime": {"context": {"summary_max_tokens": 99, "keep_recent": 5}},
@@ -364,7 +364,7 @@ def test_what_an_agent_leaves_out_falls_back_to_everybodys(configured: Configure
         "model": "own",
         "agents": [{"id": "a", "brain": {"context": {"keep_recent": 7}}}],
     }
-    book = SettingsBook(configured(content))
+    book = SettingsStore(configured(content))
     book.set("agent", "a", ANN)
     settings = book.effective(ANN)
 
@@ -377,7 +377,7 @@ def test_an_agent_ranks_above_config_and_below_here(configured: Configured) -> N
         "context": {"keep_recent": 2},
         "agents": [{"id": "a", "brain": {"context": {"keep_recent": 5}}}],
     }
-    book = SettingsBook(configured(content, PARLEY_CONTEXT__KEEP_RECENT="3"))
+    book = SettingsStore(configured(content, PARLEY_CONTEXT__KEEP_RECENT="3"))
     key = "context.keep_recent"
 
     def held() -> tuple[int, str]:
@@ -403,7 +403,7 @@ def test_an_agent_may_answer_everywhere_and_one_conversation_do_without(
     configured: Configured,
 ) -> None:
     agents = [{"id": "a", "system_prompt": "You are A."}]
-    book = SettingsBook(configured({"agent": "a", "agents": agents}))
+    book = SettingsStore(configured({"agent": "a", "agents": agents}))
     book.set("agent", "default", ANN)
 
     assert book.effective(BOB).system_prompt == "You are A."
@@ -417,7 +417,7 @@ def test_an_agents_prompt_may_stand_in_a_file_and_its_values_name_secrets(
 ) -> None:
     (tmp_path / "who.md").write_text("You are Ann.\n")
     agents = [{"id": "a", "system_prompt": "who.md", "brain": {"model": "{{secret.NAME}}"}}]
-    book = SettingsBook(configured({"agents": agents}, NAME="m1"))
+    book = SettingsStore(configured({"agents": agents}, NAME="m1"))
     settings = book.with_agent("a")
 
     assert (settings.system_prompt, settings.model) == ("You are Ann.", "m1")
@@ -449,7 +449,7 @@ def test_an_agents_own_endpoint_gets_no_key_and_no_fallbacks_of_another(
         ],
     }
     layers = configured(content, OPENAI_API_KEY="own", **KEY)
-    book = SettingsBook(layers)
+    book = SettingsStore(layers)
     book.set("agent", "a", ANN)
     settings = book.effective(ANN)
 
@@ -471,7 +471,7 @@ def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(
         "temperature": 0.3,
         "context": {"summary_brain": {"model": "small"}},
     }
-    book = SettingsBook(configured({"agents": [{"id": "a", "brain": brain}]}))
+    book = SettingsStore(configured({"agents": [{"id": "a", "brain": brain}]}))
     choice = summary_choice_of(book.with_agent("a"))
 
     assert (choice.model, choice.brain.provider) == ("small", "groq")
@@ -545,7 +545,7 @@ def test_an_agent_that_nobody_knows_is_not_chosen(
     configured: Configured, refusal: Callable[..., str]
 ) -> None:
     agents = [{"id": "writer"}]
-    book = SettingsBook(configured({"agents": agents}))
+    book = SettingsStore(configured({"agents": agents}))
 
     with pytest.raises(SettingError, match=r"no agent 'writr'.*; did you mean 'writer'"):
         book.check("agent", "writr", ANN)
@@ -559,7 +559,7 @@ def test_an_agent_that_nobody_knows_is_not_chosen(
 def test_an_agent_that_is_gone_from_the_file_falls_back_with_a_sentence(
     configured: Configured,
 ) -> None:
-    book = SettingsBook(configured({}))
+    book = SettingsStore(configured({}))
 
     faults = book.adopt({ANN: {"agent": "writer", "agent_max_steps": 3}})
 
@@ -573,7 +573,7 @@ def test_an_agent_that_is_gone_from_the_file_falls_back_with_a_sentence(
 
 def test_a_change_for_all_that_an_agent_cannot_live_with_names_it(configured: Configured) -> None:
     agents = [{"id": "a", "brain": {"context": {"max_tokens": 500}}}]
-    book = SettingsBook(configured({"agents": agents}))
+    book = SettingsStore(configured({"agents": agents}))
 
     with pytest.raises(SettingError, match=r"For the agent a, context\.tool_result_limit is 900"):
         book.set("context.tool_result_limit", 900)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.settings import Layers, SettingError, Settings, SettingsBook, load_layers
+from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -28,7 +28,7 @@ def layers(config: Path, **environ: str) -> Layers:
 
 
 def in_force(config: Path, **environ: str) -> Settings:
-    return SettingsBook(layers(config, **environ)).effective()
+    return SettingsStore(layers(config, **environ)).effective()
 
 
 def refusal(config: Path, **environ: str) -> str:
@@ -121,7 +121,7 @@ def test_secrets_fill_the_configuration_and_are_not_shown(write: Write) -> None:
     )
 
     taken = layers(config, MY_TOKEN="hush-hush", B="b")
-    book = SettingsBook(taken)
+    book = SettingsStore(taken)
 
     assert book.effective().fallback_models == ("x", "hush-hush-b")
     shown = book.describe("fallback_models")
@@ -156,7 +156,7 @@ def test_a_system_prompt_may_stand_in_a_file_beside_the_configuration(
     config = write("config.json", f'{{"system_prompt": "{value}"}}')
 
     assert in_force(config).system_prompt == "You are Ann.\n{{secret.NO}}"
-    assert SettingsBook(layers(config)).describe("system_prompt").value == value
+    assert SettingsStore(layers(config)).describe("system_prompt").value == value
 
 
 def test_a_prompt_that_only_ends_like_a_file_is_text(write: Write) -> None:

@@ -22,7 +22,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 from rich.cells import cell_len
 
-from channels.base import Activity, Delta, Glance, StepRestarted, ToolEnded, ToolStarted
+from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
 from channels.message import Action, Outbound, Reply
 from channels.terminal import Terminal, display
 from channels.terminal.answer import Answer
@@ -34,14 +34,14 @@ from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS
 from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
 
-GLANCE = Glance(12_400, 50_000, 7, 20, 0.02, is_measured=True)
+USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True)
 
 
 # The bar
 
 
 def test_the_bar_shows_tokens_turns_and_cost() -> None:
-    assert bar_text(GLANCE, 80) == "ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02"
+    assert bar_text(USAGE, 80) == "ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02"
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_the_bar_shows_tokens_turns_and_cost() -> None:
     ],
 )
 def test_a_narrow_terminal_shortens_the_bar(width: int, text: str) -> None:
-    assert bar_text(GLANCE, width) == text
+    assert bar_text(USAGE, width) == text
 
 
 def test_an_estimate_is_marked() -> None:
-    assert bar_text(replace(GLANCE, is_measured=False), 80).startswith("ctx ~12.4k/50k")
+    assert bar_text(replace(USAGE, is_measured=False), 80).startswith("ctx ~12.4k/50k")
 
 
 @pytest.mark.parametrize(
@@ -66,11 +66,11 @@ def test_an_estimate_is_marked() -> None:
     [(None, "$?"), (0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
 )
 def test_the_cost_is_said_plainly(cost: float | None, shown: str) -> None:
-    assert bar_text(replace(GLANCE, cost=cost), 80).endswith(f"turns · {shown}")
+    assert bar_text(replace(USAGE, cost=cost), 80).endswith(f"turns · {shown}")
 
 
 def test_before_the_first_turn_no_cost_is_claimed() -> None:
-    assert bar_text(replace(GLANCE, turns=0, cost=0.0), 80).endswith("0/20 turns")
+    assert bar_text(replace(USAGE, turns=0, cost=0.0), 80).endswith("0/20 turns")
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_before_the_first_turn_no_cost_is_claimed() -> None:
     [(0, "0"), (999, "999"), (1_000, "1k"), (99_960, "100k"), (128_000, "128k"), (999_900, "1M")],
 )
 def test_numbers_are_short(tokens: int, shown: str) -> None:
-    assert bar_text(replace(GLANCE, tokens=tokens, max_tokens=0), 80).startswith(f"ctx {shown} ")
+    assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(f"ctx {shown} ")
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ def test_numbers_are_short(tokens: int, shown: str) -> None:
     ],
 )
 def test_the_bar_turns_yellow_and_then_red(tokens: int, style: str) -> None:
-    assert bar_style(replace(GLANCE, tokens=tokens)) == style
+    assert bar_style(replace(USAGE, tokens=tokens)) == style
 
 
 @given(
     st.builds(
-        Glance,
+        ContextUsage,
         st.integers(0, 10**9),
         st.integers(0, 10**9),
         st.integers(0, 10**6),
@@ -106,8 +106,8 @@ def test_the_bar_turns_yellow_and_then_red(tokens: int, style: str) -> None:
     ),
     st.integers(0, 120),
 )
-def test_the_bar_never_wraps(glance: Glance, width: int) -> None:
-    assert cell_len(bar_text(glance, width)) <= width
+def test_the_bar_never_wraps(usage: ContextUsage, width: int) -> None:
+    assert cell_len(bar_text(usage, width)) <= width
 
 
 # Completion

@@ -111,7 +111,7 @@ class _Parley:
 
     async def dies(self) -> None:
         app = self.platform.app
-        for lanes in (app.router.lanes, app.turns.lanes, app.delivery.lanes):
+        for lanes in (app.router.queues, app.turns.queues, app.delivery.queues):
             await lanes.close()
 
 

@@ -8,7 +8,7 @@ from agent.models.providers import PROVIDERS
 from agent.models.selection import place_of
 from bot.app import credentials
 from bot.ports import choice_of, summary_choice_of
-from bot.settings import SettingsBook, load_layers
+from bot.settings import SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT
 from tests.docs.pages import ROOT, example
 
@@ -19,7 +19,7 @@ def test_the_agents_on_the_page_have_their_brains_and_their_contexts(tmp_path: P
     config = tmp_path / "config.yaml"
     config.write_text(example("agents.md", "yaml"))
     layers = load_layers(config, KEYS)
-    book = SettingsBook(layers)
+    book = SettingsStore(layers)
     explorer, writer = book.with_agent("explorer"), book.with_agent("writer")
 
     assert (explorer.model, explorer.context.max_tokens) == ("deepseek-chat", 65536)
@@ -34,7 +34,7 @@ def test_the_agents_on_the_page_have_their_brains_and_their_contexts(tmp_path: P
 def test_the_block_on_the_page_has_all_fields_that_there_are(tmp_path: Path) -> None:
     config = tmp_path / "config.yml"
     config.write_text(example("agents.md", "yml"))
-    context = SettingsBook(load_layers(config, KEYS)).effective().context
+    context = SettingsStore(load_layers(config, KEYS)).effective().context
 
     assert context.summary_brain.model == "deepseek-chat"
     assert all(f" {field}:" in config.read_text() for field in RUNTIME_CONTEXT)

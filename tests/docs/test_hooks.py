@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 import yaml
 
-from bot.settings import SettingError, SettingsBook, load_layers
+from bot.settings import SettingError, SettingsStore, load_layers
 from memory.context.limits import Limits
 from memory.events import EventName
 from plugins.rules import Rule, auto_compact, compacts
@@ -27,7 +27,7 @@ def rules_in(folder: Path, text: str) -> tuple[Rule, ...]:
     """The rules in force with this configuration."""
     config = folder / "config.yaml"
     config.write_text(text)
-    return SettingsBook(load_layers(config, {})).effective().hooks
+    return SettingsStore(load_layers(config, {})).effective().hooks
 
 
 def test_the_first_example_is_three_rules(tmp_path: Path) -> None:

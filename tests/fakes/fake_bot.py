@@ -19,9 +19,9 @@ from channels.base import (
     Channel,
     CommandEntry,
     ContextChanged,
+    ContextUsage,
     Delta,
     Done,
-    Glance,
     KeyHolder,
     Notice,
     Said,
@@ -34,11 +34,11 @@ from channels.base import (
 from channels.completion import Completed, CompletionRequest
 from channels.message import Action, Address, Inbound, Outbound, Reply
 
-GLANCE = Glance(12_400, 50_000, 7, 20, 0.02, is_measured=True)
+USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True)
 COMMANDS = {
     "context": Reply(
         "**Context** 12.4k of 50k tokens\n\n- turns 7 of 20\n- next cut at t21",
-        {"glance": asdict(GLANCE)},
+        {"usage": asdict(USAGE)},
         (Action("Clear", "/context clear"), Action("Details", "/context detail")),
     ),
     "help": Reply(
@@ -178,7 +178,7 @@ class FakeBot:
             stopped = "\n\n(stopped)" if self._answering.cancelled() else ""
             self._answering = None
             final = self._finals.get(inbound.text, "".join(said)) + stopped
-            self.show(ContextChanged(GLANCE))
+            self.show(ContextChanged(USAGE))
             self.show(Done(inbound.id, turn))
             await self._send(inbound, Reply(final), turn)
             self._line.task_done()

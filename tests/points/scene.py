@@ -91,7 +91,7 @@ def put_file(folder: Path, name: str, text: str) -> None:
 
 async def settled(house: House) -> None:
     """Wait until no turn runs and no summary is under way."""
-    await house.app.turns.lanes.idle()
+    await house.app.turns.queues.idle()
     await house.app.conversations.settle()
 
 

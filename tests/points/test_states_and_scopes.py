@@ -144,7 +144,7 @@ async def test_a_preview_says_that_an_undo_holds_a_cut_off(tmp_path: Path) -> No
 async def test_the_bottom_line_follows_a_setting_at_once(
     tmp_path: Path, line: str, field: str, value: int
 ) -> None:
-    """Point 29: the terminal's bar shows the glance that it was told last."""
+    """Point 29: the terminal's bar shows the usage that it was told last."""
     seen: list[Activity] = []
     async with living(tmp_path, echo) as house:
         await talk(house, 1)
@@ -153,9 +153,9 @@ async def test_the_bottom_line_follows_a_setting_at_once(
         await house.says("/version")
         await house.server_said_something()
         watching.cancel()
-    glances = [event.glance for event in seen if isinstance(event, ContextChanged)]
-    assert glances, "nothing was told"
-    assert getattr(glances[-1], field) == value
+    usages = [event.usage for event in seen if isinstance(event, ContextChanged)]
+    assert usages, "nothing was told"
+    assert getattr(usages[-1], field) == value
 
 
 # --- scopes -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ import aiohttp
 from bot.app import App, assemble
 from bot.settings import load_layers
 from channels.base import Channel
-from channels.web import Door, Web
+from channels.web import Web, WebConfig
 from tests.fakes.openai_server import OpenAIServer, Script
 
 PATIENCE = 90.0
@@ -131,20 +131,20 @@ async def serving(
     settings: Mapping[str, Any] | None = None,
     token: str = "",
     others: tuple[Channel, ...] = (),
-    **door: Any,
+    **web: Any,
 ) -> AsyncIterator[Site]:
-    """A bot on `folder`, which may be one that another has left, served on a free port; `door` is
+    """A bot on `folder`, which may be one that another has left, served on a free port; `web` is
     what is different of where it listens."""
     config = folder / "config.json"
     config.write_text(json.dumps({"model": "gpt-4o-mini", **(settings or {})}))
     async with OpenAIServer(script) as endpoint:
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-        web = Web(replace(Door("127.0.0.1", 0, token, 1_000_000, "test"), **door))
-        app = await assemble(load_layers(config, environ), folder / "data", [web, *others])
+        channel = Web(replace(WebConfig("127.0.0.1", 0, token, 1_000_000, "test"), **web))
+        app = await assemble(load_layers(config, environ), folder / "data", [channel, *others])
         running = asyncio.create_task(app.run())
         try:
             async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(PATIENCE)) as http:
-                yield Site(web.url, app, endpoint, http)
+                yield Site(channel.url, app, endpoint, http)
         finally:
             (listener,) = (t for t in asyncio.all_tasks() if t.get_name() == "listen web")
             listener.cancel()

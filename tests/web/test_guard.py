@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from channels.web import Door, DoorClosed, Web
+from channels.web import CannotListen, Web, WebConfig
 from channels.web.throttle import FIRST_LOCK, MOST, TRIES, WINDOW, Throttle
 from tests.web.site import Site, asked_raw, serving
 
@@ -133,22 +133,22 @@ asyncio.run(main())
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.168.1.5", "::", "example.com"])
 def test_no_place_that_others_reach_is_opened_without_a_token(host: str) -> None:
-    with pytest.raises(DoorClosed, match="PARLEY_WEB_TOKEN"):
-        Web(Door(host, 0, "", 1))
+    with pytest.raises(CannotListen, match="PARLEY_WEB_TOKEN"):
+        Web(WebConfig(host, 0, "", 1))
 
 
 def test_a_port_that_is_taken_is_said_to_be() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        with pytest.raises(DoorClosed, match=f"port {port}"):
-            Web(Door("127.0.0.1", port, "", 1))
+        with pytest.raises(CannotListen, match=f"port {port}"):
+            Web(WebConfig("127.0.0.1", port, "", 1))
 
 
 @pytest.mark.parametrize("token", ["a", "short-one", " ", "  \t ", "a" * 40, f"{'x' * 15}   "])
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
 def test_a_token_that_could_be_guessed_opens_nothing(host: str, token: str) -> None:
-    with pytest.raises(DoorClosed, match=r"at least 16 characters.*secrets\.token_urlsafe"):
-        Web(Door(host, 0, token, 1))
+    with pytest.raises(CannotListen, match=r"at least 16 characters.*secrets\.token_urlsafe"):
+        Web(WebConfig(host, 0, token, 1))
 
 
 # Proxies

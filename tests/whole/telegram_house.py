@@ -50,7 +50,7 @@ class TelegramHouse:
     async def is_idle(self) -> None:
         """Wait until nothing is under way in the bot."""
         app = self.app
-        for lanes in (app.router.lanes, app.turns.lanes, app.delivery.lanes):
+        for lanes in (app.router.queues, app.turns.queues, app.delivery.queues):
             await asyncio.wait_for(lanes.idle(), PATIENCE)
 
     async def is_over(self) -> None:
@@ -101,7 +101,7 @@ async def _running(
         yield house
     finally:
         if house.is_hurried:
-            await house.app.turns.lanes.close()  # as at a kill: what runs is cut short
+            await house.app.turns.queues.close()  # as at a kill: what runs is cut short
         for task in asyncio.all_tasks():
             if task.get_name() == "listen telegram":
                 task.cancel()

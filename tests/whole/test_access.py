@@ -286,7 +286,7 @@ async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
 async def test_who_is_revoked_gets_no_answer_to_what_still_waits(tmp_path: Path) -> None:
     async with afar(tmp_path) as house:
         await befriended(house, "ann")
-        async with house.app.turns.floor(key_of(Address("afar", "ann"))):
+        async with house.app.turns.exclusive(key_of(Address("afar", "ann"))):
             await house.writes("Hi", "ann", "ann", id="waits")
             await house.says("/revoke afar/ann", OWNER, OWNER)
         assert (await house.reply_to("waits")).reply.text == CLOSED

@@ -12,7 +12,7 @@ import pytest
 
 from bot.alerts import QUIET
 from bot.app import assemble
-from bot.settings import SettingsBook, load_layers
+from bot.settings import SettingsStore, load_layers
 from channels.base import Bot, Capabilities
 from channels.message import Outbound
 from channels.retry import TROUBLE
@@ -94,12 +94,12 @@ async def test_one_cause_is_told_of_once_an_hour(tmp_path: Path) -> None:
         assert len(alerts(house)) == 1
         answers[0] = EMPTY
         await house.says("fail", "family", "kid")
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         assert len(alerts(house)) == 2
         later = house.app.alerts._clock() + QUIET
         house.app.alerts._clock = lambda: later
         await house.says("fail", "family", "kid")
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         assert len(alerts(house)) == 3
 
 
@@ -120,14 +120,14 @@ async def test_what_nobody_could_be_told_is_told_when_somebody_is_there(tmp_path
 async def test_an_owner_who_was_answered_with_it_is_not_told_again(tmp_path: Path) -> None:
     async with afar(tmp_path, failing([REFUSED])) as house:
         assert "API key" in (await house.says("fail", OWNER, OWNER)).text
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         assert alerts(house) == []
 
 
 async def test_another_error_is_not_for_the_owner(tmp_path: Path) -> None:
     async with afar(tmp_path, failing([Fail(400, {"message": "bad", "type": "x"})])) as house:
         assert "bad" in (await house.says("fail", "family", "kid")).text
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         assert alerts(house) == []
 
 
@@ -182,7 +182,7 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
         text = (await desk.reply_to("")).reply.text
         assert text.startswith("To you as the owner: The channel broken does not work (")
         assert (await desk.says("/version")).text.startswith("Parley"), "the others go on"
-        await app.delivery.lanes.idle()
+        await app.delivery.queues.idle()
         assert len(alerts(desk)) == 1
     finally:
         broken.leave()
@@ -228,7 +228,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
         '{"model": "none", "telegram": {"base_url": "http://127.0.0.1:9"}}'
     )
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
-    book = SettingsBook(layers)
+    book = SettingsStore(layers)
     phone = Telegram("1:token", lambda: book.effective().telegram, Rhythm(sleep=sleep))
     desk = Hands("pipe")
     app = await assemble(layers, tmp_path / "data", [desk, phone])

@@ -100,7 +100,7 @@ async def test_collect_joins_what_came_to_the_next_turn(tmp_path: Path) -> None:
         assert (await house.reply_to("second")).turn == "t2"
         assert replies(house) == {"first": "re: wait", "second": "re: two + three"}
         assert await inbox_left(house) == 0
-        await house.app.turns.lanes.idle()
+        await house.app.turns.queues.idle()
         assert not house.app.turns._waiting, "nothing is kept of a line that is empty"
         retried = (await house.says("/retry")).data
         assert retried is not None
@@ -166,7 +166,7 @@ async def test_a_crash_neither_loses_nor_doubles_what_was_joined(tmp_path: Path,
         await house.writes("three", id="third")
         await house.says("/stop")
         await house.server.reached.acquire()
-        await house.app.turns.lanes.close()  # as a kill would: nothing is recorded any more
+        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
     async with living(tmp_path, script, {"when_busy": mode}) as house:
         assert (await house.reply_to("second")).reply.text == "re: two + three"
         assert await inbox_left(house) == 0
@@ -179,7 +179,7 @@ async def test_a_turn_that_a_crash_cut_short_is_not_joined_by_what_came_while_it
 ) -> None:
     async with busy(tmp_path, "collect") as house:
         await house.app.delivery.receive(Inbound("second", Address("pipe", "main"), "two"))
-        await house.app.turns.lanes.close()
+        await house.app.turns.queues.close()
     async with living(tmp_path, script, {"when_busy": "collect"}) as house:
         gate("opened").set()
         await house.reply_to("second")

@@ -289,7 +289,7 @@ async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
             await house.server.reached.acquire()
         assert "In play: 3 turns" in (await house.says("/context")).text
         assert (await house.says("/context pin t1")).text.startswith("Pinned")
-        await house.app.router.lanes.close()
+        await house.app.router.queues.close()
 
 
 async def test_pinned_turns_stay_through_cuts_until_they_are_unpinned(tmp_path: Path) -> None:
@@ -535,7 +535,7 @@ async def test_the_map_is_a_picture_in_the_files_of_the_audience(tmp_path: Path)
 async def test_pictures_outlive_a_crash_before_they_were_sent(tmp_path: Path) -> None:
     async with living(tmp_path, echo) as house:
         images = (await house.says("/context map")).images
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         await house.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
     async with living(tmp_path) as house:
         assert (await house.reply_to("m1")).reply.images == images
@@ -658,7 +658,7 @@ async def test_a_question_that_is_asked_again_survives_a_crash(tmp_path: Path) -
         assert reply.data is not None
         await house.server.reached.acquire()
         await house.server.reached.acquire()
-        await house.app.turns.lanes.close()  # as a kill would
+        await house.app.turns.queues.close()  # as a kill would
     async with living(tmp_path, [Say("Good.")]) as house:
         answer = await house.reply_to(reply.data["asked"])
         assert house.sent_to_model()[-1]["content"] == "/etc?"

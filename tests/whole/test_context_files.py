@@ -43,7 +43,7 @@ def said(folder: Path) -> list[str]:
 
 
 async def settled(house: House) -> None:
-    await house.app.turns.lanes.idle()
+    await house.app.turns.queues.idle()
     await house.app.conversations.settle()
 
 

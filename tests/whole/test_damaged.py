@@ -54,7 +54,7 @@ async def started(house: House) -> None:
     """Wait until all that is looked at after the start has been told."""
     while house.app.schedule.next_tick is None:
         await house.server_said_something()
-    await house.app.delivery.lanes.idle()
+    await house.app.delivery.queues.idle()
 
 
 @pytest.mark.parametrize("broken", ["[1, 2", "null", '{"tools": 5}'])

@@ -69,7 +69,7 @@ async def test_a_forgotten_chat_is_in_no_file_while_the_bot_runs_and_after(tmp_p
         assert any(name.endswith("context.json") for name in where)
         await confirmed(house, "/forget chat")
         assert found_in(tmp_path) == []
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         assert found_in(tmp_path) == []
     assert found_in(tmp_path) == []
 
@@ -139,7 +139,7 @@ async def test_the_running_turn_is_stopped_and_forgotten_with_the_chat(tmp_path:
         await house.server.reached.acquire()
         await house.says("/forget chat yes")
         assert "Stopped" in (await house.reply_to("slow")).reply.text
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         assert found_in(tmp_path) == []
         assert (await house.says("Hi")).text == "Hello."
     assert found_in(tmp_path) == []

@@ -16,7 +16,7 @@ from bot import delivery
 from channels.base import ChannelError
 from channels.message import Outbound
 from memory.record import mailbox
-from memory.record.mailbox import OutboxRow, Place
+from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
 from tests.fakes.openai_server import Say
 from tests.whole.house import House, running
@@ -127,7 +127,9 @@ class Refusing(House):
 
 
 async def test_what_can_never_be_sent_is_put_aside_and_an_owner_is_told(tmp_path: Path) -> None:
-    await _leave(tmp_path, OutboxRow(Place("pipe", "main", "", ""), "7", None, _reply("Poison.")))
+    await _leave(
+        tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Poison."))
+    )
     tried = []
     for start in range(delivery.ASIDE_AFTER + 2):
         house = Refusing()
@@ -159,10 +161,12 @@ class Away(House):
 
 
 async def test_a_reply_that_nothing_could_be_sent_beside_is_not_to_blame(tmp_path: Path) -> None:
-    await _leave(tmp_path, OutboxRow(Place("pipe", "main", "", ""), "7", None, _reply("Patience.")))
+    await _leave(
+        tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Patience."))
+    )
     for _ in range(delivery.ASIDE_AFTER + 1):
         async with running(tmp_path, (away := Away()), {}, {}):
-            await away.app.delivery.lanes.idle()
+            await away.app.delivery.queues.idle()
     async with running(tmp_path, (there := Away(is_there=True)), {}, {}):
         sent = await there.reply_to("7")
     assert (sent.reply.text, sent.is_resent, sent.is_plain) == ("Patience.", True, False)
@@ -191,7 +195,9 @@ async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(delivery, "PATIENCE", 0.5)
-    await _leave(tmp_path, OutboxRow(Place("pipe", "main", "", ""), "7", None, _reply("Slow.")))
+    await _leave(
+        tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Slow."))
+    )
     async with running(tmp_path, (house := Slow()), {}, {}):
         await asyncio.wait_for(house.is_asked.wait(), 30)
         async with asyncio.timeout(30):
@@ -202,7 +208,7 @@ async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_
         assert house.tried == [1]
 
 
-_ANN = Place("telegram", "42", "", "42")
+_ANN = AddressColumns("telegram", "42", "", "42")
 
 
 def _reply(text: str) -> str:

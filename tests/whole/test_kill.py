@@ -242,7 +242,7 @@ async def test_a_turn_that_was_cut_short_keeps_its_tool_results_when_it_goes_on(
         await house.writes("6*7?", id="q")
         for _ in script:
             await house.server.reached.acquire()
-        await house.app.turns.lanes.close()  # as a kill would: nothing is recorded any more
+        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
     async with living(tmp_path, [Say("It is 42."), Say("Yes.")]) as house:
         await house.reply_to("q")
         await house.says("Sure?")
@@ -261,7 +261,7 @@ async def test_a_command_takes_nothing_from_a_turn_that_was_cut_short(
         await house.writes("6*7?", id="q")
         for _ in range(2):
             await house.server.reached.acquire()
-        await house.app.turns.lanes.close()  # as a kill would: nothing is recorded any more
+        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
         await house.app.delivery.receive(Inbound("c", Address("pipe", "main"), command))
     async with living(tmp_path, [Say("It is 42.")]) as house:
         assert (await house.reply_to("q")).reply.text == "It is 42."

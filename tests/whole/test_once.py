@@ -126,7 +126,7 @@ async def test_a_turn_that_is_not_cut_short_runs_it_as_any_other(tmp_path: Path)
     async with living(tmp_path, script) as house:
         assert (await house.says("pay")).text == "paid"
         assert (await house.says("/retry")).text
-        await house.app.turns.lanes.idle()
+        await house.app.turns.queues.idle()
         await house.says("/forget chat yes")
         count = await house.app.store.read(
             lambda db: db.execute_sql("SELECT count(*) FROM call_start").fetchone()[0]

@@ -79,7 +79,7 @@ async def test_a_turn_that_brings_the_bot_down_again_and_again_is_put_aside(
 
 async def cut_short(house: House) -> None:
     """End the turns as a kill would: nothing is recorded any more."""
-    await house.app.turns.lanes.close()
+    await house.app.turns.queues.close()
     await house.app.store.close()
 
 
@@ -135,7 +135,7 @@ async def test_orderly_stops_are_no_failures_of_the_turns_that_they_cut_short(
     for _ in range(MOST_RESUMES + 1):
         async with living(tmp_path, [Hang()]) as house:
             await house.server.reached.acquire()
-            await house.app.turns.lanes.close()  # shutdown_timeout is over
+            await house.app.turns.queues.close()  # shutdown_timeout is over
     async with living(tmp_path, [Say("At last.")]) as house:
         assert (await house.reply_to("q")).reply.text == "At last."
 

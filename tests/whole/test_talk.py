@@ -300,7 +300,7 @@ async def test_a_turn_that_a_crash_cut_short_goes_on_at_the_next_start(tmp_path:
         await house.writes("Write it down.", id="q")
         await house.server.reached.acquire()
         await house.server.reached.acquire()
-        await house.app.turns.lanes.close()  # as a kill would: nothing is recorded any more
+        await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
     async with living(tmp_path, [Say("It is written.")]) as house:
         outbound = await house.reply_to("q")
         roles = [message["role"] for message in house.sent_to_model()]
@@ -314,7 +314,7 @@ async def test_a_reply_that_was_not_marked_as_sent_is_sent_again_with_a_mark(
 ) -> None:
     async with living(tmp_path, [Say("Hello!")]) as house:
         await house.says("Hi")
-        await house.app.delivery.lanes.idle()
+        await house.app.delivery.queues.idle()
         await house.app.store.write(lambda db: db.execute_sql("UPDATE outbox SET is_sent = 0"))
     async with living(tmp_path) as house:
         again = await house.reply_to("m1")

@@ -66,7 +66,7 @@ async function load(name) {
       panel.refresh();
     },
     draft: (draft) => chat.draft(draft),
-    context: (glance) => { panel.glance(glance); panel.refresh(); },
+    context: (usage) => { panel.usage(usage); panel.refresh(); },
     notice: ({ text }) => chat.notice(text),
     done: async (answer) => {
       await chat.done(answer);

@@ -23,11 +23,11 @@ export class Panel {
   }
 
   /** How full it is, at the top of the chat. */
-  glance({ tokens, max_tokens: budget, cost }) {
+  usage({ tokens, max_tokens: budget, cost }) {
     const share = Math.round((tokens / budget) * 100);
     byId("share").textContent = `${amount(tokens)} of ${amount(budget)}`;
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
-    byId("glance").setAttribute("aria-label", `Context: ${share}% full${cost ? `, ${money(cost)}` : ""}`);
+    byId("usage").setAttribute("aria-label", `Context: ${share}% full${cost ? `, ${money(cost)}` : ""}`);
   }
 
   async #load() {
@@ -36,7 +36,7 @@ export class Panel {
     const state = await this.#page.load().catch((error) => this.#page.tell(error.message));
     if (!state) return;
     this.states = new Map(state.turns.map(({ turn, state: words }) => [turn, words]));
-    this.glance(state.overview.glance);
+    this.usage(state.overview.usage);
     this.#panel.replaceChildren(...this.#drawn(state));
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#page.drawn();

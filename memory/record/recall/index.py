@@ -20,7 +20,7 @@ from peewee import SqliteDatabase
 from memory.messages import Message
 from memory.record import transcript
 from memory.record.recall import words
-from memory.record.recall.ranking import Passage, Sitting
+from memory.record.recall.ranking import ChatSession, Passage
 from memory.record.recall.words import Term
 from memory.record.search import searched, without_searches
 from memory.turns import Entry
@@ -222,7 +222,7 @@ class Stretch:
     span: Range
     at: float
     speakers: frozenset[str]
-    size: Sitting
+    size: ChatSession
 
 
 def stretches(database: SqliteDatabase, ranges: Ranges) -> list[Stretch]:
@@ -230,7 +230,9 @@ def stretches(database: SqliteDatabase, ranges: Ranges) -> list[Stretch]:
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ?"
     spans = ((place_of(home_of(span.first)[0], 0), span.last) for span in ranges)
     found = [
-        Stretch(Range(first, last), at, frozenset(speakers.split(",")), Sitting(messages, count))
+        Stretch(
+            Range(first, last), at, frozenset(speakers.split(",")), ChatSession(messages, count)
+        )
         for span in spans
         for first, last, at, messages, count, speakers in database.execute_sql(query, span)
     ]

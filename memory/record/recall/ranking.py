@@ -51,7 +51,7 @@ class Passage(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Sitting:
+class ChatSession:
     """What was said without a long pause, with how much that is."""
 
     messages: int
@@ -72,7 +72,7 @@ class Corpus:
     """What is searched: the passages that are near a posting, and all sittings."""
 
     passages: Mapping[int, Passage]
-    sittings: Mapping[int, Sitting]
+    sittings: Mapping[int, ChatSession]
 
     @property
     def messages(self) -> int:

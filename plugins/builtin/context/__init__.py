@@ -12,10 +12,10 @@ from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
     advise,
     drawing,
-    glance,
     history,
     preview,
     search,
+    show,
     steering,
     transfer,
     turns,
@@ -29,7 +29,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
     "preview": (preview.show, "what the next request will hold, and what goes before it"),
     "history": (history.show, "all that ever changed it, and who did it"),
-    "json": (glance.show_json, "the same figures as data"),
+    "json": (show.show_json, "the same figures as data"),
     "advise": (advise.show, "what its figures say about the settings, and what to change"),
     "compact": (
         steering.compact,
@@ -59,7 +59,7 @@ async def context(ask: Ask) -> Reply:
     """The one command for the context; the word that follows it says what to do."""
     name, _, rest = ask.text.strip().partition(" ")
     if not name:
-        return await glance.show(ask, "")
+        return await show.show(ask, "")
     if name.lower() not in VERBS:
         raise CommandError(_unknown(name))
     run, _ = VERBS[name.lower()]

@@ -10,9 +10,9 @@ from pathlib import Path
 import resvg_py
 
 from plugins.api import Ask, CommandError, Reply
-from plugins.builtin.context.glance import DETAILS, headline
 from plugins.builtin.context.overview import gathered, parts
 from plugins.builtin.context.picture import FONT, Block, Picture, svg
+from plugins.builtin.context.show import DETAILS, headline
 from plugins.builtin.context.transfer import save
 from plugins.builtin.context.turns import rows
 

@@ -15,7 +15,7 @@ from memory.messages import Message
 from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
-from plugins.builtin.context.glance import enough, too_small
+from plugins.builtin.context.show import enough, too_small
 
 LOOKED_AT = 100
 """The newest turns that are looked at."""

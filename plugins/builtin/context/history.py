@@ -8,8 +8,8 @@ from datetime import tzinfo
 from memory.context.change import ViewEvent, standing
 from memory.turns import named
 from plugins.api import Ask, Reply
-from plugins.builtin.context.glance import by, called, moment
 from plugins.builtin.context.overview import event_data, touched
+from plugins.builtin.context.show import by, called, moment
 from plugins.wording import amount, beginning, literal
 
 NEWEST = 40

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import tzinfo
 from typing import Any, Literal
 
-from channels.base import Glance
+from channels.base import ContextUsage
 from memory.calibration import LearnedWindow
 from memory.context import compaction
 from memory.context.change import ViewEvent, undoable
@@ -21,7 +21,7 @@ from memory.messages import Role
 from memory.record.ledger import Bill
 from plugins.api import Ask
 from plugins.builtin.context.ranges import ids
-from plugins.glance import glance_of
+from plugins.context_usage import usage_of
 
 GOVERNING = (
     "context.strategy",
@@ -75,7 +75,7 @@ class Overview:
     chosen: str
     stored: int
     tools: tuple[str, ...]
-    glance: Glance
+    usage: ContextUsage
     zone: tzinfo
 
 
@@ -101,7 +101,7 @@ async def gathered(ask: Ask) -> Overview:
         chosen=settings["context.strategy"].value,
         stored=await conversation.count(),
         tools=tuple(tool["function"]["name"] for tool in conversation.context.prefix.tools),
-        glance=glance_of(conversation.context),
+        usage=usage_of(conversation.context),
         zone=ask.bot.zone(),
     )
 
@@ -157,10 +157,10 @@ def counts(overview: Overview) -> dict[str, Any]:
 
 
 def as_data(overview: Overview) -> dict[str, Any]:
-    """The overview as JSON; `glance` is what the terminal's bar shows. Times are ISO 8601."""
+    """The overview as JSON; `usage` is what the terminal's bar shows. Times are ISO 8601."""
     view, limits, bill = overview.view, overview.limits, overview.bill
     return {
-        "glance": asdict(overview.glance),
+        "usage": asdict(overview.usage),
         "tokens": view.tokens,
         "budget": limits.budget,
         "free": max(0, limits.budget - view.tokens),

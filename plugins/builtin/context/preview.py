@@ -9,9 +9,9 @@ from memory.context.preview import Preview
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
-from plugins.builtin.context.glance import effect, held_off, reason
 from plugins.builtin.context.overview import Hold, hold
 from plugins.builtin.context.ranges import ids
+from plugins.builtin.context.show import effect, held_off, reason
 from plugins.builtin.context.turns import role, said
 from plugins.wording import amount, beginning, literal, shortened, table
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from memory.record.search import Found, Hit, Span
 from plugins.api import Ask, CommandError, Reply
-from plugins.builtin.context.glance import moment
+from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import IN_PLAY, States, states
 from plugins.builtin.context.turns import role
 from plugins.wording import beginning, count, literal

@@ -9,9 +9,9 @@ from memory.conversation import Conversation
 from memory.messages import Message
 from memory.turns import Turn
 from plugins.api import Ask, Reply
-from plugins.builtin.context.glance import actions, as_text
 from plugins.builtin.context.overview import Overview, as_data, gathered
 from plugins.builtin.context.ranges import turns_of
+from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import States, states
 from plugins.wording import amount, beginning, literal, shortened, table
 

@@ -10,8 +10,8 @@ from memory.record.recall import Recalled
 from memory.record.recall.notes import NoteHit
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply
-from plugins.builtin.context.glance import moment
 from plugins.builtin.context.search import excerpt
+from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import role
 from plugins.wording import beginning, count, literal

@@ -14,7 +14,7 @@ from memory.record.recall.notes import NoteHit
 from memory.record.search import Hit, Span
 from memory.turns import Entry
 from plugins.api import ToolContext, ToolError, tool
-from plugins.builtin.context.glance import moment
+from plugins.builtin.context.show import moment
 from plugins.builtin.context.turns import role, said
 
 NOTES = 3

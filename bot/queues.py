@@ -1,7 +1,7 @@
-"""Jobs in order within a lane, lanes side by side.
+"""Jobs in order within a queue, queues side by side.
 
 One mechanism for all that must keep an order: turns and commands of a conversation, replies to a
-chat. A lane exists as long as it has jobs.
+chat. A queue exists as long as it has jobs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Job = Callable[[], Awaitable[None]]
 log = logging.getLogger(__name__)
 
 
-class Lanes:
+class KeyedQueues:
     """Runs jobs; a job that raises is logged and does not hold up those behind it."""
 
     def __init__(self, name: str) -> None:
@@ -25,19 +25,19 @@ class Lanes:
         self._tasks: set[asyncio.Task[None]] = set()
         self._job_done = asyncio.Event()
 
-    def put(self, lane: Hashable, job: Job) -> None:
-        """Add a job at the end of a lane."""
-        if lane in self._jobs:
-            self._jobs[lane].append(job)
+    def put(self, queue: Hashable, job: Job) -> None:
+        """Add a job at the end of a queue."""
+        if queue in self._jobs:
+            self._jobs[queue].append(job)
             return
-        self._jobs[lane] = deque([job])
-        task = asyncio.create_task(self._run(lane), name=f"{self._name} {lane}")
+        self._jobs[queue] = deque([job])
+        task = asyncio.create_task(self._run(queue), name=f"{self._name} {queue}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def depth(self, lane: Hashable) -> int:
-        """Jobs of a lane that are not done, the running one included."""
-        return len(self._jobs.get(lane, ()))
+    def depth(self, queue: Hashable) -> int:
+        """Jobs of a queue that are not done, the running one included."""
+        return len(self._jobs.get(queue, ()))
 
     @property
     def running(self) -> int:
@@ -47,14 +47,14 @@ class Lanes:
     def waiting(self) -> int:
         return sum(len(jobs) - 1 for jobs in self._jobs.values())
 
-    async def room(self, lane: Hashable, depth: int) -> None:
-        """Wait until a lane is not as deep as this."""
-        while self.depth(lane) >= depth:
+    async def room(self, queue: Hashable, depth: int) -> None:
+        """Wait until a queue is not as deep as this."""
+        while self.depth(queue) >= depth:
             self._job_done.clear()
             await self._job_done.wait()
 
     async def idle(self) -> None:
-        """Wait until every lane is empty, also of jobs that are added meanwhile."""
+        """Wait until every queue is empty, also of jobs that are added meanwhile."""
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
@@ -64,8 +64,8 @@ class Lanes:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, lane: Hashable) -> None:
-        jobs = self._jobs[lane]
+    async def _run(self, queue: Hashable) -> None:
+        jobs = self._jobs[queue]
         try:
             while jobs:
                 try:
@@ -73,14 +73,14 @@ class Lanes:
                 except (Exception, asyncio.CancelledError):
                     if _is_cancelled():
                         raise
-                    log.exception("a job of %s %s failed", self._name, lane)
+                    log.exception("a job of %s %s failed", self._name, queue)
                 jobs.popleft()
                 self._job_done.set()
         finally:
-            del self._jobs[lane]
+            del self._jobs[queue]
 
 
 def _is_cancelled() -> bool:
-    """Whether this lane was told to end; a job may also fail because something it awaits was."""
+    """Whether this queue was told to end; a job may also fail because something it awaits was."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0

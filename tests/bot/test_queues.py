@@ -1,4 +1,4 @@
-"""Lanes: in order within one, side by side, and no job holds up others but by taking its time."""
+"""Keyed queues: in order within one, side by side, and no job holds up the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.lanes import Job, Lanes
+from bot.queues import Job, KeyedQueues
 
 plans = st.lists(
     st.tuples(st.sampled_from("abc"), st.sampled_from(["at once", "later", "raises", "adds"])),
@@ -23,39 +23,39 @@ def test_each_lane_keeps_its_order_whatever_its_jobs_do(plan: list[tuple[str, st
     added: list[str] = []
 
     async def carry_out() -> None:
-        lanes = Lanes("test")
+        queues = KeyedQueues("test")
 
-        def job(lane: str, number: int, kind: str) -> Job:
+        def job(queue: str, number: int, kind: str) -> Job:
             async def run() -> None:
                 if kind == "later":
                     await asyncio.sleep(0)
                 if kind == "adds":
-                    lanes.put(lane, job(lane, 100 + number, "at once"))
-                    added.append(lane)
-                done.append((lane, number))
+                    queues.put(queue, job(queue, 100 + number, "at once"))
+                    added.append(queue)
+                done.append((queue, number))
                 if kind == "raises":
                     raise ValueError(number)
 
             return run
 
-        for number, (lane, kind) in enumerate(plan):
-            lanes.put(lane, job(lane, number, kind))
-        await lanes.idle()
-        assert (lanes.running, lanes.waiting, lanes.depth("a")) == (0, 0, 0)
+        for number, (queue, kind) in enumerate(plan):
+            queues.put(queue, job(queue, number, kind))
+        await queues.idle()
+        assert (queues.running, queues.waiting, queues.depth("a")) == (0, 0, 0)
 
-    logging.getLogger("bot.lanes").disabled = True  # hundreds of tracebacks tell nobody anything
+    logging.getLogger("bot.queues").disabled = True  # hundreds of tracebacks tell nobody anything
     try:
         asyncio.run(carry_out())
     finally:
-        logging.getLogger("bot.lanes").disabled = False
-    for lane in "abc":
-        first = [number for own, number in done if own == lane and number < 100]
-        assert first == [number for number, (own, _) in enumerate(plan) if own == lane]
+        logging.getLogger("bot.queues").disabled = False
+    for queue in "abc":
+        first = [number for own, number in done if own == queue and number < 100]
+        assert first == [number for number, (own, _) in enumerate(plan) if own == queue]
     assert len(done) == len(plan) + len(added)
 
 
 async def test_a_lane_that_waits_holds_up_no_other() -> None:
-    lanes, gate, quick, seen = Lanes("test"), asyncio.Event(), asyncio.Event(), []
+    queues, gate, quick, seen = KeyedQueues("test"), asyncio.Event(), asyncio.Event(), []
 
     async def wait() -> None:
         await gate.wait()
@@ -65,21 +65,21 @@ async def test_a_lane_that_waits_holds_up_no_other() -> None:
         seen.append("quick")
         quick.set()
 
-    lanes.put("slow", wait)
-    lanes.put("slow", see)
-    lanes.put("quick", see)
+    queues.put("slow", wait)
+    queues.put("slow", see)
+    queues.put("quick", see)
     await quick.wait()
     assert seen == ["quick"]
-    assert (lanes.running, lanes.waiting, lanes.depth("slow")) == (1, 1, 2)
+    assert (queues.running, queues.waiting, queues.depth("slow")) == (1, 1, 2)
     gate.set()
-    await lanes.idle()
+    await queues.idle()
     assert seen == ["quick", "slow", "quick"]
 
 
 async def test_a_job_that_raises_is_logged_and_the_next_one_runs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    lanes, seen = Lanes("test"), []
+    queues, seen = KeyedQueues("test"), []
 
     async def fail() -> None:
         raise ValueError("no luck")
@@ -87,15 +87,15 @@ async def test_a_job_that_raises_is_logged_and_the_next_one_runs(
     async def see() -> None:
         seen.append(1)
 
-    lanes.put("a", fail)
-    lanes.put("a", see)
-    await lanes.idle()
+    queues.put("a", fail)
+    queues.put("a", see)
+    await queues.idle()
     assert seen == [1]
     assert caplog.messages == ["a job of test a failed"]
 
 
 async def test_a_job_whose_own_work_was_cancelled_holds_up_nothing() -> None:
-    lanes, seen = Lanes("test"), []
+    queues, seen = KeyedQueues("test"), []
 
     async def lose_a_task() -> None:
         task = asyncio.create_task(asyncio.sleep(60))
@@ -105,43 +105,43 @@ async def test_a_job_whose_own_work_was_cancelled_holds_up_nothing() -> None:
     async def see() -> None:
         seen.append(1)
 
-    lanes.put("a", lose_a_task)
-    lanes.put("a", see)
-    await lanes.idle()
+    queues.put("a", lose_a_task)
+    queues.put("a", see)
+    await queues.idle()
     assert seen == [1]
 
 
 async def test_idle_waits_for_a_job_that_another_lane_adds_at_the_last_moment() -> None:
-    lanes, seen = Lanes("test"), []
+    queues, seen = KeyedQueues("test"), []
 
     async def add(left: int) -> None:
         await asyncio.sleep(0)
         seen.append(left)
         if left:
-            lanes.put(left - 1, lambda: add(left - 1))
+            queues.put(left - 1, lambda: add(left - 1))
 
-    lanes.put(5, lambda: add(5))
-    await lanes.idle()
+    queues.put(5, lambda: add(5))
+    await queues.idle()
     assert seen == [5, 4, 3, 2, 1, 0]
 
 
 async def test_room_is_there_as_soon_as_a_job_is_done() -> None:
-    lanes, gates = Lanes("test"), [asyncio.Event() for _ in range(3)]
+    queues, gates = KeyedQueues("test"), [asyncio.Event() for _ in range(3)]
     for gate in gates:
-        lanes.put("a", gate.wait)  # type: ignore[arg-type]
-    await lanes.room("b", 1)
-    waiting = [asyncio.create_task(lanes.room("a", depth)) for depth in (2, 3)]
+        queues.put("a", gate.wait)  # type: ignore[arg-type]
+    await queues.room("b", 1)
+    waiting = [asyncio.create_task(queues.room("a", depth)) for depth in (2, 3)]
     gates[0].set()
     await waiting[1]
     assert not waiting[0].done()
     gates[1].set()
     await waiting[0]
     gates[2].set()
-    await lanes.idle()
+    await queues.idle()
 
 
 async def test_close_ends_what_runs_and_forgets_what_waits() -> None:
-    lanes, seen = Lanes("test"), []
+    queues, seen = KeyedQueues("test"), []
 
     async def hang() -> None:
         try:
@@ -152,9 +152,9 @@ async def test_close_ends_what_runs_and_forgets_what_waits() -> None:
     async def see() -> None:
         seen.append("never")
 
-    lanes.put("a", hang)
-    lanes.put("a", see)
+    queues.put("a", hang)
+    queues.put("a", see)
     await asyncio.sleep(0)
-    await lanes.close()
+    await queues.close()
     assert seen == ["ended"]
-    assert (lanes.running, lanes.waiting) == (0, 0)
+    assert (queues.running, queues.waiting) == (0, 0)

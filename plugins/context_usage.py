@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from channels.base import Glance
+from channels.base import ContextUsage
 from memory.context_state import ContextState
 
 
-def glance_of(context: ContextState) -> Glance:
+def usage_of(context: ContextState) -> ContextUsage:
     """What the terminal's bar and `/context` show; `max_turns` is 0 where turns have no limit."""
     limits = context.limits
     view = context.view(limits=limits)
     bill = context.bill
-    return Glance(
+    return ContextUsage(
         tokens=view.tokens,
         max_tokens=limits.budget,
         turns=len(view.turns),
