@@ -25,6 +25,7 @@ _MARGIN = 1.05  # a request that was refused was longer than the window by this,
 _LATELY = 16  # accepted requests of a model, the largest of which says what its window holds
 
 _TELLING = 1_000  # tokens below which a difference says nothing about cut prompts
+_SMALLEST = 500  # tokens of a window; there is no smaller one
 _CHARACTERS = 4  # of a token, roughly
 _DENSEST = 8  # characters of text that no vocabulary makes one token of, on the whole
 
@@ -123,8 +124,13 @@ class Calibration:
     def _is_cut(self, view: View, reported: int, model: str) -> bool:
         """Whether a report is so far below what was sent that the provider must have cut the prompt
         in silence (Ollama does): by the meter and by characters, since vocabularies differ; or it
-        does not grow with the request any more."""
+        does not grow with the request any more. What is left of a cut prompt fills a window: a
+        report of next to nothing, or of far less than the one before, counts something else (there
+        are servers that leave out what they had cached)."""
         ratio, anchor = self.models.ratio(model), self.anchor
+        before = anchor.reported if anchor and anchor.model == model else 0
+        if reported < _SMALLEST or reported * 2 < before:
+            return False
         if anchor and (anchor.model, anchor.boundaries) == (model, view.boundaries):
             grown = ratio * (view.raw_tokens - anchor.raw)
             if grown > _TELLING and (reported - anchor.reported) * 4 < grown:
