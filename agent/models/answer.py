@@ -114,8 +114,8 @@ class Answer:
         return ModelReply(
             text=self.text,
             tool_calls=calls,
-            finish=BOUNDED if self.is_full else self.finish or ("tool_calls" if calls else "stop"),
-            model=self._model or model,
+            finish=BOUNDED if self.is_full else _whole(self.finish) or ("tool_calls" if calls else "stop"),
+            model=_whole(self._model) or model,
             usage=self._usage,
             reasoning=_whole(self._reasoning.getvalue()),
         )

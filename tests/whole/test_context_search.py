@@ -46,7 +46,7 @@ async def test_the_model_finds_what_left_its_context(tmp_path: Path, strategy: s
         "[user t1] The greens are #2e8b57.\n"
         "[assistant t1] You said: The greens are #2e8b57."
     )
-    assert turn.startswith("Found: --- messages 1-2 of 14 ---\n[user t1] The greens")
+    assert turn.startswith("Found: --- messages 1-2 of 13 ---\n[user t1] The greens")
 
 
 async def test_a_search_does_not_find_itself_and_stays_in_its_conversation(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_ag
 
     async with living(tmp_path, script, settings) as house:
         for number in range(9):
-            await house.says(f"message {number}")
+            await house.says(f"message {number}" + " and so on" * 100)  # longer than its summary
     jobs = [job for (job,) in files.rows("SELECT id FROM job")]
     written = files.memory()
     assert re.findall(r"^## .*<!-- job (\d+) -->$", written, re.MULTILINE) == list(map(str, jobs))
