@@ -202,7 +202,9 @@ class Agent:
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
         """Run the calls, side by side where the tools allow it; each result is recorded when it
         is there, and what listeners want the model to read after all of them."""
-        notes: list[str] = []
+        asked = {call.id for call in calls}
+        made = [e.message for e in turn.entries if asked & {c.id for c in e.message.tool_calls}]
+        notes = [message.notice for message in made if message.notice]  # that some were left out
         for batch in self.toolbox.batches(calls):
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(self._run(turn, call, output)) for call in batch]

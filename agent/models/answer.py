@@ -111,10 +111,11 @@ class Answer:
     def reply(self, model: str) -> ModelReply:
         """The answer as a value; `model` names it where the endpoint did not."""
         calls = tuple(call.finished() for call in self._calls if call.name and not call.is_cut)
+        reason = _whole(self.finish) or ("tool_calls" if calls else "stop")
         return ModelReply(
             text=self.text,
             tool_calls=calls,
-            finish=BOUNDED if self.is_full else _whole(self.finish) or ("tool_calls" if calls else "stop"),
+            finish=BOUNDED if self.is_full else reason,
             model=_whole(self._model) or model,
             usage=self._usage,
             reasoning=_whole(self._reasoning.getvalue()),

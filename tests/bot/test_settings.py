@@ -172,7 +172,7 @@ def test_what_a_person_types_becomes_a_value(
 def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore, text: str) -> None:
     sentence = refusal(book, "agent_max_context_turns", text)
 
-    assert sentence.startswith("agent_max_context_turns is ")
+    assert sentence.startswith("agent_max_context_turns can't be ")
     assert sentence.endswith("; it wants a whole number from 1 to 1000.")
 
 
@@ -182,39 +182,42 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore,
         (
             "agent_max_context_turns",
             "abc",
-            "agent_max_context_turns is 'abc'; it wants a whole number from 1 to 1000.",
+            "agent_max_context_turns can't be 'abc'; it wants a whole number from 1 to 1000.",
         ),
-        ("model", "null", "model is null; it wants a model's name, embedded or auto."),
-        ("model", "", "model is ''; it wants a model's name, embedded or auto."),
-        ("model", "a\nb", "model is 'a\\nb'; it wants a model's name, embedded or auto."),
-        ("model", "\ud800", "model is '\\ud800'; it wants a model's name, embedded or auto."),
+        ("model", "null", "model can't be null; it wants a model's name, embedded or auto."),
+        ("model", "", "model can't be ''; it wants a model's name, embedded or auto."),
+        ("model", "a\nb", "model can't be 'a\\nb'; it wants a model's name, embedded or auto."),
+        ("model", "\ud800", "model can't be '\\ud800'; it wants a model's name, embedded or auto."),
         (
             "fallback_models",
             "one,,two",
-            'fallback_models is ["one", "", "two"]; it wants up to 20 names of models: a, b.',
+            'fallback_models can\'t be ["one", "", "two"]; it wants up to 20 names of models: '
+            "a, b.",
         ),
         (
             "fallback_models",
             "null",
-            "fallback_models is null; it wants up to 20 names of models: a, b.",
+            "fallback_models can't be null; it wants up to 20 names of models: a, b.",
         ),
         (
             "owners",
             "ann",
-            'owners is ["ann"]; it wants people as CHANNEL/USER: telegram/42, pipe/ann.',
+            'owners can\'t be ["ann"]; it wants people as CHANNEL/USER: telegram/42, pipe/ann.',
         ),
         (
             "owners",
             "[" * 100_000,
-            f"owners is '{'[' * 60}…'; it wants people as CHANNEL/USER: telegram/42, pipe/ann.",
+            f"owners can't be '{'[' * 60}…'; it wants people as CHANNEL/USER: telegram/42, "
+            "pipe/ann.",
         ),
         (
             "timezone",
             "/etc/passwd",
-            "timezone is '/etc/passwd'; it wants an IANA name such as Europe/Berlin, or auto.",
+            "timezone can't be '/etc/passwd'; it wants an IANA name such as Europe/Berlin, "
+            "or auto.",
         ),
-        ("context.strategy", "Full", f"context.strategy is 'Full'; it wants {STRATEGY}; did you "
-         "mean 'full'?"),
+        ("context.strategy", "Full", f"context.strategy can't be 'Full'; it wants {STRATEGY}; did "
+         "you mean 'full'?"),
         ("system_prompt", "file:.env", "system_prompt takes no file here; write the text itself."),
         ("max_turns", "5", "There is no setting 'max_turns'; did you mean "
          "'agent_max_context_turns'?"),
@@ -316,7 +319,8 @@ def test_a_change_is_checked_together_with_what_holds_already(book: SettingsStor
     book.set("context.max_tokens", 8000)
 
     assert refusal(book, "context.tool_result_limit", "9000", ANN) == (
-        "context.tool_result_limit is 9000; it wants at most context.max_tokens, which is 8000."
+        "context.tool_result_limit can't be 9000; it wants at most context.max_tokens, which is "
+        "8000."
     )
 
 
@@ -324,8 +328,8 @@ def test_a_global_change_that_a_conversation_cannot_live_with_names_it(book: Set
     book.set("context.max_tokens", 8000, ANN)
 
     assert refusal(book, "context.tool_result_limit", "9000") == (
-        "In the conversation telegram/ann, context.tool_result_limit is 9000; it wants at most "
-        "context.max_tokens, which is 8000."
+        "In the conversation telegram/ann, context.tool_result_limit can't be 9000; it wants at "
+        "most context.max_tokens, which is 8000."
     )
 
 

@@ -19,7 +19,7 @@ HEARD = {
     "one huge JSON": "sent more than 4 MB at once",
     "gzip bomb": "answered with packed text ('gzip')",
     "no newline": "sent more than 4 MB at once",
-    "words, then no newline": "As far as I know. \n\n(The answer ends here because it was longer",
+    "words, then no newline": "As far as I know.\n\n(The answer ends here because it was longer",
     "endless words": "(The answer ends here because it was longer",
     "endless reasoning": "sent more than 2,000,000 characters at once",
     "an endless event": "sent more than 4 MB at once",
@@ -62,16 +62,14 @@ def many(count: int) -> Say:
 
 async def test_of_too_many_calls_the_first_are_run_and_the_model_is_told(tmp_path: Path) -> None:
     def script(request: Received) -> Answer:
-        return Say("Done.") if request.body["messages"][-1]["role"] == "tool" else many(9)
+        return many(9) if request.body["messages"][-1]["content"] == "Count." else Say("Done.")
 
     async with living(tmp_path, script, {"agent_max_calls": 4}) as house:
         assert (await house.says("Count.")).text == "Done."
-        *_, asked, one, two, three, last = house.sent_to_model()
+        *_, asked, one, two, three, last, note = house.sent_to_model()
     assert [message["content"] for message in (one, two, three, last)] == ["1", "2", "3", "4"]
     assert [call["id"] for call in asked["tool_calls"]] == ["c0", "c1", "c2", "c3"]
-    assert asked["content"].endswith(
-        "only the first 4 calls were run; the limit is `agent_max_calls`.)"
-    )
+    assert "only the first 4 calls were run; the limit is `agent_max_calls`." in note["content"]
 
 
 async def test_as_many_calls_as_a_step_may_are_all_run(tmp_path: Path) -> None:

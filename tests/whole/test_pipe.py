@@ -269,7 +269,8 @@ async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Pat
         OpenAIServer(lambda _: Say("I see.")) as endpoint,
         talking(tmp_path, endpoint) as bot,
     ):
-        assert (await bot.says(text, id=1))["text"] == "I see."
+        told = (await bot.says(text, id=1))["text"]
+        assert told.startswith("I see.\n\n(This was too long")
         assert (await bot.says("And now?", id=2))["text"] == "I see."
         assert "/x" in (await bot.says(f"/x a{' ' * 1_000_000}b", id=3))["text"]
         assert await bot.ended() == 0
@@ -325,9 +326,14 @@ async def test_what_a_plugin_prints_is_no_reply(tmp_path: Path) -> None:
 
 async def test_at_the_end_of_input_all_is_finished_also_summaries(tmp_path: Path) -> None:
     settings = {"agent_max_context_turns": 3}
-    async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint, settings) as bot:
+
+    def script(request: Received) -> Say:
+        is_summary = request.body["messages"][0]["content"].startswith("Summarise")
+        return Say("They talked." if is_summary else "I see.")
+
+    async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint, settings) as bot:
         for number in range(8):
-            await bot.tell(f"message {number}", id=number)
+            await bot.tell(f"message {number}" + " and so on" * 100, id=number)
         assert await bot.ended() == 0
     assert len(bot.replies) == 8
     jobs = rows(tmp_path, "SELECT id, is_done FROM job")
