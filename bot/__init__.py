@@ -1,1 +1,1 @@
-"""The assembled application: settings, access, router, sessions, delivery, assembly."""
+"""The assembled application: settings, access, intake, commands, turns, delivery, assembly."""

@@ -24,10 +24,12 @@ from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.approvals import Approvals
 from bot.clock import ClockWatch
+from bot.commands import CommandRunner
 from bot.completions import Completions, clear_up
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
+from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.logs import hiding, set_level
 from bot.ports import (
@@ -40,7 +42,7 @@ from bot.ports import (
     choice_of,
 )
 from bot.queues import KeyedQueues
-from bot.router import Requests, Router
+from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Retention, Schedule
 from bot.settings import Layers, SettingsStore
@@ -78,7 +80,7 @@ class App:
     delivery: Delivery
     turns: Turns
     bus: EventBus
-    router: Router
+    bot: RunningBot
     channels: Mapping[str, Channel]
     spending: Spending
     clock: ClockWatch
@@ -108,7 +110,7 @@ class App:
         """Listen to one channel; if it breaks, the others go on, and who sits at them or owns the
         bot hears of it."""
         try:
-            await channel.listen(self.router)
+            await channel.listen(self.bot)
         except ChannelError as error:
             self._announce(str(error))
             await self.alerts.channel_down(channel.name, error)
@@ -128,7 +130,7 @@ class App:
         await self.conversations.take_up()
         await self.delivery.send_unsent()
         for received in await self.delivery.unanswered():
-            self.router.route(received)
+            self.bot.dispatch(received)
 
     async def _warm_up(self) -> None:
         """Load what is slow, while the person reads the greeting."""
@@ -160,7 +162,7 @@ class App:
 
     @property
     def _work(self) -> tuple[KeyedQueues, ...]:
-        return (self.router.queues, self.turns.queues, self.delivery.queues)
+        return (self.bot.commands.queues, self.turns.queues, self.delivery.queues)
 
     async def idle(self) -> None:
         """Wait until nothing is left to do."""
@@ -286,9 +288,24 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         version=VERSION,
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)
-    requests = Requests(ApiKeys(store, access), completions)
-    router = Router(ports, conversations, delivery, turns, bus, access, requests)
-    router.on_trouble = alerts.channel_unreachable
+    bot = RunningBot(
+        Intake(
+            access,
+            delivery,
+            turns,
+            config.workspace,
+            lambda key: config.settings(key).tools.files_quota,
+        ),
+        CommandRunner(ports, conversations, delivery, access),
+        turns,
+        bus,
+        access,
+        conversations,
+        ports.settings,
+        ApiKeys(store, access),
+        completions,
+        alerts.channel_unreachable,
+    )
     for problem in problems:
         log.warning("%s", problem)
     return App(
@@ -300,7 +317,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         delivery=delivery,
         turns=turns,
         bus=bus,
-        router=router,
+        bot=bot,
         channels=by_name,
         spending=spending,
         clock=clock,

@@ -14,7 +14,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +22,10 @@ import orjson
 
 from bot.attachments import Stored, dumped, loaded
 from bot.queues import KeyedQueues
+from bot.received import CommandLine, Received, command_line, key_of
 from channels.base import Channel, ChannelError, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
+from memory.keys import ConversationKey
 from memory.record import aside, mailbox
 from memory.record.aside import Kind
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
@@ -36,20 +38,6 @@ PLAIN_AFTER, ASIDE_AFTER = 2, 5
 """Attempts in vain, besides the first, after which a reply goes as plain text, or not at all."""
 PATIENCE = 30.0
 """Seconds that an attempt may break the bot in; one that lasts longer waits for its platform."""
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `is_begun`
-    says whether a process before this one began to work on it."""
-
-    row: int
-    id: str
-    address: Address
-    text: str
-    sender: str
-    files: tuple[Stored, ...] = ()
-    is_begun: bool = False
 
 
 class Delivery:
@@ -71,7 +59,11 @@ class Delivery:
         return frozenset(self._channels)
 
     async def receive(
-        self, inbound: Inbound, files: tuple[Stored, ...] = ()
+        self,
+        inbound: Inbound,
+        key: ConversationKey,
+        line: CommandLine | None,
+        files: tuple[Stored, ...] = (),
     ) -> tuple[Received, bool]:
         """Put a message into the inbox, with its files, which are on disk; says whether it is new.
         The same id with the same text and files, in the same chat, is the same message. Raises
@@ -88,7 +80,7 @@ class Delivery:
         said = "\0".join((inbound.text, *(file.path for file in files)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:32]
         row, is_new = await self._store.write(lambda db: mailbox.receive(db, message, digest))
-        return _received(row), is_new
+        return _received(row, key, line), is_new
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
         """Put a reply into the outbox and the message off the inbox, at once, and send it."""
@@ -214,7 +206,8 @@ class Delivery:
         found = []
         for row in await self._store.read(mailbox.waiting_in):
             try:
-                found.append(_received(row))
+                key, line = key_of(address_of(row.place)), command_line(row.text)
+                found.append(_received(row, key, line))
             except UNREADABLE as error:
                 await self._set_aside("inbox", row.id, row.place, error)
         return found
@@ -274,10 +267,12 @@ def _place(address: Address) -> AddressColumns:
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 
-def _received(row: InboxRow) -> Received:
-    files = loaded(row.attachments)
-    address, is_begun = address_of(row.place), row.attempts > 0
-    return Received(row.id, row.platform_id, address, row.text, row.sender, files, is_begun)
+def _received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
+    address, files = address_of(row.place), loaded(row.attachments)
+    is_begun = row.attempts > 0
+    return Received(
+        row.id, row.platform_id, address, key, row.text, line, row.sender, files, is_begun
+    )
 
 
 def _dump(reply: Reply, part: int = 0) -> str:

@@ -21,10 +21,11 @@ from agent.models.base import AccountRefused, ModelError
 from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
 from bot.attachments import images_of, kept, with_files
-from bot.delivery import Delivery, Received
+from bot.delivery import Delivery
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
+from bot.received import Received
 from bot.spending import Spending
 from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, Usage
 from channels.message import Address, Inbound, Problem, Reply
@@ -79,7 +80,7 @@ class _Said:
         return Message(
             "user",
             with_files(self.text, received.files),
-            speaker=speaker_of(received),
+            speaker=received.speaker,
             images=images_of(received.files),
         )
 
@@ -101,12 +102,6 @@ class _Ending:
     sentence: str
     is_for_owner: bool = False
     problem: Problem = ""
-
-
-def speaker_of(received: Received) -> str:
-    """The name by which the model knows who speaks; "" in a chat of one person alone."""
-    address = received.address
-    return "" if address.is_private else received.sender or address.user
 
 
 class Turns:
@@ -148,9 +143,9 @@ class Turns:
         """Wait until this conversation's line is not full."""
         await self.queues.room(key.id, LONGEST_LINE)
 
-    def put(self, key: ConversationKey, received: Received, text: str) -> None:
-        """Add a message to its conversation's line."""
-        said = _Said(received, text)
+    def put(self, received: Received, text: str) -> None:
+        """Add a message to its conversation's line; `text` is what reaches the model of it."""
+        key, said = received.key, _Said(received, text)
         self._waiting[key.id].append(said)
         if self._rules.busy_for(key) == "interrupt":
             self.stop(key, INTERRUPTED)
@@ -162,8 +157,8 @@ class Turns:
         is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
         text = f"/{said.text.lstrip()}" if is_command else said.text
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
-        received, _ = await self._delivery.receive(inbound, kept(said.images))
-        self.put(key, received, said.text)
+        received, _ = await self._delivery.receive(inbound, key, None, kept(said.images))
+        self.put(received, said.text)
         return received.id
 
     def stop(self, key: ConversationKey, why: str = STOPPED) -> bool:

@@ -196,7 +196,7 @@ def delete_before(database: SqliteDatabase, before: float) -> None:
 
 
 def _is_at(table: Any, conversation: str) -> Any:
-    """Whether a row's place is a conversation's, whose id is made of it (`bot.router.key_of`)."""
+    """Whether a row's place is a conversation's, whose id is made of it (`bot.received.key_of`)."""
     channel, chat, thread = _place(conversation)
     return (table.channel == channel) & (table.chat == chat) & (table.thread == thread)
 

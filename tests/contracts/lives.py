@@ -111,7 +111,7 @@ class _Parley:
 
     async def dies(self) -> None:
         app = self.platform.app
-        for lanes in (app.router.queues, app.turns.queues, app.delivery.queues):
+        for lanes in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
             await lanes.close()
 
 

@@ -11,7 +11,7 @@ from agent.models.failures import named_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import masking
-from bot.router import command_line
+from bot.received import command_line
 from channels.message import Reply
 from channels.settings import TelegramSettings
 from channels.splitting import split

@@ -50,7 +50,7 @@ class TelegramHouse:
     async def is_idle(self) -> None:
         """Wait until nothing is under way in the bot."""
         app = self.app
-        for lanes in (app.router.queues, app.turns.queues, app.delivery.queues):
+        for lanes in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
             await asyncio.wait_for(lanes.idle(), PATIENCE)
 
     async def is_over(self) -> None:

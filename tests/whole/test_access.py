@@ -27,7 +27,7 @@ from bot.access import (
     new_code,
 )
 from bot.ports import WELCOME
-from bot.router import key_of
+from bot.received import key_of
 from channels.message import Address, Inbound, Reply
 from memory.record.store import Store
 from plugins.api import CommandError

@@ -11,7 +11,7 @@ import pytest
 
 from agent.models import selection
 from agent.models.providers import PROVIDERS, Provider
-from bot.router import key_of
+from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address
 from memory.context.limits import Limits

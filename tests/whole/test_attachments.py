@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from bot.attachments import store
-from bot.router import key_of
+from bot.received import key_of
 from channels.message import Address, Attachment, Inbound
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import living
@@ -154,7 +154,8 @@ async def test_a_message_that_was_confirmed_is_answered_with_its_files_after_a_c
     async with living(tmp_path, echo) as house:
         # As after a kill: it is on disk, and nothing was done about it.
         stored = await store(tmp_path / AUDIENCE, (PHOTO, REPORT), 1)
-        await house.app.delivery.receive(Inbound("f", Address("pipe", "main"), "Look!"), stored)
+        said = Inbound("f", Address("pipe", "main"), "Look!")
+        await house.app.delivery.receive(said, key_of(said.address), None, stored)
     async with living(tmp_path, echo) as house:
         await house.reply_to("f")
         content = house.sent_to_model()[-1]["content"]

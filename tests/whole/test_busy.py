@@ -179,7 +179,7 @@ async def test_a_turn_that_a_crash_cut_short_is_not_joined_by_what_came_while_it
     tmp_path: Path,
 ) -> None:
     async with busy(tmp_path, "collect") as house:
-        await house.app.delivery.receive(Inbound("second", Address("pipe", "main"), "two"))
+        await house.app.bot.intake.take(Inbound("second", Address("pipe", "main"), "two"))
         await house.app.turns.queues.close()
     async with living(tmp_path, script, {"when_busy": "collect"}) as house:
         gate("opened").set()

@@ -289,7 +289,7 @@ async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
             await house.server.reached.acquire()
         assert "In play: 3 turns" in (await house.says("/context")).text
         assert (await house.says("/context pin t1")).text.startswith("Pinned")
-        await house.app.router.queues.close()
+        await house.app.bot.commands.queues.close()
 
 
 async def test_pinned_turns_stay_through_cuts_until_they_are_unpinned(tmp_path: Path) -> None:

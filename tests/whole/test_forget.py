@@ -234,7 +234,7 @@ async def test_forget_is_done_at_the_next_start_if_a_crash_came_before(tmp_path:
     async with living(tmp_path, echo) as house:
         await house.says(f"I live in {MARK}.")
         # As after a kill: it is on disk, and nothing was done about it.
-        await house.app.delivery.receive(Inbound("f", Address("pipe", "main"), "/forget chat yes"))
+        await house.app.bot.intake.take(Inbound("f", Address("pipe", "main"), "/forget chat yes"))
     async with living(tmp_path, echo) as house:
         await house.reply_to("f")
         assert found_in(tmp_path) == []

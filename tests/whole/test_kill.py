@@ -262,7 +262,7 @@ async def test_a_command_takes_nothing_from_a_turn_that_was_cut_short(
         for _ in range(2):
             await house.server.reached.acquire()
         await house.app.turns.queues.close()  # as a kill would: nothing is recorded any more
-        await house.app.delivery.receive(Inbound("c", Address("pipe", "main"), command))
+        await house.app.bot.intake.take(Inbound("c", Address("pipe", "main"), command))
     async with living(tmp_path, [Say("It is 42.")]) as house:
         assert (await house.reply_to("q")).reply.text == "It is 42."
         roles = [message["role"] for message in house.sent_to_model()]

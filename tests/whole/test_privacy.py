@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.router import key_of
+from bot.received import key_of
 from channels.message import Address, Reply
 from tests.fakes.openai_server import Answer, Call, OpenAIServer, Received, Say
 from tests.whole.house import House, running

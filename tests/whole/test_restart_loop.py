@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.loop import NOT_RUN_AGAIN
-from bot.router import INTERRUPTED
+from bot.commands import INTERRUPTED
 from bot.turns import MOST_RESUMES, PUT_ASIDE
 from channels.message import Address, Inbound
 from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
@@ -148,8 +148,9 @@ async def test_a_command_that_was_cut_short_is_not_carried_out_again(
         await house.says("first")
         await house.says("second")
         inbound = Inbound("cut", Address("pipe", "main"), command)
-        received, _ = await house.app.delivery.receive(inbound)
-        await house.app.delivery.begin(received)  # and here the process dies
+        taken = await house.app.bot.intake.take(inbound)
+        assert taken is not None
+        await house.app.delivery.begin(taken[0])  # and here the process dies
     async with living(tmp_path) as house:
         told = (await house.reply_to("cut")).reply.text
         assert told == INTERRUPTED.format(name=command[1:])
@@ -162,7 +163,7 @@ async def test_a_command_that_was_accepted_and_not_begun_is_carried_out_after_a_
     async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
         await house.says("first")
         await house.says("second")
-        await house.app.delivery.receive(Inbound("cut", Address("pipe", "main"), "/undo"))
+        await house.app.bot.intake.take(Inbound("cut", Address("pipe", "main"), "/undo"))
     async with living(tmp_path) as house:
         assert "Taken back" in (await house.reply_to("cut")).reply.text
         assert "1 turn" in (await house.says("/context")).text

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.router import Line, command_line, key_of, spoken, unknown
+from bot.commands import unknown
+from bot.received import CommandLine, command_line, key_of, spoken
 from bot.turns import BUSY, LONGEST_LINE
 from channels.message import Address, cleaned
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
@@ -47,7 +48,7 @@ def test_what_people_write_is_not_touched_by_cleaning(text: str) -> None:
 
 @given(words, anything, st.sampled_from(["", "@parley_bot"]))
 def test_a_slash_and_a_word_is_a_command_in_any_case(name: str, rest: str, bot: str) -> None:
-    assert command_line(f" /{name.upper()}{bot} {rest}\n") == Line(name, rest.strip())
+    assert command_line(f" /{name.upper()}{bot} {rest}\n") == CommandLine(name, rest.strip())
 
 
 @given(anything)

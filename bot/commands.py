@@ -1,0 +1,88 @@
+"""Commands are carried out: in the order in which a conversation gives them, and none twice."""
+
+from __future__ import annotations
+
+import difflib
+import logging
+from collections.abc import Hashable, Mapping
+from contextlib import suppress
+
+from bot.access import CLOSED, Access
+from bot.delivery import Delivery, sendable
+from bot.queues import KeyedQueues
+from bot.received import CommandLine, Received, key_of
+from channels.base import CommandEntry
+from channels.message import Address, Reply
+from memory.conversations import Conversations
+from memory.record.store import StoreError
+from plugins.api import Ask, Command, CommandError, Ports
+
+log = logging.getLogger(__name__)
+
+INTERRUPTED = (
+    "The bot was stopped while it carried out /{name}; look whether it took effect (/context "
+    "shows), and say it again if it did not."
+)
+
+
+class CommandRunner:
+    """Carries commands out, beside the turns."""
+
+    def __init__(
+        self, ports: Ports, conversations: Conversations, delivery: Delivery, access: Access
+    ) -> None:
+        self._ports, self._conversations = ports, conversations
+        self._delivery, self._access = delivery, access
+        self.queues = KeyedQueues("command")
+
+    @property
+    def offered(self) -> list[CommandEntry]:
+        """All commands by name."""
+        known = self._ports.commands
+        return [CommandEntry(name, known[name].summary) for name in sorted(known)]
+
+    def put(self, received: Received, line: CommandLine) -> None:
+        """Add a command to its conversation's queue, where none waits behind a slow one."""
+        command = self._ports.commands.get(line.name)
+        is_slow = command is not None and command.is_slow(line.rest)
+        queue: Hashable = (received.key.id, "slow") if is_slow else received.key.id
+        self.queues.put(queue, lambda: self._answer(received, line))
+
+    def answer(self, received: Received, reply: Reply) -> None:
+        """Say this in the order of the commands."""
+        self.queues.put(received.key.id, lambda: self._delivery.answer(received, reply))
+
+    async def run(self, address: Address, line: CommandLine) -> Reply:
+        """Carry out a command now."""
+        if (person := self._access.identify(address)) is None:
+            return Reply(CLOSED)
+        command = self._ports.commands.get(line.name)
+        if command is None:
+            return Reply(unknown(line.name, self._ports.commands))
+        try:
+            conversation = await self._conversations.get(key_of(address))
+            ask = Ask(line.rest, address, person, conversation, self._ports)
+            return sendable(await command.run(ask))
+        except (CommandError, StoreError) as error:
+            return Reply(str(error))
+        except (Exception, SystemExit):  # a plugin's sys.exit() must not take the bot along
+            log.exception("/%s failed", line.name)
+            return Reply(
+                f"/{line.name} failed inside the bot; the log has the details (data/logs)."
+            )
+
+    async def _answer(self, received: Received, line: CommandLine) -> None:
+        if received.is_begun:
+            reply = Reply(INTERRUPTED.format(name=line.name))
+        else:
+            with suppress(StoreError):  # a full disk must not keep anybody from /context
+                await self._delivery.begin(received)
+            reply = await self.run(received.address, line)
+        await self._delivery.answer(received, reply)
+
+
+def unknown(name: str, commands: Mapping[str, Command]) -> str:
+    """What a person is told who mistyped a command."""
+    near = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
+    hint = f"did you mean /{near[0]}?" if near else "/help lists all commands."
+    return f"There is no command /{name}; {hint} To send it to the model, write //{name}."

@@ -1,0 +1,83 @@
+"""A message comes in: cleaned, let in or refused, its files stored, put into the inbox."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from bot.access import LOCAL, TOO_FAST, Access
+from bot.attachments import AttachmentRefused, Stored, store
+from bot.delivery import Delivery
+from bot.received import CommandLine, Received, command_line, key_of, shown_name
+from bot.turns import BUSY, Turns
+from channels.message import Inbound, Outbound, Reply, cleaned
+from memory.keys import ConversationKey
+from memory.record.store import StoreError
+
+log = logging.getLogger(__name__)
+
+
+class Intake:
+    """Takes messages in. `workspace` is where a conversation's files are, `quota` how many bytes of
+    them there may be."""
+
+    def __init__(
+        self,
+        access: Access,
+        delivery: Delivery,
+        turns: Turns,
+        workspace: Callable[[ConversationKey], Path],
+        quota: Callable[[ConversationKey], int],
+    ) -> None:
+        self._access, self._delivery, self._turns = access, delivery, turns
+        self._workspace, self._quota = workspace, quota
+
+    async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
+        """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
+        been told."""
+        inbound = replace(inbound, text=cleaned(inbound.text), sender=shown_name(inbound.sender))
+        key, line = key_of(inbound.address), command_line(inbound.text)
+        try:
+            if (refusal := await self._refusal(inbound, key, line)) is None:
+                with self._turns.coming(key):
+                    files = await self._stored(inbound, key, line)
+                    return await self._delivery.receive(inbound, key, line, files)
+        except StoreError as error:
+            refusal = Reply(str(error), problem="failed")
+        except AttachmentRefused as error:
+            refusal = Reply(str(error), problem="invalid")
+        if refusal.text:
+            self._delivery.send(Outbound(0, inbound.address, refusal, inbound.id))
+        return None
+
+    def must_wait(self, inbound: Inbound) -> bool:
+        """Whether this message's line is full; the wait itself is in `take`."""
+        if inbound.address.channel not in LOCAL or command_line(cleaned(inbound.text)):
+            return False
+        return self._turns.is_busy(key_of(inbound.address))
+
+    async def _refusal(
+        self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
+    ) -> Reply | None:
+        """Why a message is not taken in, "" without a word; None: it is."""
+        person = await self._access.meet(inbound.address)
+        if person is None:
+            log.warning("a stranger was refused: %s", inbound.address)
+            return Reply(await self._access.turn_away(inbound), problem="refused")
+        if self._access.is_too_fast(person):
+            return Reply(TOO_FAST, problem="too_fast")
+        if line is not None:  # which joins no line
+            return None
+        if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits
+            await self._turns.room(key)
+        return Reply(BUSY, problem="busy") if self._turns.is_busy(key) else None
+
+    async def _stored(
+        self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
+    ) -> tuple[Stored, ...]:
+        """The files of a message, on disk; a command has no use for any."""
+        if not inbound.attachments or line is not None:
+            return ()
+        return await store(self._workspace(key), inbound.attachments, self._quota(key))

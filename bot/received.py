@@ -1,0 +1,90 @@
+"""A message that was taken in: whose conversation it is part of, and whether it is a command.
+
+Both are worked out once, before the message is put on disk, and go with it from then on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+
+from bot.attachments import Stored
+from channels.message import Address, cleaned
+from memory.keys import ConversationKey
+
+_LONGEST_NAME = 60
+_COMMAND = re.compile(r"/([A-Za-z_]\w*)(?:@\w+)?(?:\s+(.*))?", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """A command as it was typed: "/config x 5" is ("config", "x 5")."""
+
+    name: str
+    rest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `line` is
+    the command in it, if it is one; `is_begun` says whether a process before this one began to work
+    on it."""
+
+    row: int
+    id: str
+    address: Address
+    key: ConversationKey
+    text: str
+    line: CommandLine | None
+    sender: str
+    files: tuple[Stored, ...] = ()
+    is_begun: bool = False
+
+    @property
+    def speaker(self) -> str:
+        """The name by which the model knows who speaks; "" in a chat of one person alone."""
+        return "" if self.address.is_private else self.sender or self.address.user
+
+
+def command_line(text: str) -> CommandLine | None:
+    """The command in a message, if it is one: one slash and a word. Two slashes are none."""
+    found = _COMMAND.fullmatch(text.strip())
+    return CommandLine(found[1].lower(), found[2] or "") if found else None
+
+
+def spoken(text: str) -> str:
+    """What reaches the model of a message: "//text" is meant as "/text"."""
+    stripped = text.lstrip()
+    return stripped[1:] if stripped.startswith("//") else text
+
+
+def shown_name(sender: str) -> str:
+    """A person's name as others may be shown it: one short line, which can't pass for two."""
+    return " ".join(cleaned(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
+
+
+@lru_cache(maxsize=1_000)
+def key_of(address: Address) -> ConversationKey:
+    """The conversation that an address belongs to: one for each chat, and for each thread in it.
+
+    Its audience is those who share the chat, as a folder's name.
+    """
+    chat = f"{escaped(address.channel)}/{escaped(address.chat)}"
+    thread = f"/{escaped(address.thread)}" if address.thread else ""
+    return ConversationKey(chat + thread, _folder(chat))
+
+
+def escaped(part: str) -> str:
+    """Without slashes, so that chat "a/b" is not thread b of chat a."""
+    return part.replace("%", "%25").replace("/", "%2F")
+
+
+def _folder(chat: str) -> str:
+    """A name that is safe as a folder's on every system, and no other chat's: those that are not
+    as they stand carry a hash after an underscore, which the others have none of."""
+    if re.fullmatch(r"[a-z0-9]+/[a-z0-9-]{1,60}", chat):
+        return chat.replace("/", "-")
+    safe = re.sub(r"[^a-z0-9]+", "_", chat.lower())[:60]
+    return f"{safe}_{hashlib.sha256(chat.encode()).hexdigest()[:16]}"

@@ -1,0 +1,162 @@
+"""The bot as channels see it: a message is taken in, and goes to a command or to a turn."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+import orjson
+
+from bot.access import Access
+from bot.activity import EventBus
+from bot.commands import CommandRunner
+from bot.completions import Completions
+from bot.intake import Intake
+from bot.keys import ApiKeys
+from bot.received import Received, command_line, escaped, key_of, spoken
+from bot.turns import Turns
+from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
+from channels.completion import Completed, CompletionRequest
+from channels.message import Address, Inbound, Reply, cleaned
+from memory.conversations import Conversations
+from memory.messages import Message
+from memory.record.store import StoreError
+from memory.turns import Entry
+from plugins.api import CommandError, Person, SettingsPort
+from plugins.wording import beginning
+
+EMPTY = "Your message is empty. Write something, or /help to see what I can do."
+_ITSELF = Person("parley", "owner")
+"""Who changes a setting that nobody has asked for by a command."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningBot:
+    """The `Bot` of `channels/base`. `on_trouble` hears of a channel that can't reach its
+    platform."""
+
+    intake: Intake
+    commands: CommandRunner
+    turns: Turns
+    bus: EventBus
+    access: Access
+    conversations: Conversations
+    settings: SettingsPort
+    keys: ApiKeys
+    completions: Completions
+    on_trouble: Callable[[str, BaseException], None]
+
+    async def submit(self, inbound: Inbound) -> Accepted | None:
+        """Let a message in, put it on disk, and send it where it belongs."""
+        if (taken := await self.intake.take(inbound)) is None:
+            return None
+        received, is_new = taken
+        if is_new:
+            self.dispatch(received)
+        return Accepted(inbound.id, is_new)
+
+    def dispatch(self, received: Received) -> None:
+        """Send a message that is on disk to its command, or into its conversation's line."""
+        if received.line is not None:
+            self.commands.put(received, received.line)
+        elif received.text.strip() or received.files:
+            self.turns.put(received, spoken(received.text))
+        else:
+            self.commands.answer(received, Reply(EMPTY))
+
+    def must_wait(self, inbound: Inbound) -> bool:
+        return self.intake.must_wait(inbound)
+
+    def trouble(self, channel: str, error: BaseException) -> None:
+        self.on_trouble(channel, error)
+
+    def admits(self, address: Address) -> bool:
+        """Whether this person may talk to the bot."""
+        return self.access.identify(address) is not None
+
+    async def command(self, address: Address, line: str) -> Reply:
+        """Carry out a command line now."""
+        parsed = command_line(line)
+        if parsed is None:
+            return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
+        return await self.commands.run(address, parsed)
+
+    def complete(
+        self, holder: KeyHolder, request: CompletionRequest
+    ) -> AsyncGenerator[Delta | Completed, None]:
+        """Answer a request that stands by itself."""
+        return self.completions.answer(holder, request)
+
+    async def key_holder(self, key: str) -> KeyHolder | None:
+        """Whose key to OpenAI's protocol this is."""
+        return await self.keys.holder(key)
+
+    def offered(self) -> Sequence[CommandEntry]:
+        """All commands by name."""
+        return self.commands.offered
+
+    def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
+        """What happens in this address's conversation from now on."""
+        return self.bus.watch(key_of(address).id)
+
+    # --- what pages and clients read and fill -------------------------------------------------
+
+    async def sessions(self, channel: str, words: str = "") -> list[Session]:
+        """The conversations of a channel, but for its threads."""
+        prefix = f"{escaped(channel)}/"
+        found = await self.conversations.listed(prefix, words)
+        chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
+        return [
+            Session(unquote(chat), beginning(one.title), datetime.fromtimestamp(one.at, UTC))
+            for chat, one in chats
+            if "/" not in chat
+        ]
+
+    async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
+        """The newest turns, or those before this one."""
+        context = (await self.conversations.get(key_of(address))).context
+        newest = context.newest + 1
+        end = min(before, newest) if before else newest
+        turns = await context.turns(range(max(1, end - most), end))
+        return [_said(entry) for turn in turns for entry in turn.entries]
+
+    async def instruct(self, address: Address, text: str) -> str:
+        """Let a client's words be its conversation's system prompt; returns what is wrong."""
+        here = key_of(address).id
+        now = self.settings.describe("system_prompt", here)
+        if (now.value, now.layer) == (text, "--here"):
+            return ""
+        try:
+            await self.settings.set("system_prompt", orjson.dumps(text).decode(), here, _ITSELF)
+        except (CommandError, StoreError) as error:
+            return str(error)
+        return ""
+
+    async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
+        """Append these turns, if there is none yet."""
+        conversation = await self.conversations.get(key_of(address))
+        if conversation.context.newest or not exchanges:
+            return False
+        turns = [
+            [Message("user", cleaned(question)), Message("assistant", cleaned(answer))]
+            for question, answer in exchanges
+        ]
+        await conversation.turns.append(turns)
+        return True
+
+
+def _said(entry: Entry) -> Said:
+    """An entry of the transcript, as channels show it."""
+    message = entry.message
+    return Said(
+        turn=f"t{entry.turn}",
+        role="system" if message.role == "note" else message.role,
+        text=message.told,
+        at=entry.at,
+        calls=tuple(call.name for call in message.tool_calls),
+        tool=message.tool,
+        is_error=message.is_error,
+    )
