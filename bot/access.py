@@ -82,7 +82,7 @@ def digest_of(code: str) -> str:
     return hashlib.sha256(typed.encode()).hexdigest()
 
 
-class Pace:
+class MessageRate:
     """Counts what each of many does within a minute; `clock` gives seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -122,7 +122,7 @@ class Access:
         self._store, self._rules, self._clock = store, rules, clock
         self._known: dict[tuple[str, str], Known] = {}
         self._codes: dict[str, str] = {}
-        self._pace, self._strangers = Pace(), Pace()
+        self._pace, self._strangers = MessageRate(), MessageRate()
 
     async def take_up(self) -> None:
         """Read who is let in. After each change too: reads come back in their order, so that none

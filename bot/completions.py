@@ -84,7 +84,7 @@ class Completions:
                 _messages(request.messages),
                 hands_out=request.tools is not None,
             )
-            running = _Running(agent, turn, request.is_streamed)
+            running = _RunningRequest(agent, turn, request.is_streamed)
             async with aclosing(running.events(self._rules.timeout_for(key))) as events:
                 async for event in events:
                     yield event
@@ -106,7 +106,7 @@ class Completions:
             raise NotCompleted("spent", refusal, AN_HOUR)
 
 
-class _Running:
+class _RunningRequest:
     """A request that is being answered."""
 
     def __init__(self, agent: Agent, turn: StatelessTurn, is_streamed: bool) -> None:

@@ -91,7 +91,7 @@ def _close(handlers: Collection[logging.Handler]) -> None:
         handler.close()
 
 
-class _Lines(logging.Formatter):
+class _LineFormatter(logging.Formatter):
     """One line an event: what follows in the same event (a traceback, pasted text) is indented,
     so that no text can pass for a line of its own."""
 
@@ -118,21 +118,21 @@ class _Sentences(logging.Formatter):
         return self._mask(record.getMessage())
 
 
-class _File(RotatingFileHandler):
+class _LogFile(RotatingFileHandler):
     def handleError(self, record: logging.LogRecord) -> None:
         """A full disk must not fill the person's screen with tracebacks."""
 
 
 def _file(folder: Path, mask: Callable[[str], str]) -> logging.Handler:
     folder.mkdir(parents=True, exist_ok=True)
-    handler = _File(
+    handler = _LogFile(
         folder / "parley.log",
         maxBytes=FILE_SIZE,
         backupCount=FILES_KEPT,
         encoding="utf-8",
         errors="backslashreplace",  # broken text in a message is still worth its line
     )
-    handler.setFormatter(_Lines(mask))
+    handler.setFormatter(_LineFormatter(mask))
     return handler
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.models.base import Model
 from agent.models.catalogue import window_of
-from agent.models.selection import Choice, Models
+from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
 from bot.delivery import Delivery, address_of
@@ -76,13 +76,13 @@ class StoredSettings:
         return self._book.describe(key, scope)
 
 
-def choice_of(settings: Settings) -> Choice:
+def choice_of(settings: Settings) -> ModelChoice:
     """What the settings say about the model that answers."""
     fallbacks, timeout = settings.fallback_models, settings.request_timeout
-    return Choice(settings.model, fallbacks, timeout, settings.brain)
+    return ModelChoice(settings.model, fallbacks, timeout, settings.brain)
 
 
-def summary_choice_of(settings: Settings) -> Choice:
+def summary_choice_of(settings: Settings) -> ModelChoice:
     """What the settings say about the model that writes summaries: a brain of its own, which is
     served where the other is unless it says where, or the model that answers."""
     own = settings.context.summary_brain
@@ -95,7 +95,7 @@ def summary_choice_of(settings: Settings) -> Choice:
         temperature=own.temperature,
         max_tokens=own.max_tokens,
     )
-    choice = Choice(own.model, (), settings.request_timeout, brain)
+    choice = ModelChoice(own.model, (), settings.request_timeout, brain)
     return replace(choice, group="context.summary_brain") if own.is_elsewhere else choice
 
 

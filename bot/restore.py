@@ -141,7 +141,7 @@ def _move_aside(data: Path) -> Path | None:
     return aside
 
 
-class _Bounded:
+class _BoundedReads:
     """The unpacked stream, of which nobody reads more at once than memory has room for."""
 
     def __init__(self, stream: gzip.GzipFile) -> None:
@@ -161,7 +161,7 @@ def _unpack(source: Path, folder: Path) -> dict[str, str]:
     room = _Room(source, folder)
     with (
         gzip.open(source) as stream,
-        tarfile.open(fileobj=_Bounded(stream), mode="r:") as archive,  # type: ignore[call-overload]  # it is only read from
+        tarfile.open(fileobj=_BoundedReads(stream), mode="r:") as archive,  # type: ignore[call-overload]  # it is only read from
     ):
         for member in archive:
             archive.members = []  # or a million of them fill the memory

@@ -27,7 +27,7 @@ from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
 from bot.received import Received
 from bot.spending import Spending
-from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, Usage
+from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, TurnUsage
 from channels.message import Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversation
@@ -86,7 +86,7 @@ class _Said:
 
 
 @dataclass(slots=True)
-class _Running:
+class _RunningTurn:
     """The turn that runs in a conversation; `stopped` says why it was stopped, if it was."""
 
     task: asyncio.Task[object]
@@ -119,7 +119,7 @@ class Turns:
     ) -> None:
         self._conversations, self._delivery, self._bus = conversations, delivery, bus
         self._rules, self._spending, self._access = rules, spending, access
-        self._running: dict[str, _Running] = {}
+        self._running: dict[str, _RunningTurn] = {}
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -257,7 +257,7 @@ class Turns:
         told = filter(None, (restart, *await turn.told(), *await self._warnings(key, received)))
         said = "\n\n".join((reply.told, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
-        usage = Usage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
+        usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._bus.publish(key.id, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
 
@@ -273,7 +273,7 @@ class Turns:
         conversation = await self._conversations.get(key)
         agent = self._rules.agent_for(conversation, received.address)
         task = asyncio.create_task(agent.answer(turn, output))
-        running = self._running[key.id] = _Running(task)
+        running = self._running[key.id] = _RunningTurn(task)
         try:
             done = await self._is_done(task, key, seconds)
             if not done:
@@ -308,7 +308,7 @@ async def _unheard(sentence: str, address: Address) -> None:
     """Nobody is told."""
 
 
-def _ending(running: _Running, seconds: float, is_late: bool) -> _Ending | None:
+def _ending(running: _RunningTurn, seconds: float, is_late: bool) -> _Ending | None:
     """How a finished task ended the turn; None when the agent's reply stands."""
     if running.stopped:
         return _Ending("stopped", running.stopped)

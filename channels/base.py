@@ -73,7 +73,7 @@ class Notice:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TurnUsage:
     """Tokens of calls to models; `cached` is the part of `prompt` that came from a cache."""
 
     prompt: int = 0
@@ -88,7 +88,7 @@ class Done:
 
     reply_to: str
     turn: str | None
-    usage: Usage = Usage()
+    usage: TurnUsage = TurnUsage()
 
 
 Activity = (

@@ -184,7 +184,7 @@ class Register:
         return True
 
 
-class Listener(socket.socket):
+class ListeningSocket(socket.socket):
     """A listening socket that keeps to its caps."""
 
     def limit(self, caps: Caps) -> None:
@@ -261,12 +261,12 @@ class Listener(socket.socket):
             log.warning(line, *values)
 
 
-def listening(host: str, port: int, caps: Caps) -> Listener:
+def listening(host: str, port: int, caps: Caps) -> ListeningSocket:
     """A socket that listens at this place; who connects before it is served waits. Raises
     OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     family, kind, protocol, _, place = found[0]
-    bound = Listener(family, kind, protocol)  # asyncio sends at once only where it is TCP
+    bound = ListeningSocket(family, kind, protocol)  # asyncio sends at once only where it is TCP
     bound.limit(caps)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -58,12 +58,12 @@ class Pipe:
     capabilities = Capabilities()
 
     def __init__(self, source: BinaryIO, target: BinaryIO, is_jsonl: bool) -> None:
-        self._lines, self._writer = _Lines(source), _Writer(target)
+        self._lines, self._writer = _LineReader(source), _Writer(target)
         self._is_jsonl = is_jsonl
 
     async def listen(self, bot: Bot) -> None:
         """Submit every line until the input ends. Raises PipeClosed when the output has ended."""
-        held = _Held(lambda inbound: self._submit(bot, inbound), self._lines.stop)
+        held = _HeldMessages(lambda inbound: self._submit(bot, inbound), self._lines.stop)
         try:
             await self._read(bot, held)
             await held.drain()
@@ -74,7 +74,7 @@ class Pipe:
         if self._lines.was_stopped:
             raise PipeClosed(GONE)
 
-    async def _read(self, bot: Bot, held: _Held) -> None:
+    async def _read(self, bot: Bot, held: _HeldMessages) -> None:
         """Submit, or hold, every line until the input ends."""
         self._lines.start()
         while line := await self._lines.next():
@@ -130,7 +130,7 @@ class Pipe:
             raise PipeClosed(GONE) from error
 
 
-class _Held:
+class _HeldMessages:
     """Messages that wait until their conversation takes them, those of a chat in order. `fail` is
     called when one could not be handed over: the pipe is to end, with `error` where there is one.
     """
@@ -210,7 +210,7 @@ def _size(inbound: Inbound) -> int:
     return len(inbound.text) + sum(len(file.data) for file in inbound.attachments)
 
 
-class _Lines:
+class _LineReader:
     """Lines of a stream, read in a thread that does not keep the process from ending."""
 
     def __init__(self, source: BinaryIO) -> None:

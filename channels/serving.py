@@ -22,7 +22,7 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from channels.listening import BURST, Listener, Register
+from channels.listening import BURST, ListeningSocket, Register
 
 LINGER = 2.0
 """Seconds for which a client that goes on sending is left to read why it is cut off: a connection
@@ -176,7 +176,7 @@ class HttpServer(uvicorn.Server):
     """Serves an application to whoever connects to a listener; leaves signals to the bot. The
     networks that the listener's caps trust say for whom they ask (X-Forwarded-For, -Proto)."""
 
-    def __init__(self, app: ASGIApp, listener: Listener, patience: Patience) -> None:
+    def __init__(self, app: ASGIApp, listener: ListeningSocket, patience: Patience) -> None:
         self._listener, trusted = listener, listener.register.caps.trusted
         known = {"patience": patience, "register": listener.register}
         protocol = type("Protocol", (PatientProtocol,), known)

@@ -34,8 +34,8 @@ class Answer:
         self._model = ""
         self._text = StringIO()  # a list of a million small pieces would take 80 MB
         self._reasoning = StringIO()
-        self._calls: list[_Call] = []
-        self._latest: dict[object, _Call] = {}
+        self._calls: list[_PartialCall] = []
+        self._latest: dict[object, _PartialCall] = {}
         self._usage: Usage | None = None
 
     def add(self, chunk: object) -> str:
@@ -77,7 +77,7 @@ class Answer:
         call.arguments.write(kept)
         call.is_cut |= len(kept) < len(arguments)
 
-    def _call_of(self, part: Mapping[str, Any], opens: bool) -> _Call | None:
+    def _call_of(self, part: Mapping[str, Any], opens: bool) -> _PartialCall | None:
         """The call that a part belongs to: by index, else a name opens one and the rest is of the
         last. Some endpoints give every call the index 0 and tell them apart by id alone. None for
         one that is too many."""
@@ -90,7 +90,7 @@ class Answer:
             return call
         if len(self._calls) >= MOST_CALLS:
             return None
-        opened = self._latest[_hashable(index)] = _Call()
+        opened = self._latest[_hashable(index)] = _PartialCall()
         self._calls.append(opened)
         return opened
 
@@ -122,7 +122,7 @@ class Answer:
         )
 
 
-class _Call:
+class _PartialCall:
     """A tool call that is still coming in."""
 
     def __init__(self) -> None:

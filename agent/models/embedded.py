@@ -47,7 +47,7 @@ def installed_file() -> Path | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Running:
+class _LlamaProcess:
     process: asyncio.subprocess.Process
     model: OpenAIModel
 
@@ -58,7 +58,7 @@ class EmbeddedModel(Model):
     def __init__(self, file: Path | None = None) -> None:
         """`file` is a GGUF file; without it, the one that is installed."""
         self._file = file
-        self._running: _Running | None = None
+        self._running: _LlamaProcess | None = None
         self._starting = asyncio.Lock()
 
     @property
@@ -112,7 +112,7 @@ class EmbeddedModel(Model):
             await running.model.close()
             await _end(running.process)
 
-    async def _start(self, on_progress: OnProgress) -> _Running:
+    async def _start(self, on_progress: OnProgress) -> _LlamaProcess:
         file = self._file or installed_file()
         if file is None or find_spec("xllamacpp") is None:
             raise ModelUnreachable(
@@ -125,7 +125,7 @@ class EmbeddedModel(Model):
         return running
 
 
-async def _launch(file: Path) -> _Running:
+async def _launch(file: Path) -> _LlamaProcess:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",  # this folder's module names are not for the script to import
@@ -153,7 +153,7 @@ async def _launch(file: Path) -> _Running:
         takes_tools=False,
         is_free=True,
     )
-    return _Running(process, OpenAIModel(endpoint))
+    return _LlamaProcess(process, OpenAIModel(endpoint))
 
 
 async def _address(process: asyncio.subprocess.Process, key: str) -> str:

@@ -32,7 +32,7 @@ LISTING_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ModelChoice:
     """What the settings say about models. `timeout` in seconds, between two pieces of an answer;
     `brain` says where they are served, and `group` where that is set."""
 
@@ -43,7 +43,7 @@ class Choice:
     group: str = "the agent's brain"
 
     @property
-    def alone(self) -> tuple[Choice, ...]:
+    def alone(self) -> tuple[ModelChoice, ...]:
         """The same without fallbacks, for each of its models."""
         names = dict.fromkeys((self.model, *self.fallbacks))
         return tuple(replace(self, model=name, fallbacks=()) for name in names)
@@ -110,10 +110,10 @@ class Models:
         self._credentials = credentials
         self.on_refused: Callable[[str], None] = lambda sentence: None
         self._embedded = EmbeddedModel()
-        self._single: dict[Choice, Model] = {}
-        self._chosen: dict[Choice, Model] = {}
+        self._single: dict[ModelChoice, Model] = {}
+        self._chosen: dict[ModelChoice, Model] = {}
 
-    def of(self, choice: Choice) -> Model:
+    def of(self, choice: ModelChoice) -> Model:
         """The model that this choice means, with its fallbacks behind it."""
         if choice not in self._chosen:
             models = [self._one(single) for single in choice.alone]
@@ -121,21 +121,21 @@ class Models:
             self._chosen[choice] = models[0] if is_one else FallbackModel(models, self._tell)
         return self._chosen[choice]
 
-    def where(self, choice: Choice) -> str:
+    def where(self, choice: ModelChoice) -> str:
         """Where the chosen model runs, in words."""
         if self.uses_embedded(choice):
             return "it runs on this machine, needs no key, and is small"
         url = self._endpoint(choice).shown_url
         return "OpenAI's endpoint" if url == OPENAI_URL else url
 
-    def uses_embedded(self, choice: Choice) -> bool:
+    def uses_embedded(self, choice: ModelChoice) -> bool:
         """Whether the embedded model answers first."""
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
     async def listed(self) -> list[str]:
         """The models that the endpoint lists. Raises ModelError."""
-        endpoint = self._served(Choice(USUAL, (), LISTING_TIMEOUT, Brain()))
+        endpoint = self._served(ModelChoice(USUAL, (), LISTING_TIMEOUT, Brain()))
         try:
             return await endpoint.listed_models()
         finally:
@@ -149,14 +149,14 @@ class Models:
         for model in (*self._single.values(), self._embedded):
             await model.close()
 
-    def _one(self, choice: Choice) -> Model:
+    def _one(self, choice: ModelChoice) -> Model:
         if self.uses_embedded(choice):
             return self._embedded
         if choice not in self._single:
             self._single[choice] = self._connected(choice)
         return self._single[choice]
 
-    def _connected(self, choice: Choice) -> Model:
+    def _connected(self, choice: ModelChoice) -> Model:
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             return _KeyMissing(choice.model, place.missing)
@@ -166,7 +166,7 @@ class Models:
             return self._served(replace(choice, model=USUAL))
         return _FirstListed(lambda name: self._served(replace(choice, model=name)))
 
-    def _served(self, choice: Choice) -> OpenAIModel:
+    def _served(self, choice: ModelChoice) -> OpenAIModel:
         return OpenAIModel(self._endpoint(choice))
 
     def _tell(self, name: str, error: ModelError) -> None:
@@ -174,7 +174,7 @@ class Models:
         if isinstance(error, AccountRefused):
             self.on_refused(str(error))
 
-    def _endpoint(self, choice: Choice) -> Endpoint:
+    def _endpoint(self, choice: ModelChoice) -> Endpoint:
         brain, place = choice.brain, place_of(choice.brain, self._credentials)
         return Endpoint(
             choice.model,
@@ -189,7 +189,7 @@ class Models:
         )
 
 
-def _setting(choice: Choice) -> str:
+def _setting(choice: ModelChoice) -> str:
     """Where somebody wrote down the address of a choice's models."""
     if choice.brain.config.base_url:
         return f"{choice.group}.config.base_url"

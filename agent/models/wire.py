@@ -71,9 +71,9 @@ async def bounded(response: httpx2.Response) -> None:
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
     assert isinstance(response.stream, httpx2.AsyncByteStream)
     if response.is_success:
-        response.stream = _Bounded(response.stream, MOST_BYTES, is_cut=False)
+        response.stream = _BoundedStream(response.stream, MOST_BYTES, is_cut=False)
     else:
-        response.stream = _Bounded(response.stream, LONGEST_ERROR, is_cut=True)
+        response.stream = _BoundedStream(response.stream, LONGEST_ERROR, is_cut=True)
 
 
 def packing(response: httpx2.Response) -> str:
@@ -82,7 +82,7 @@ def packing(response: httpx2.Response) -> str:
     return "" if how == "identity" else how
 
 
-class _Bounded(httpx2.AsyncByteStream):
+class _BoundedStream(httpx2.AsyncByteStream):
     """A body of which so many bytes are read; what goes on then is cut there, or is `TooMuch`."""
 
     def __init__(self, inner: httpx2.AsyncByteStream, most: int, *, is_cut: bool) -> None:
@@ -123,7 +123,7 @@ async def document(response: httpx2.Response, progress: Progress) -> bytes:
 async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerator[bytes, None]:
     """The data of each server-sent event (WHATWG's event streams), until the body ends. Raises
     TooMuch, and NoProgress where none is made for too long, whatever else comes."""
-    lines = _Lines()
+    lines = _LineSplitter()
     data: list[bytes] = []
     size = 0
     async with aclosing(response.aiter_bytes()) as body:
@@ -139,7 +139,7 @@ async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerato
                     data, size = [], 0
 
 
-class _Lines:
+class _LineSplitter:
     """Bytes cut into lines that end with CR, LF or both; in time that is linear in their number."""
 
     def __init__(self) -> None:

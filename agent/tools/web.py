@@ -34,7 +34,7 @@ Resolve = Callable[[str], Awaitable[Sequence[str]]]
 """The addresses that a name stands for. Raises OSError."""
 
 
-class Refused(OSError):
+class FetchRefused(OSError):
     """An address that no page may be read from. An OSError, as what opens sockets may raise."""
 
 
@@ -61,7 +61,7 @@ async def resolved(host: str) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class WebPage:
     """What was read: where it was found in the end, as text; `is_cut` where it is not all."""
 
     address: str
@@ -77,19 +77,19 @@ class Fetcher:
     ) -> None:
         self._resolve, self._allows = resolve, allows
 
-    async def page(self, address: str, approve: Callable[[URL], Awaitable[None]]) -> Page:
+    async def page(self, address: str, approve: Callable[[URL], Awaitable[None]]) -> WebPage:
         """The text behind an address, after redirects, of which each is checked like the first.
         `approve` is asked before each request, and may raise ToolError, as this does."""
         url = _checked(address)
         for _ in range(MOST_REDIRECTS + 1):
             await approve(url)
             found = await self._get(url)
-            if isinstance(found, Page):
+            if isinstance(found, WebPage):
                 return found
             url = found
         raise ToolError(f"{address[:200]} redirects more than {MOST_REDIRECTS} times.")
 
-    async def _get(self, url: URL) -> Page | URL:
+    async def _get(self, url: URL) -> WebPage | URL:
         """The page, or where it says that it is."""
         try:
             async with asyncio.timeout(SECONDS):
@@ -101,7 +101,7 @@ class Fetcher:
                 raise ToolError(str(refusal)) from None
             raise ToolError(f"{url.host} can't be read: {_reason(error)}.") from None
 
-    async def _asked(self, url: URL) -> Page | URL:
+    async def _asked(self, url: URL) -> WebPage | URL:
         connector = aiohttp.TCPConnector(
             resolver=_Names(self._resolve, self._check),
             socket_factory=self._socket,
@@ -121,7 +121,7 @@ class Fetcher:
 
     def _check(self, host: str, address: str) -> None:
         if not self._allows(address):
-            raise Refused(
+            raise FetchRefused(
                 f"{host} is not on the public internet ({address}); only public pages can be read."
             )
 
@@ -173,7 +173,7 @@ def _checked(address: str) -> URL:
     return url.with_fragment(None)
 
 
-async def _read(url: URL, response: aiohttp.ClientResponse) -> Page:
+async def _read(url: URL, response: aiohttp.ClientResponse) -> WebPage:
     kind = response.content_type
     if not kind.startswith(_TYPES) and not kind.endswith(_ENDINGS):
         raise ToolError(f"{url} is of the type {kind}; only text can be read.")
@@ -185,12 +185,12 @@ async def _read(url: URL, response: aiohttp.ClientResponse) -> Page:
     read = text_of if "html" in kind else str
     content, label = bytes(body[:LARGEST]), response.charset
     text = await asyncio.to_thread(lambda: read(decoded(content, label)))
-    return Page(str(url), text, is_cut=len(body) > LARGEST)
+    return WebPage(str(url), text, is_cut=len(body) > LARGEST)
 
 
-def _refusal(error: BaseException | None) -> Refused | None:
+def _refusal(error: BaseException | None) -> FetchRefused | None:
     """The refusal behind an error, if that is what it comes from."""
-    while error is not None and not isinstance(error, Refused):
+    while error is not None and not isinstance(error, FetchRefused):
         error = getattr(error, "os_error", None) or error.__cause__ or error.__context__
     return error
 

@@ -45,7 +45,7 @@ IN_AGENT: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AgentBlock:
     """An agent as it stands in the file: `settings` is what it says besides its name."""
 
     id: str
@@ -53,11 +53,11 @@ class Block:
     settings: Mapping[Any, Any]
 
 
-def blocks(written: Any, file: str) -> tuple[list[Block], list[str]]:
+def blocks(written: Any, file: str) -> tuple[list[AgentBlock], list[str]]:
     """The agents in a list, and a sentence for each entry that is none."""
     if not isinstance(written, list):
         return [], [f"agents in {file} is {quoted(written)}; it wants a list of agents."]
-    found: dict[str, Block] = {}
+    found: dict[str, AgentBlock] = {}
     faults: list[str] = []
     for number, entry in enumerate(written):
         try:
@@ -78,7 +78,7 @@ def _refuse_taken(name: str, found: Collection[str], file: str) -> None:
         raise SettingError(f"agents in {file} has two agents {name!r}; rename one of them.")
 
 
-def _block(entry: Any, place: str) -> Block:
+def _block(entry: Any, place: str) -> AgentBlock:
     if not isinstance(entry, dict):
         raise SettingError(f"{place} is {quoted(entry)}; it wants an id and a brain.")
     name, description = entry.get("id"), entry.get("description", "")
@@ -92,7 +92,7 @@ def _block(entry: Any, place: str) -> Block:
             "characters."
         )
     settings = {key: entry[key] for key in entry if key not in ("id", "description")}
-    return Block(name, description, settings)
+    return AgentBlock(name, description, settings)
 
 
 # --- brains ---

@@ -6,7 +6,7 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bot.settings.layers import AgentLayer, Layers, Written, typed
+from bot.settings.layers import AgentLayer, Layers, WrittenSetting, typed
 from bot.settings.permits import parsed, permit_for
 from bot.settings.schema import (
     NO_AGENT,
@@ -29,7 +29,7 @@ EVERYWHERE = ""
 OF_USERS = "users of "
 """The scope of what users set in a conversation is its id with this before it: it holds only as far
 as `users_may_set` lets it, and an owner's own `--here` takes its place."""
-_NOTHING = Written({}, {})
+_NOTHING = WrittenSetting({}, {})
 
 
 class SettingsStore:
@@ -286,7 +286,7 @@ class SettingsStore:
             return validated(ChainMap(here, self._said_by(name).values, *below))  # type: ignore[arg-type]
         raise SettingError(self._no_agent(name))
 
-    def _said_by(self, agent: str) -> Written:
+    def _said_by(self, agent: str) -> WrittenSetting:
         return self.agents[agent].settings if agent in self.agents else _NOTHING
 
     def _no_agent(self, name: Any) -> str:

@@ -16,7 +16,7 @@ from bot.settings.agents import (
     IN_AGENT,
     IN_RUNTIME,
     RUNTIME_STRATEGIES,
-    Block,
+    AgentBlock,
     blocks,
     with_strategy,
     with_whole_endpoints,
@@ -78,7 +78,7 @@ class Secrets(Mapping[str, str]):
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenSetting:
     """Settings from one source, by key: as they were written there, and with the secrets and
     files that they name filled in."""
 
@@ -92,7 +92,7 @@ class AgentLayer:
 
     id: str
     description: str
-    settings: Written
+    settings: WrittenSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +100,8 @@ class Layers:
     """All that was there before the start. The environment outranks the file; `agents`, by their
     ids, outrank both where they are chosen."""
 
-    file: Written
-    environment: Written
+    file: WrittenSetting
+    environment: WrittenSetting
     secrets: Secrets
     agents: Mapping[str, AgentLayer] = field(default_factory=dict)
 
@@ -144,7 +144,7 @@ class _Source:
 
     def settings(
         self, tree: Mapping[Any, Any], keys: Mapping[str, str], agent: str = ""
-    ) -> Written:
+    ) -> WrittenSetting:
         """What the file sets, or an agent in it; `keys` are the settings by the names that they
         have there."""
         file = self.config.name
@@ -164,7 +164,7 @@ class _Source:
             written = {key: value for key, (_, value) in levels[level].items()}
             whole = with_whole_endpoints(with_strategy(written, names.values()))
             values = self._filled(whole, names, f"{of} {where}")
-        return Written(whole, values)
+        return WrittenSetting(whole, values)
 
     def _as_meant(self, key: str, value: Any) -> Any:
         """YAML's other words for true and false, where these are wanted."""
@@ -196,7 +196,7 @@ def _agents(written: Any, source: _Source) -> Iterator[AgentLayer]:
         yield AgentLayer(block.id, block.description, settings)
 
 
-def _refuse_foreign_model(block: Block, settings: Written, file: str) -> None:
+def _refuse_foreign_model(block: AgentBlock, settings: WrittenSetting, file: str) -> None:
     if settings.as_written.get("brain.provider") and "model" not in settings.as_written:
         raise SettingError(
             f"The agent {block.id} in {file} has a brain.provider but no brain.model; name one."
@@ -274,7 +274,7 @@ def _refuse_plain_key(called: str, key: str, value: Any) -> None:
 
 def _from_environment(
     config: Path, environ: Mapping[str, str], secrets: Secrets, faults: list[str]
-) -> Written:
+) -> WrittenSetting:
     keys = {variable(key): key for key in SETTINGS}
     written: dict[str, Any] = {}
     own = (name for name in environ if name.startswith(PREFIX) and name not in CREDENTIALS)
@@ -286,7 +286,7 @@ def _from_environment(
         else:
             faults.append(_unknown_variable(name))
     whole = with_whole_endpoints(written)
-    return Written(whole, _filled(whole, config.parent, secrets, _place, faults))
+    return WrittenSetting(whole, _filled(whole, config.parent, secrets, _place, faults))
 
 
 def _place(key: str) -> str:

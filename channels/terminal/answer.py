@@ -10,7 +10,7 @@ _GROWTH = 1.2
 """How many times as long a longer one must be before it is looked at again."""
 
 
-class Answer:
+class StreamedAnswer:
     """The text of one step. Whole markdown blocks leave it in order, once; the rest is its tail."""
 
     def __init__(self) -> None:

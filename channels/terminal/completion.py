@@ -23,7 +23,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class Suggestion:
     """`text` takes the place of the last `replaces` characters."""
 
     text: str
@@ -31,7 +31,7 @@ class Choice:
     meaning: str
 
 
-def choices(line: str, vocabulary: Vocabulary) -> list[Choice]:
+def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
     """What may stand at the end of `line`; nothing for a message to the model."""
     if not line.startswith("/") or line.startswith("//") or "\n" in line:
         return []
@@ -73,9 +73,9 @@ def _values(vocabulary: Vocabulary, key: str) -> Iterator[tuple[str, str]]:
             yield _typed(setting["value"]), setting["wants"]
 
 
-def _fitting(word: str, offers: Iterable[tuple[str, str]]) -> list[Choice]:
+def _fitting(word: str, offers: Iterable[tuple[str, str]]) -> list[Suggestion]:
     """The offers that contain `word`, those that begin with it first."""
-    found = [Choice(text, len(word), meaning) for text, meaning in offers if word in text]
+    found = [Suggestion(text, len(word), meaning) for text, meaning in offers if word in text]
     return sorted(found, key=lambda choice: not choice.text.startswith(word))
 
 

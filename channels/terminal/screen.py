@@ -38,7 +38,7 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from channels.terminal.completion import Choice
+from channels.terminal.completion import Suggestion
 
 _STYLE = Style.from_dict(
     {
@@ -61,7 +61,7 @@ _HINT = "Ctrl-D leaves · /help lists the commands"
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
 
 
-class Listener(Protocol):
+class ScreenListener(Protocol):
     """What the screen asks and tells."""
 
     def said(self, text: str) -> None: ...
@@ -74,7 +74,7 @@ class Listener(Protocol):
         """The line at the bottom: its style and its text."""
         ...
 
-    async def choices(self, line: str) -> Iterable[Choice]: ...
+    async def choices(self, line: str) -> Iterable[Suggestion]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +107,7 @@ class _LowerEnd(HSplit):
 class Screen:
     """A terminal that can move its cursor."""
 
-    def __init__(self, history: History, listener: Listener) -> None:
+    def __init__(self, history: History, listener: ScreenListener) -> None:
         output = get_app_session().output
         if isinstance(output, Vt100_Output):
             # Asked where its cursor is, the terminal would be drawn on down to its bottom.
@@ -245,7 +245,7 @@ class DumbScreen:
 
     width, height = 80, 24
 
-    def __init__(self, history: History, listener: Listener) -> None:
+    def __init__(self, history: History, listener: ScreenListener) -> None:
         self._listener = listener
         self._output = get_app_session().output
         if isinstance(self._output, Vt100_Output):
@@ -277,7 +277,7 @@ class DumbScreen:
 
 
 class _Completer(Completer):
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: ScreenListener) -> None:
         self._listener = listener
 
     def get_completions(self, document: Document, event: CompleteEvent) -> Iterable[Completion]:

@@ -29,9 +29,9 @@ from channels.base import (
     TurnStarted,
 )
 from channels.message import Address, Inbound, Outbound
-from channels.terminal.answer import Answer
+from channels.terminal.answer import StreamedAnswer
 from channels.terminal.bar import bar_style, bar_text
-from channels.terminal.completion import Choice, Vocabulary, choices
+from channels.terminal.completion import Suggestion, Vocabulary, choices
 from channels.terminal.lines import Lines
 from channels.terminal.screen import DumbScreen, Screen
 from channels.terminal.scroll import Scroll
@@ -49,7 +49,7 @@ class _Exchange:
     """A message of the person's until it is answered. `question` is "" once it is on the screen."""
 
     question: str = ""
-    answer: Answer = field(default_factory=Answer)
+    answer: StreamedAnswer = field(default_factory=StreamedAnswer)
     tools: list[ToolStarted] = field(default_factory=list)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -120,7 +120,7 @@ class Terminal:
         context = bar_text(self._usage, width - len(doing) - 3)
         return bar_style(self._usage), " · ".join(part for part in (doing, context) if part)
 
-    async def choices(self, line: str) -> Iterable[Choice]:
+    async def choices(self, line: str) -> Iterable[Suggestion]:
         if self._vocabulary is None:
             commands = await self._ask("/help", "commands")
             settings = await self._ask("/config", "settings")
@@ -156,7 +156,7 @@ class Terminal:
                 self._void(exchange)
             case ToolStarted():
                 self._scroll.answer(exchange.answer.take_all())
-                exchange.answer = Answer()
+                exchange.answer = StreamedAnswer()
                 exchange.tools.append(activity)
             case ToolEnded(name, is_error):
                 self._end_tool(exchange, name, "failed" if is_error else "ok")
@@ -184,7 +184,7 @@ class Terminal:
     def _void(self, exchange: _Exchange) -> None:
         if exchange.answer.is_begun:
             self._scroll.note("The model is asked again; the answer above is void.")
-        exchange.answer = Answer()
+        exchange.answer = StreamedAnswer()
 
     def _settle(self, outbound: Outbound) -> None:
         """Print what of a reply is not on the screen yet."""

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from channels.base import KEY_PREFIX, Bot, Capabilities
-from channels.listening import Caps, Listener, listening, share_of_descriptors
+from channels.listening import Caps, ListeningSocket, listening, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
-from channels.web.completions import Completions
+from channels.web.completions import CompletionOperations
 from channels.web.feed import Bounds, Feeds
 from channels.web.guard import (
     COOKIE,
@@ -130,7 +130,7 @@ class Web:
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
         """The whole of it: the page, the operations, and the guard before them."""
         sessions = Sessions(bot, feeds, self._config.upload)
-        completions = Completions(bot, feeds, self._config.upload)
+        completions = CompletionOperations(bot, feeds, self._config.upload)
         operations = (*self._own(bot), *sessions.operations, *completions.operations)
         described = document(operations, self._config.version)
 
@@ -230,7 +230,7 @@ async def _file(content: bytes, kind: str | None, request: Request) -> Response:
     return response
 
 
-def _bound(config: WebConfig) -> Listener:
+def _bound(config: WebConfig) -> ListeningSocket:
     """A socket that listens; who connects before the bot is ready waits until it is."""
     caps = Caps(share_of_descriptors(), config.of_one, config.trusted_proxies, refusal(FULL))
     try:

@@ -33,7 +33,7 @@ from channels.web.chat_shapes import (
     completion_request,
     question_of,
 )
-from channels.web.feed import Event, Feeds
+from channels.web.feed import FeedEvent, Feeds
 from channels.web.guard import HOLDER
 from channels.web.operations import (
     Operation,
@@ -87,7 +87,7 @@ class ModelList(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Completions:
+class CompletionOperations:
     """The operations of OpenAI's protocol. `upload` is the most bytes of a request's pictures."""
 
     bot: Bot
@@ -169,7 +169,7 @@ class Completions:
             await self.bot.begin_with(address, exchanges(wanted.messages))
             start = feed.end
             waiting = await submitted(self.bot, feed, inbound)
-        written = Written()
+        written = SentText()
         async for one in told(feed, inbound.id, waiting, start):
             if one.kind == "done" and one.data["problem"]:
                 raise NotCompleted(one.data["problem"], one.data["text"])
@@ -379,7 +379,7 @@ def usage(done: Completed) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class Written:
+class SentText:
     """What a client has been sent: `step` of the step under way. What has streamed can't be taken
     back here, so that where the answer turns out otherwise (it was stopped, or begun anew) the
     whole of it follows."""
@@ -387,7 +387,7 @@ class Written:
     step: str = ""
     is_empty: bool = True
 
-    def more(self, one: Event) -> str:
+    def more(self, one: FeedEvent) -> str:
         """What an event adds to it."""
         text = str(one.data["text"]) if one.kind in ("delta", "done") else ""
         if one.kind in ("restart", "tool"):

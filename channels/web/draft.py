@@ -10,7 +10,7 @@ Json = Mapping[str, Any]
 
 
 @dataclass(slots=True)
-class Draft:
+class StreamDraft:
     """The turn that runs, as far as it can be shown."""
 
     id: str = ""

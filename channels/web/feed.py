@@ -28,10 +28,10 @@ from channels.base import (
     ToolEnded,
     ToolStarted,
     TurnStarted,
-    Usage,
+    TurnUsage,
 )
 from channels.message import Address, Outbound
-from channels.web.draft import Draft
+from channels.web.draft import StreamDraft
 from channels.web.shapes import answer
 
 HEARTBEAT = 15.0
@@ -58,7 +58,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class FeedEvent:
     """`kind` is "turn", "delta", "restart", "tool", "context", "notice" or "done"; `origin` names
     its feed; `at` is a time of the loop's clock."""
 
@@ -94,13 +94,13 @@ class Kept:
 
     def __init__(self, most: int, on_size: Callable[[int], None]) -> None:
         self._most, self._on_size = most, on_size
-        self._events: deque[tuple[Event, int]] = deque()
+        self._events: deque[tuple[FeedEvent, int]] = deque()
         self._bytes = 0
 
     def __len__(self) -> int:
         return len(self._events)
 
-    def add(self, event: Event) -> None:
+    def add(self, event: FeedEvent) -> None:
         """Keep one more; the oldest go, where there are too many bytes."""
         size = event.size
         self._events.append((event, size))
@@ -108,11 +108,11 @@ class Kept:
         while self._bytes > self._most and len(self._events) > 1:
             self._drop()
 
-    def newest(self, count: int) -> list[Event]:
+    def newest(self, count: int) -> list[FeedEvent]:
         """So many of the newest, in order."""
         return [self._events[index][0] for index in range(-count, 0)]
 
-    def answer_to(self, message: str) -> Event | None:
+    def answer_to(self, message: str) -> FeedEvent | None:
         events = (event for event, _ in reversed(self._events))
         return next((e for e in events if e.kind == "done" and e.data["id"] == message), None)
 
@@ -141,7 +141,7 @@ class Feed:
     ) -> None:
         self.address = address
         self.kept = Kept(most, on_size)
-        self.draft = Draft()
+        self.draft = StreamDraft()
         self.turn_taking = asyncio.Lock()
         self._origin = uuid4().hex[:8]
         self._count = 0
@@ -149,10 +149,10 @@ class Feed:
         self.touched = self._loop.time()
         self._news = asyncio.Event()
         self._followers = 0
-        self._awaited: dict[str, asyncio.Future[Event]] = {}
+        self._awaited: dict[str, asyncio.Future[FeedEvent]] = {}
         self._running: set[str] = set()
         self._held: dict[str, Outbound] = {}
-        self._usages: OrderedDict[str, Usage] = OrderedDict()
+        self._usages: OrderedDict[str, TurnUsage] = OrderedDict()
         self._is_closed = False
         self._watching: AbstractContextManager[AsyncIterator[Activity]] = bot.watch(address)
         self._task = asyncio.create_task(self._watch(self._watching.__enter__()))
@@ -166,7 +166,7 @@ class Feed:
         """The number of the newest event."""
         return self._count
 
-    def expect(self, message: str) -> asyncio.Future[Event]:
+    def expect(self, message: str) -> asyncio.Future[FeedEvent]:
         """The answer to a message that is about to be submitted. Cancelled when the bot stops."""
         if message not in self._awaited:
             self._awaited[message] = asyncio.get_running_loop().create_future()
@@ -179,7 +179,7 @@ class Feed:
         """The message is not going to be answered."""
         self._awaited.pop(message, None)
 
-    def answer_to(self, message: str) -> Event | None:
+    def answer_to(self, message: str) -> FeedEvent | None:
         """An answer that was given lately."""
         return self.kept.answer_to(message)
 
@@ -189,7 +189,7 @@ class Feed:
         if message in self._running and outbound.turn:
             self._held[message] = outbound
         else:
-            self._finish(outbound, self._usages.pop(message, Usage()))
+            self._finish(outbound, self._usages.pop(message, TurnUsage()))
 
     def place_after(self, place: str) -> int | None:
         """The number behind an event's place; None where what came after it can't be told."""
@@ -202,7 +202,7 @@ class Feed:
     def place(self, number: int) -> str:
         return f"{self._origin}-{number}"
 
-    async def batches(self, after: int) -> AsyncIterator[list[Event]]:
+    async def batches(self, after: int) -> AsyncIterator[list[FeedEvent]]:
         """All events after this number, as they come, until the bot stops; an empty batch is a sign
         of life. A follower that falls too far behind is let go: it comes again."""
         self._followers += 1
@@ -258,7 +258,7 @@ class Feed:
             case Done(message, _, usage):
                 self._turn_over(message, usage)
 
-    def _turn_over(self, message: str, usage: Usage) -> None:
+    def _turn_over(self, message: str, usage: TurnUsage) -> None:
         self._running.discard(message)
         if (outbound := self._held.pop(message, None)) is not None:
             self._finish(outbound, usage)
@@ -267,17 +267,17 @@ class Feed:
         if len(self._usages) > _USAGES:
             self._usages.popitem(last=False)
 
-    def _finish(self, outbound: Outbound, usage: Usage) -> None:
+    def _finish(self, outbound: Outbound, usage: TurnUsage) -> None:
         self._running.discard(outbound.reply_to)
         event = self._add("done", answer(outbound, usage))
         future = self._awaited.pop(outbound.reply_to, None)
         if future is not None and not future.done():
             future.set_result(event)
 
-    def _add(self, kind: str, data: Json) -> Event:
+    def _add(self, kind: str, data: Json) -> FeedEvent:
         self._count += 1
         self.touched = self._loop.time()
-        event = Event(self._count, kind, data, self._origin, self.touched)
+        event = FeedEvent(self._count, kind, data, self._origin, self.touched)
         self.kept.add(event)
         self.draft.take(kind, data)
         self._wake()

@@ -14,7 +14,7 @@ from starlette.responses import FileResponse, Response
 
 from channels.base import Bot
 from channels.message import Address, Inbound, Reply
-from channels.web.feed import Event, Feed, Feeds
+from channels.web.feed import Feed, FeedEvent, Feeds
 from channels.web.operations import (
     EVENT_STREAM,
     Operation,
@@ -28,12 +28,12 @@ from channels.web.operations import (
 from channels.web.pictures import picture
 from channels.web.shapes import (
     NAME,
-    Accepted,
-    Answer,
     CommandReply,
     CommandText,
-    ContextState,
+    ContextOverview,
     Freed,
+    MessageAccepted,
+    MessageReply,
     NewMessage,
     Nothing,
     SessionList,
@@ -68,7 +68,7 @@ _LIMIT = Parameter(
     "limit", "query", "At most so many turns.", {"type": "integer", "minimum": 1, "maximum": MOST}
 )
 _AFTER = Parameter("after", "query", "The last event that was seen; else it begins now.", {})
-_LAST = Parameter("Last-Event-ID", "header", "The same, as browsers say it.", {})
+_LAST = Parameter("Last-FeedEvent-ID", "header", "The same, as browsers say it.", {})
 _PREFER = Parameter(
     "Prefer",
     "header",
@@ -114,8 +114,8 @@ class Sessions:
                 "Say something and get the answer: as a whole, or as it is written.",
                 self.say,
                 takes=NewMessage,
-                gives=Answer,
-                accepts=Accepted,
+                gives=MessageReply,
+                accepts=MessageAccepted,
                 parameters=(_SESSION, _PREFER),
                 problems=(400, 403, 404, 409, 413, 429, 500, 503),
                 streams=True,
@@ -134,7 +134,7 @@ class Sessions:
                 f"{_ONE}/context",
                 "What the model sees, what changed it, and the settings in force.",
                 self.read_context,
-                gives=ContextState,
+                gives=ContextOverview,
                 parameters=(_SESSION,),
                 problems=(404,),
             ),
@@ -263,7 +263,7 @@ def _number(request: Request, name: str, default: int) -> int:
     return int(text)
 
 
-async def _raw(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
+async def _raw(events: AsyncIterator[FeedEvent]) -> AsyncIterator[bytes]:
     async for one in events:
         yield raw([one])
 
@@ -271,7 +271,7 @@ async def _raw(events: AsyncIterator[Event]) -> AsyncIterator[bytes]:
 # --- a message and its answer --------------------------------------------------------------
 
 
-async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[Event]:
+async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
     """Put a message on disk; returns its answer, to be waited for. Raises Problem."""
     is_known = feed.is_expected(inbound.id)
     waiting = feed.expect(inbound.id)
@@ -289,14 +289,14 @@ async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[Ev
     return waiting
 
 
-def _earlier(feed: Feed, message: str) -> Event:
+def _earlier(feed: Feed, message: str) -> FeedEvent:
     """The answer that was given to this message before."""
     if (answer := feed.answer_to(message)) is None:
         raise Problem(409, KNOWN)
     return answer
 
 
-async def arrived(waiting: asyncio.Future[Event]) -> Event:
+async def arrived(waiting: asyncio.Future[FeedEvent]) -> FeedEvent:
     """The answer, once it is there. Others may wait for it too, so whoever leaves does not cancel
     it. Raises Problem where the bot stops before."""
     try:

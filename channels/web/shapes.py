@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraints
 
-from channels.base import Said, Usage
+from channels.base import Said, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Attachment, Outbound, Reply
 from channels.web.markup import html
 from channels.web.pictures import published
@@ -59,7 +59,7 @@ class Nothing(Incoming):
     """An empty object, or no body at all."""
 
 
-class Action(BaseModel):
+class ActionItem(BaseModel):
     """A control: pressing it is sending `command`, after a question where `asks_first`."""
 
     label: str
@@ -80,11 +80,11 @@ class CommandReply(BaseModel):
     text: str
     html: str
     data: dict[str, Any] | None
-    actions: list[Action]
+    actions: list[ActionItem]
     images: list[str]
 
 
-class Answer(CommandReply):
+class MessageReply(CommandReply):
     """What a message is answered: `id` is the message's, `turn` null where no turn was made.
     `problem` says in a word why the text is no answer, such as "timeout" ("": it is one)."""
 
@@ -95,7 +95,7 @@ class Answer(CommandReply):
     problem: str = ""
 
 
-class Accepted(BaseModel):
+class MessageAccepted(BaseModel):
     """A message is on disk and will be answered."""
 
     id: str
@@ -141,7 +141,7 @@ class Freed(BaseModel):
     tokens_after: int
 
 
-class ContextState(BaseModel):
+class ContextOverview(BaseModel):
     """All that `/context` shows, its newest turns with their states, what ever changed it, and the
     settings in force."""
 
@@ -155,7 +155,7 @@ class State(BaseModel):
     status: Literal["ok", "ready"]
 
 
-class Fault(BaseModel):
+class ErrorDetail(BaseModel):
     message: str
     type: str
     param: str | None = None
@@ -165,7 +165,7 @@ class Fault(BaseModel):
 class Failure(BaseModel):
     """Every error has this shape, which is OpenAI's."""
 
-    error: Fault
+    error: ErrorDetail
 
 
 def command_reply(reply: Reply) -> dict[str, Any]:
@@ -179,8 +179,8 @@ def command_reply(reply: Reply) -> dict[str, Any]:
     }
 
 
-def answer(outbound: Outbound, usage: Usage) -> dict[str, Any]:
-    """An `Answer`."""
+def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
+    """A `MessageReply`."""
     return {
         "id": outbound.reply_to,
         "turn": outbound.turn,

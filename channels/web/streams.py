@@ -7,8 +7,8 @@ import time
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from channels.web.draft import Draft
-from channels.web.feed import Event, Feed
+from channels.web.draft import StreamDraft
+from channels.web.feed import Feed, FeedEvent
 from channels.web.markup import html, is_long
 from channels.web.operations import event
 
@@ -39,12 +39,12 @@ async def followed(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes
             await asyncio.sleep(max(PACE, _REST * (time.monotonic() - begin)))
 
 
-def raw(batch: Sequence[Event]) -> bytes:
+def raw(batch: Sequence[FeedEvent]) -> bytes:
     """Events as they are."""
     return b"".join(event(one.data, one.kind, one.place) for one in batch)
 
 
-async def _pictured(feed: Feed, batch: Sequence[Event]) -> bytes:
+async def _pictured(feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
     """Events for the page: the answer so far, whole, in place of its pieces."""
     others = raw([one for one in batch if one.kind not in _DRAWN])
     if all(one.kind not in _DRAWN for one in batch):
@@ -55,7 +55,7 @@ async def _pictured(feed: Feed, batch: Sequence[Event]) -> bytes:
     return others + event(draft, "draft", batch[-1].place)
 
 
-async def drawn(draft: Draft) -> dict[str, Any] | None:
+async def drawn(draft: StreamDraft) -> dict[str, Any] | None:
     """A draft as JSON, its texts as HTML too; None where no turn runs."""
     if not draft.id:
         return None
@@ -73,8 +73,8 @@ async def rendered(markdown: str) -> str:
 
 
 async def told(
-    feed: Feed, message: str, waiting: asyncio.Future[Event], start: int
-) -> AsyncIterator[Event]:
+    feed: Feed, message: str, waiting: asyncio.Future[FeedEvent], start: int
+) -> AsyncIterator[FeedEvent]:
     """What happens while this message is answered, from event number `start` on; its "done" comes
     last, also where what came before it was forgotten. Ends before that where the bot stops."""
     if waiting.done() and not waiting.cancelled():

@@ -13,7 +13,7 @@ from memory.conversation import Conversation
 from memory.events import NOTHING, EventName
 from plugins.api import Event, HookContext, Listener, Verdict, hookimpl
 from plugins.rules import Rule
-from plugins.rules.actions import CompactContext, InjectMessage, Log, Notify
+from plugins.rules.actions import CompactContext, InjectMessage, LogAction, Notify
 from plugins.rules.conditions import Moment
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Session:
+class RuleState:
     """What is counted of a conversation while the bot runs: tool calls in all, and before the last
     compaction; each rule's tally; and what waits for the model to read on."""
 
@@ -78,7 +78,7 @@ class Engine:
 
     def __init__(self, context: HookContext, clock: Callable[[], float] = time.monotonic) -> None:
         self._context, self._clock = context, clock
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, RuleState] = {}
 
     def minds(self, name: EventName) -> bool:
         """Whether an event can set a rule off, or is needed to count."""
@@ -92,7 +92,7 @@ class Engine:
         conversation = self._context.conversation(event.key)
         if conversation is None:
             return NOTHING  # it has left memory, and nothing happens in it
-        session = self._sessions.setdefault(event.key.id, Session())
+        session = self._sessions.setdefault(event.key.id, RuleState())
         session.count(event, conversation)
         said: list[str] = []
         for rule in self._rules_for(event):
@@ -128,14 +128,14 @@ class Engine:
                 return (content,)
             case Notify(message=message):
                 self._context.notify(moment.event.key, message)
-            case Log(message=message, level=level):
+            case LogAction(message=message, level=level):
                 log.log(LEVELS[level], "%s: %s", rule.id, message)
             case CompactContext() as compaction:
                 if not await _compact(rule, compaction, moment.conversation):
                     return None
         return ()
 
-    def _verdict(self, session: Session, event: Event, said: tuple[str, ...]) -> Verdict:
+    def _verdict(self, session: RuleState, event: Event, said: tuple[str, ...]) -> Verdict:
         """What the model is to read; where it does not read on, it waits for the next turn."""
         session.waiting += said
         if event.name == "session_end":

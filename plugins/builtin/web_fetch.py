@@ -12,7 +12,7 @@ from plugins.api import Permission, Tool, ToolContext, hookimpl, tool
 if TYPE_CHECKING:
     from yarl import URL
 
-    from agent.tools.web import Fetcher, Page
+    from agent.tools.web import Fetcher, WebPage
 
 SHOWN = 50_000
 """Characters of a page that are shown at a time."""
@@ -48,7 +48,7 @@ async def _ask(context: ToolContext, url: URL) -> None:
     await context.approve(Permission(f"Read this page of the web:\n\n```\n{url}\n```", covers=site))
 
 
-def told(page: Page, offset: int) -> str:
+def told(page: WebPage, offset: int) -> str:
     """A part of a page, as the model reads it."""
     shown = page.text[offset : offset + SHOWN]
     rest = len(page.text) - offset - len(shown)

@@ -30,7 +30,7 @@ class InjectMessage(Strict):
     content: str = Field(min_length=1, max_length=LONGEST)
 
 
-class Log(Strict):
+class LogAction(Strict):
     """Write a line to the bot's log."""
 
     type: Literal["log"] = "log"
@@ -46,6 +46,6 @@ class Notify(Strict):
 
 
 Action = Annotated[
-    Annotated[CompactContext | InjectMessage | Log | Notify, Field(discriminator="type")],
+    Annotated[CompactContext | InjectMessage | LogAction | Notify, Field(discriminator="type")],
     BeforeValidator(spelled_out),
 ]

@@ -96,7 +96,7 @@ async def fetch(
     url: str,
     resolve: pages.Resolve | None = None,
     approve: Callable[[URL], Awaitable[None]] = anything,
-) -> pages.Page:
+) -> pages.WebPage:
     fetcher = Fetcher(resolve or names(site_test=[PUBLIC]), lambda address: address == PUBLIC)
     return await fetcher.page(url, approve)
 

@@ -17,7 +17,7 @@ from agent.models.base import (
     ModelSilent,
     ModelUnreachable,
 )
-from bot.completions import _Running, finish_of, is_of_two
+from bot.completions import _RunningRequest, finish_of, is_of_two
 from bot.problems import problem_of
 from channels.base import KeyHolder
 from channels.completion import CompletionRequest, Given
@@ -96,15 +96,15 @@ async def test_a_client_that_leaves_just_as_words_come_is_noticed(
     """Python 3.11's `asyncio.wait_for` loses a cancellation that comes with what it waits for."""
     has_left = asyncio.Event()
     reading: list[asyncio.Task[None]] = []
-    take = _Running.delta
+    take = _RunningRequest.delta
 
-    def leave(running: _Running, text: str) -> None:
+    def leave(running: _RunningRequest, text: str) -> None:
         take(running, text)
         if text and not has_left.is_set():
             has_left.set()
             reading[0].cancel()
 
-    monkeypatch.setattr(_Running, "delta", leave)
+    monkeypatch.setattr(_RunningRequest, "delta", leave)
     question = Given("user", {"role": "user", "content": "Hi"}, "Hi")
     async with living(tmp_path, [Hang("It was a dark night")]) as house:
         bot = await house.bot()

@@ -145,7 +145,7 @@ def test_a_disk_that_takes_no_more_disturbs_nobody(
     begin: Begin, capsys: pytest.CaptureFixture[str]
 ) -> None:
     begin()
-    (handler,) = (one for one in logging.getLogger().handlers if isinstance(one, logs._File))
+    (handler,) = (one for one in logging.getLogger().handlers if isinstance(one, logs._LogFile))
     assert handler.stream
     handler.stream.close()
     log.info("lost")

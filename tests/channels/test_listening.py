@@ -18,7 +18,7 @@ import pytest
 from channels.listening import (
     Caps,
     Connection,
-    Listener,
+    ListeningSocket,
     Register,
     listening,
     origin_of,
@@ -53,7 +53,7 @@ def connection(register: Register, made: list[Connection], origin: str) -> Conne
 
 
 @asynccontextmanager
-async def echoing(caps: Caps) -> AsyncIterator[Listener]:
+async def echoing(caps: Caps) -> AsyncIterator[ListeningSocket]:
     """A server that sends back each line."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -71,7 +71,7 @@ async def echoing(caps: Caps) -> AsyncIterator[Listener]:
         server.close()
 
 
-async def dialled(listener: Listener, stack: AsyncExitStack) -> Ends:
+async def dialled(listener: ListeningSocket, stack: AsyncExitStack) -> Ends:
     """A connection, closed at the end."""
     reader, writer = await asyncio.open_connection(*listener.getsockname())
     stack.callback(writer.close)

@@ -25,9 +25,9 @@ from rich.cells import cell_len
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
 from channels.message import Action, Outbound, Reply
 from channels.terminal import Terminal, display
-from channels.terminal.answer import Answer
+from channels.terminal.answer import StreamedAnswer
 from channels.terminal.bar import bar_style, bar_text
-from channels.terminal.completion import Choice, Vocabulary, choices
+from channels.terminal.completion import Suggestion, Vocabulary, choices
 from channels.terminal.controls import one_line, without_controls
 from channels.terminal.markdown import ending, finished
 from channels.terminal.screen import Drawn
@@ -122,7 +122,7 @@ def texts(line: str) -> list[str]:
 
 
 def test_commands_are_offered_with_their_meaning() -> None:
-    assert choices("/cont", VOCABULARY) == [Choice("/context", 5, "what the model sees")]
+    assert choices("/cont", VOCABULARY) == [Suggestion("/context", 5, "what the model sees")]
 
 
 def test_settings_are_found_by_any_part_of_their_name() -> None:
@@ -132,7 +132,7 @@ def test_settings_are_found_by_any_part_of_their_name() -> None:
 
 def test_a_setting_offers_its_value_and_says_what_it_wants() -> None:
     wants = "a whole number from 1 to 1000"
-    assert choices("/config agent_max_context_turns ", VOCABULARY) == [Choice("20", 0, wants)]
+    assert choices("/config agent_max_context_turns ", VOCABULARY) == [Suggestion("20", 0, wants)]
 
 
 def test_values_are_offered_as_they_are_typed() -> None:
@@ -228,7 +228,7 @@ def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
 def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[int]) -> None:
-    answer, taken, start = Answer(), "", 0
+    answer, taken, start = StreamedAnswer(), "", 0
     for size in sizes:
         answer.add(DOCUMENT[start : start + size])
         taken += answer.take()
@@ -242,7 +242,7 @@ def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[in
 
 
 def test_half_a_line_decides_nothing() -> None:
-    answer = Answer()
+    answer = StreamedAnswer()
     answer.add("a paragraph\n#")
     assert answer.take() == ""
     answer.add("hashtag\n")
@@ -250,7 +250,7 @@ def test_half_a_line_decides_nothing() -> None:
 
 
 def test_a_sequence_that_is_cut_in_two_does_not_get_through() -> None:
-    answer = Answer()
+    answer = StreamedAnswer()
     answer.add("a\x1b[3")
     answer.add("1mb\x1b]0;ti")
     answer.add("tle\x07c\n")
@@ -258,7 +258,7 @@ def test_a_sequence_that_is_cut_in_two_does_not_get_through() -> None:
 
 
 def test_a_final_text_that_begins_differently_has_no_rest() -> None:
-    answer = Answer()
+    answer = StreamedAnswer()
     answer.add("first\n\nsecond\n")
     answer.take()
     assert answer.rest_of("first\n\nother") == "\n\nother"

@@ -18,7 +18,7 @@ from channels.splitting import split
 from channels.telegram.rendering import first_message, messages
 from channels.telegram.telegram import Telegram
 from channels.terminal import display
-from channels.terminal.answer import Answer
+from channels.terminal.answer import StreamedAnswer
 from channels.terminal.controls import without_controls
 from channels.web.markup import html
 from memory.context.limits import Limits
@@ -44,7 +44,7 @@ def _in_pieces(text: str) -> None:
 
 def _on_the_screen(text: str) -> None:
     """An answer as the terminal draws it while it streams, 40 times."""
-    answer = Answer()
+    answer = StreamedAnswer()
     step = len(text) // 40 + 1
     for start in range(0, len(text), step):
         answer.add(text[start : start + step])

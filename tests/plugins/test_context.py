@@ -20,7 +20,7 @@ from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context import picture
 from plugins.builtin.context.drawing import rendered
-from plugins.builtin.context.picture import Block, Picture, flowed, svg
+from plugins.builtin.context.picture import Picture, TokenBlock, flowed, svg
 from plugins.builtin.context.ranges import turns_of
 from plugins.builtin.context.search import pieces
 from plugins.builtin.context.state import STATES, states
@@ -202,12 +202,12 @@ def test_an_excerpt_says_where_something_is_left_out() -> None:
 blocks = st.lists(
     st.tuples(st.integers(0, 100_000), st.sampled_from(STATES)),
     max_size=60,
-).map(lambda pairs: [Block(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
+).map(lambda pairs: [TokenBlock(n, tokens, (name,)) for n, (tokens, name) in enumerate(pairs, 1)])
 
 
 @given(blocks, st.integers(1_000, 200_000))
 def test_the_map_is_valid_and_shows_every_turn_with_its_state(
-    turns: list[Block], budget: int
+    turns: list[TokenBlock], budget: int
 ) -> None:
     sizes = {"system prompt": 100, "tools": 0, "summary": 0, "turns": 5_000, "running turn": 0}
     drawing = svg(Picture(5_100, budget, True, sizes, turns))
@@ -229,7 +229,7 @@ def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
 
 
 def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
-    named = svg(Picture(100, 1_000, False, {"turns": 100}, [Block(1, 100, ("in play",))]))
+    named = svg(Picture(100, 1_000, False, {"turns": 100}, [TokenBlock(1, 100, ("in play",))]))
     bare = named.replace(">t1<", "><")
     assert rendered(named).startswith(b"\x89PNG")
     assert rendered(named) != rendered(bare)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.message import Address, Outbound, Reply
-from channels.web.feed import Bounds, Event, Feeds, Kept
+from channels.web.feed import Bounds, FeedEvent, Feeds, Kept
 from tests.fakes.fake_bot import FakeBot, deltas
 from tests.fakes.openai_server import Received, Say
 from tests.web.site import Site, serving
@@ -31,7 +31,7 @@ async def place_of(site: Site, session: str) -> str:
 
 async def kind_after(site: Site, session: str, place: str) -> str:
     """What comes first for somebody who saw all until then, once the bot has said more."""
-    async with site.follows(session, **{"Last-Event-ID": place}) as events:
+    async with site.follows(session, **{"Last-FeedEvent-ID": place}) as events:
         return (await anext(events)).kind
 
 
@@ -108,7 +108,7 @@ def test_the_sum_of_what_is_kept_is_what_was_told_and_within_its_bound(
     told: list[int] = []
     kept = Kept(most, told.append)
     for number, size in enumerate(sizes, 1):
-        kept.add(Event(number, "delta", {"text": "x" * size}, "o", float(number)))
+        kept.add(FeedEvent(number, "delta", {"text": "x" * size}, "o", float(number)))
         assert sum(told) <= most or len(kept) == 1
         assert sum(event.size for event in kept.newest(len(kept))) == sum(told)
     kept.drop_before(float(len(sizes)))

@@ -21,7 +21,7 @@ from bot.access import (
     MOST_TRIES,
     TOO_FAST,
     Access,
-    Pace,
+    MessageRate,
     Rules,
     digest_of,
     new_code,
@@ -333,7 +333,7 @@ async def test_a_user_who_writes_too_fast_is_told_so_and_owners_are_not(tmp_path
 
 def test_each_has_a_pace_of_their_own() -> None:
     now = 0.0
-    pace = Pace(lambda: now)
+    pace = MessageRate(lambda: now)
     assert [pace.allows("ann", 2) for _ in range(3)] == [True, True, False]
     assert pace.allows("bob", 2)
     now = 60.0

@@ -11,7 +11,7 @@ import resvg_py
 
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context.overview import gathered, parts
-from plugins.builtin.context.picture import FONT, Block, Picture, svg
+from plugins.builtin.context.picture import FONT, Picture, TokenBlock, svg
 from plugins.builtin.context.show import DETAILS, headline
 from plugins.builtin.context.transfer import save
 from plugins.builtin.context.turns import rows
@@ -35,7 +35,7 @@ async def show(ask: Ask, rest: str) -> Reply:
             budget=overview.limits.budget,
             is_measured=overview.view.scale.is_measured,
             parts=parts(overview),
-            blocks=[Block(row.number, row.tokens, row.state) for row in found],
+            blocks=[TokenBlock(row.number, row.tokens, row.state) for row in found],
             older=first - 1,
         )
     )

@@ -54,7 +54,7 @@ _LEFT = frozenset((state.LOGGED, state.SUMMARISED, state.CLEARED, state.DROPPED,
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class TokenBlock:
     """A turn: its tokens as they are in play, or were, and its states, the main one first."""
 
     number: int
@@ -71,7 +71,7 @@ class Picture:
     budget: int
     is_measured: bool
     parts: Mapping[str, int]
-    blocks: Sequence[Block]
+    blocks: Sequence[TokenBlock]
     older: int = 0
 
 
@@ -166,7 +166,7 @@ def _sizes(picture: Picture) -> dict[str, str]:
     return {name: f"{name} {amount(tokens)}" for name, tokens in sizes.items() if tokens}
 
 
-def _widths(blocks: Sequence[Block]) -> list[float]:
+def _widths(blocks: Sequence[TokenBlock]) -> list[float]:
     """Pixels of each turn by its tokens: the largest is as wide as a block may be, unless that
     makes very many rows; the smallest still holds its name."""
     tokens = [block.tokens for block in blocks]
@@ -174,7 +174,7 @@ def _widths(blocks: Sequence[Block]) -> list[float]:
     return [max(12 + 6.5 * len(f"t{b.number}"), b.tokens * scale) for b in blocks]
 
 
-def _block(block: Block, box: Box) -> str:
+def _block(block: TokenBlock, box: Box) -> str:
     """In colour while it is in play, hollow once it left; a second state is a stripe."""
     main, *others = block.state
     name, is_gone = f"t{block.number}", main in _LEFT
