@@ -36,7 +36,7 @@ from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
 from memory.record.offload import LocalWorkspace, Offloader
 from memory.settings import ContextSettings
-from plugins.rules import compacts
+from plugins.rules import compacting
 
 SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
     "max_tokens",  # there it is a limit of trim, here the window
@@ -242,7 +242,7 @@ def limits_of(settings: Settings, window: int, model: str, sees: bool = True) ->
         max_tokens=settings.agent_max_context_tokens,
         window=window,
         fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
-        auto_compact=context.auto_compact and not compacts(settings.hooks),
+        auto_compact=context.auto_compact and not compacting(settings.hooks),
         model=model,
         picture=PICTURE_TOKENS if sees else len(UNSEEN) // 4,
         **named,

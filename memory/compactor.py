@@ -35,6 +35,8 @@ SOFT_MARK = 2
 COOLDOWN = 30.0
 """Seconds from one cut that `truncate` and `summarize` make as a turn begins to the next
 (Digitorn's rule `_auto_compact`)."""
+BY_ITSELF: tuple[Actor, ...] = ("strategy", "rule")
+"""Against what these want, a listener has a veto."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +127,7 @@ class Compactor:
         person nothing is done that would not shrink the context. None: the planner wants nothing,
         or a listener has a veto."""
         plan = self._planned(planner, prefix)
-        if plan is None or (actor == "strategy" and await self._is_held_off(plan)):
+        if plan is None or (actor in BY_ITSELF and await self._is_held_off(plan)):
             return None
         summary = None
         if wait and plan.leaving:
@@ -159,13 +161,13 @@ class Compactor:
             is_held = compaction.is_held(view, limits, self._state.replayed.move)
             return None if is_held else wish.plan(view, limits)
 
-        done = await self.compact(planned, "strategy", wait=True)
+        done = await self.compact(planned, "rule", wait=True)
         return done.event if done else None
 
     async def compress_context(self, **config: float) -> ViewEvent | None:
         """AgentScope's compress_context(): nothing below the threshold. `config` overrides for this
         call: trigger_ratio, reserve_ratio, summary_max_tokens."""
-        done = await self.compact(compaction.compressed(config), "strategy", wait=True)
+        done = await self.compact(compaction.compressed(config), "rule", wait=True)
         return done.event if done else None
 
     async def free(self) -> ViewEvent | None:

@@ -31,7 +31,7 @@ Kind = Literal[
     "undo",
     "redo",
 ]
-Actor = Literal["strategy", "person", "emergency", "restart"]
+Actor = Literal["strategy", "rule", "person", "emergency", "restart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,8 @@ _NUMBERS = ("cut", "roll", "preface", "target")
 class ViewEvent:
     """A durable event that changed the view.
 
-    `turn` is the number of the newest turn at that moment, `leaving` names the turns that left by
+    `strategy` is the one that made it: the one in force, or the one that a rule names. `turn` is
+    the number of the newest turn at that moment, `leaving` names the turns that left by
     it; tokens are the meter's. `snapshot` is what the model had at hand when turns left. `id` is 0
     until it is stored.
     """
@@ -313,8 +314,8 @@ class ReplayedState:
     def after(self, event: ViewEvent, strategy: str) -> ReplayedState:
         """What they come to after one more, which holds and takes none back.
 
-        What a person or an emergency did always holds; what a strategy did holds only while that
-        strategy is in force (DESIGN.md, section 5).
+        What a person, a rule of theirs or an emergency did always holds; what the strategy in
+        force did by itself holds only while it is in force.
         """
         change = event.change
         applies = event.actor != "strategy" or event.strategy == strategy

@@ -63,7 +63,7 @@ def event_of(plan: Plan, view: View, limits: Limits, actor: Actor) -> ViewEvent:
         at=datetime.now(UTC),
         kind=_kind_of(plan),
         actor=actor,
-        strategy=limits.strategy,
+        strategy=plan.strategy or limits.strategy,
         reason=plan.why,
         change=plan.change,
         turn=view.newest,
@@ -169,8 +169,10 @@ class Split:
         plan = split(
             view, self.keep_recent or limits.keep_recent, self.why or "a rule asked for it"
         )
-        style: Style = "reminder" if (self.strategy or limits.strategy) == "truncate" else "recap"
-        return plan and replace(plan, style=style, max_tokens=self.summary_max_tokens)
+        strategy = self.strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
+        style = STRATEGIES[strategy].style
+        most = self.summary_max_tokens
+        return plan and replace(plan, strategy=strategy, style=style, max_tokens=most)
 
 
 def compressed(config: Mapping[str, float]) -> Planner:
@@ -180,7 +182,7 @@ def compressed(config: Mapping[str, float]) -> Planner:
         once = replace(limits, **config)  # type: ignore[arg-type]  # the names are limits' own
         made = structured(view, once)
         most = int(config.get("summary_max_tokens", 0))
-        return made and replace(made, style="structured", max_tokens=most)
+        return made and replace(made, strategy="structured", style="structured", max_tokens=most)
 
     return plan
 

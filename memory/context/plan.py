@@ -18,8 +18,9 @@ class Plan:
     the meter's figure once it is carried out.
 
     `leaving` are the turns that leave by it and are summarised; `kind` is that of the event that it
-    becomes. `style` is how they are summarised ("": as the strategy in force does it), `focus` what
-    the summary is to keep above all, `max_tokens` how long it may be (0: as the settings say).
+    becomes. `strategy` made it ("": the one in force), `style` is how they are summarised ("": as
+    that one does it), `focus` what the summary is to keep above all, `max_tokens` how long it may
+    be (0: as the settings say).
     """
 
     change: Change
@@ -27,6 +28,7 @@ class Plan:
     leaving: tuple[int, ...] = ()
     tokens_after: int = 0
     kind: Kind = "compact"
+    strategy: str = ""
     style: Style | Literal[""] = ""
     focus: str = ""
     max_tokens: int = 0

@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
+from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
-from plugins.builtin.context.show import too_small
+from plugins.builtin.context.show import BY_RULE, named_rules, too_small
 from plugins.wording import cell
 
 SIZES = (
@@ -69,7 +70,9 @@ def _seen(ask: Ask) -> list[SettingInfo]:
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
     if ask.person.is_owner:
-        return Reply(about(setting), _data(setting), offers(setting))
+        built_in = _built_in(ask, setting) if setting.key == "hooks" else ""
+        text = "\n\n".join(filter(None, (about(setting), built_in)))
+        return Reply(text, _data(setting), offers(setting))
     own = _group(_seen(ask), group_of(setting.key))
     found = next((one for one in own if one.key == setting.key), None)
     if found is None:
@@ -82,6 +85,24 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
         f"`{UNSET} {HERE}` goes back."
     )
     return Reply(text, _data(found))
+
+
+def _built_in(ask: Ask, hooks: SettingInfo) -> str:
+    """What the rule does that is there without being written, and what takes its place."""
+    limits = ask.conversation.context.limits
+    if limits.strategy not in BY_RULE:
+        return ""
+    if own := named_rules(rules.compacting(rules.parse(list(hooks.value)))):
+        return f"In this conversation {own}, so that the built-in `{rules.AUTO_COMPACT}` does not."
+    if not limits.auto_compact:
+        return f"The built-in rule `{rules.AUTO_COMPACT}` is off: `context.auto_compact` is false."
+    parts = {"id", "on", "condition", "action", "cooldown"}
+    rule = rules.auto_compact(limits).model_dump_json(include=parts)
+    return (
+        "In this conversation there is one more, which is built in and follows the settings:\n\n"
+        f"```json\n{rule}\n```\n\nA rule of your own with the action `compact_context` takes "
+        "its place; `/config context.auto_compact false` turns it off."
+    )
 
 
 def _own(settings: list[SettingInfo]) -> Reply:

@@ -5,6 +5,6 @@ What a rule says is here, because the settings check it (`bot/settings`) and the
 """
 
 from plugins.rules.faults import Fault, RuleFaults
-from plugins.rules.rule import Rule, auto_compact, compacts, parse
+from plugins.rules.rule import AUTO_COMPACT, Rule, auto_compact, compacting, parse
 
-__all__ = ["Fault", "Rule", "RuleFaults", "auto_compact", "compacts", "parse"]
+__all__ = ["AUTO_COMPACT", "Fault", "Rule", "RuleFaults", "auto_compact", "compacting", "parse"]

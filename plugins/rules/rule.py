@@ -8,12 +8,14 @@ from typing import Any, Self
 
 from pydantic import Field, TypeAdapter, ValidationError, model_validator
 
+from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from memory.events import EventName
 from plugins.rules.actions import Action, CompactContext
 from plugins.rules.conditions import Always, Condition, ContextPressure, Strict
 from plugins.rules.faults import Fault, RuleFaults, faults_of
 
+AUTO_COMPACT = "_auto_compact"
 MOST_RULES = 200
 DEEPEST = 20
 """Lists and mappings inside each other; six are enough for two `not` in an `all_of`."""
@@ -95,16 +97,16 @@ def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
     ]
 
 
-def compacts(rules: Iterable[Rule]) -> bool:
-    """Whether any of these rules compacts, so that none is added for that."""
-    return any(rule.enabled and isinstance(rule.action, CompactContext) for rule in rules)
+def compacting(rules: Iterable[Rule]) -> tuple[str, ...]:
+    """The ids of those of these rules that compact; where there is one, none is added for that."""
+    return tuple(r.id for r in rules if r.enabled and isinstance(r.action, CompactContext))
 
 
 def auto_compact(limits: Limits) -> Rule:
     """What `truncate` and `summarize` do as a turn begins, where no rule compacts, as the rule that
     it is in Digitorn's document; here it is part of the strategies (`memory/compactor.py`)."""
     return Rule(
-        id="_auto_compact",
+        id=AUTO_COMPACT,
         on="turn_start",
         condition=ContextPressure(threshold=limits.compression_trigger),
         action=CompactContext(
@@ -112,5 +114,5 @@ def auto_compact(limits: Limits) -> Rule:
             keep_recent=limits.keep_recent,
             summary_max_tokens=limits.summary_max_tokens,
         ),
-        cooldown=30.0,
+        cooldown=COOLDOWN,
     )

@@ -14,6 +14,8 @@ from memory.context.limits import Limits
 from memory.record.ledger import Bill
 from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
 from plugins.builtin.context.facts import Facts, Results
+from plugins.rules import parse
+from plugins.rules.conditions import ContextPressure
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import living
 
@@ -129,12 +131,27 @@ def test_overflows_want_an_earlier_trigger_and_a_look_at_the_largest_result() ->
     )
 
 
+@pytest.mark.parametrize("strategy", ["truncate", "summarize"])
+def test_where_a_rule_makes_the_cuts_an_overflow_wants_nothing_of_the_trigger(
+    strategy: str,
+) -> None:
+    overflow = event(30, actor="emergency", reason="context_overflow")
+    off = {"auto_compact": False}
+    (one,) = advice(facts(strategy, events=(overflow,), hooks=(CALLS_RULE,), limits=off))
+    assert "`many_calls`" in one.do
+    assert one.commands == ()
+
+
 def test_calls_that_clutter_the_context_want_a_rule_that_counts_them() -> None:
     results = Results({f"tool{n}": 300 for n in range(10)}, 50, 100, "tool1", 3)
     own = {"id": "own", "on": "error", "action": {"type": "log", "message": "x"}}
-    one = only(advice(facts(results=results, hooks=(own,))))
+    one = only(advice(facts("structured", results=results, hooks=(own,))))
     line = one.commands[0].removeprefix("/config hooks ")
     assert json.loads(line) == [own, CALLS_RULE], "the rules that are there stay"
+    one = only(advice(facts(results=results, hooks=(own,), limits={"compression_trigger": 0.6})))
+    rules = parse(json.loads(one.commands[0].removeprefix("/config hooks ")))
+    conditions = [rule.condition for rule in rules]
+    assert ContextPressure(threshold=0.6) in conditions, "cuts come as they came before"
     assert advice(facts(results=results, hooks=(CALLS_RULE,))) == ()
 
 

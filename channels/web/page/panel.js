@@ -141,7 +141,7 @@ export class Panel {
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content);
 
 function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
-  const by = actor === "strategy" ? strategy : actor;
+  const by = actor === "strategy" || actor === "rule" ? strategy : actor;
   const name = turns.length > 2 ? `${turns[0]} to ${turns.at(-1)}` : turns.join(", ");
   return [
     h("span", {}, h("b", {}, kind), undone ? " (undone)" : "", name && ` ${name}`),

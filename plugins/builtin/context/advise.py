@@ -11,13 +11,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.facts import Facts, gathered
-from plugins.rules import compacts, parse
+from plugins.builtin.context.show import BY_RULE, named_rules
+from plugins.rules import AUTO_COMPACT, compacting, parse
 from plugins.wording import amount, count, money
 
-BY_RULE = ("truncate", "summarize")
 OFTEN = 3.0
 """Turns from one cut to the next, on average, at which they come too often (Digitorn: 2-3)."""
 LESS_OFTEN, EARLIER = 0.85, 0.6
@@ -64,6 +65,9 @@ def cuts_too_often(facts: Facts) -> Advice | None:
         f"Cuts come often: the last {len(facts.cuts)} came every {facts.distance:.1f} turns, and "
         "each one breaks the provider's cache."
     )
+    if facts.rules and facts.cuts[-1].actor == "rule":
+        do = "Give it a longer cooldown, or a condition that holds less often (/config hooks)."
+        return Advice(f"{found} Here {named_rules(facts.rules)}.", do)
     return Advice(found, *_later(facts))
 
 
@@ -132,8 +136,10 @@ def overflows(facts: Facts) -> Advice | None:
     if not facts.overflows:
         return None
     found = f"{count(facts.overflows, 'request')} did not fit into the model's window."
-    results, ceiling = facts.results, facts.limits.ceiling
+    results, ceiling = facts.huge, facts.limits.ceiling
     do, commands = "Let cuts come earlier.", _earlier(facts.limits)
+    if facts.rules and facts.limits.strategy in BY_RULE:
+        do = f"Here {named_rules(facts.rules)}: let that come earlier (/config hooks)."
     if _has_huge_result(facts):
         do += (
             f" And look at t{results.turn}: a result of {results.tool} fills "
@@ -144,12 +150,12 @@ def overflows(facts: Facts) -> Advice | None:
 
 
 def _has_huge_result(facts: Facts) -> bool:
-    return facts.results.largest >= HUGE * facts.limits.ceiling
+    return facts.huge.largest >= HUGE * facts.limits.ceiling
 
 
 def _earlier(limits: Limits) -> tuple[str, ...]:
     match limits.strategy:
-        case "truncate" | "summarize":
+        case "truncate" | "summarize" if limits.auto_compact:
             lower = min(EARLIER, limits.compression_trigger - 0.1)
             return (here("context.compression_trigger", round(max(0.05, lower), 2)),)
         case "structured":
@@ -192,12 +198,31 @@ def many_calls(facts: Facts) -> Advice | None:
         return None
     found = f"{count(results.count, 'tool result')} are in the context, and most of it is theirs."
     do = f"Compact after each {MANY_CALLS} calls, however full it is (for owners, everywhere)."
-    return Advice(found, do, (f"/config hooks {json.dumps([*facts.hooks, CALLS_RULE])}",))
+    added: list[Mapping[str, Any]] = [CALLS_RULE]
+    if facts.limits.strategy in BY_RULE and facts.limits.auto_compact:
+        trigger = facts.limits.compression_trigger
+        added.append(_pressure_rule(trigger))
+        do += (
+            f" A rule of your own takes the place of the built-in `{AUTO_COMPACT}`; so that cuts "
+            f"also come at {trigger:.0%} as before, a second rule is added for that."
+        )
+    return Advice(found, do, (f"/config hooks {json.dumps([*facts.hooks, *added])}",))
+
+
+def _pressure_rule(trigger: float) -> Mapping[str, Any]:
+    """The built-in rule as one of a person's own."""
+    return {
+        "id": "context_pressure",
+        "on": "turn_start",
+        "condition": {"type": "context_pressure", "threshold": trigger},
+        "action": {"type": "compact_context"},
+        "cooldown": COOLDOWN,
+    }
 
 
 def _counts_calls(hook: Mapping[str, Any]) -> bool:
     (rule,) = parse([hook])
-    return compacts([rule]) and '"tool_calls"' in rule.condition.model_dump_json()
+    return bool(compacting([rule])) and '"tool_calls"' in rule.condition.model_dump_json()
 
 
 def folds_too_little(facts: Facts) -> Advice | None:
@@ -212,7 +237,7 @@ def folds_too_little(facts: Facts) -> Advice | None:
 
 def nothing_compacts(facts: Facts) -> Advice | None:
     limits = facts.limits
-    if limits.strategy not in BY_RULE or limits.auto_compact or compacts(parse(list(facts.hooks))):
+    if limits.strategy not in BY_RULE or limits.auto_compact or facts.rules:
         return None
     found = (
         f"Nothing makes the context smaller before it overflows: {limits.strategy} waits for a "

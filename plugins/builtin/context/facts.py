@@ -10,12 +10,12 @@ from typing import Any
 
 from memory.context.change import ViewEvent
 from memory.context.limits import Limits
-from memory.conversation import Conversation
 from memory.messages import Message
 from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
 from plugins.builtin.context.show import enough, too_small
+from plugins.rules import compacting, parse
 
 LOOKED_AT = 100
 """The newest turns that are looked at."""
@@ -38,8 +38,9 @@ class Results:
 class Facts:
     """What is known of a conversation. `limits` are in force, `max_tokens` is the window as it was
     set (0: the model's own), `hooks` the rules as they are written, `events` those of the newest
-    turns, oldest first, `searches` how often the model looked for what had left, and
-    `summary_model` writes the summaries ("": the one that answers). `too_small` says that the
+    turns, oldest first, `overflowing` the tool results of those turns that did not fit, as they
+    arrived, `searches` how often the model looked for what had left, and `summary_model` writes
+    the summaries ("": the one that answers). `too_small` says that the
     system prompt and the tools leave no room for turns, and `enough` is a budget that would (0:
     none)."""
 
@@ -51,6 +52,7 @@ class Facts:
     answers: Bill = field(default_factory=Bill)
     summaries: Bill = field(default_factory=Bill)
     results: Results = field(default_factory=Results)
+    overflowing: Results = field(default_factory=Results)
     searches: int = 0
     hooks: tuple[Mapping[str, Any], ...] = ()
     summary_model: str = ""
@@ -59,11 +61,15 @@ class Facts:
 
     @property
     def cuts(self) -> list[ViewEvent]:
-        """The cuts that the strategy in force has made."""
-        own = self.limits.strategy
-        return [
-            e for e in self.events if (e.kind, e.actor, e.strategy) == ("compact", "strategy", own)
-        ]
+        """The cuts that the strategy in force has made, and those of rules."""
+        own = ("strategy", self.limits.strategy)
+        compactions = (event for event in self.events if event.kind == "compact")
+        return [e for e in compactions if e.actor == "rule" or (e.actor, e.strategy) == own]
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """The ids of the person's own rules that compact."""
+        return compacting(parse(list(self.hooks)))
 
     @property
     def undone(self) -> int:
@@ -72,8 +78,13 @@ class Facts:
         return sum(e.kind == "undo" and e.change.target in ids for e in self.events)
 
     @property
+    def huge(self) -> Results:
+        """The results with the largest one that a request has held, in play or clipped since."""
+        return max(self.results, self.overflowing, key=lambda results: results.largest)
+
+    @property
     def overflows(self) -> int:
-        return sum(event.reason == "context_overflow" for event in self.events)
+        return sum(_is_overflow(event) for event in self.events)
 
     @property
     def distance(self) -> float:
@@ -101,16 +112,20 @@ async def gathered(ask: Ask) -> Facts:
     newest, view = conversation.context.newest, conversation.context.view()
     first = max(1, newest - LOOKED_AT + 1)
     scope = conversation.key.id
+    events = tuple(e for e in await conversation.context.history() if e.turn >= first)
+    turns = await conversation.context.turns(range(first, newest + 1))
+    overflowed = {event.turn for event in events if _is_overflow(event)}
     return Facts(
         limits=conversation.context.limits,
         turns=newest,
         tokens=view.tokens,
         max_tokens=settings.describe("context.max_tokens", scope).value,
-        events=tuple(e for e in await conversation.context.history() if e.turn >= first),
+        events=events,
         answers=await conversation.bill_for("answer"),
         summaries=await conversation.bill_for("summary"),
         results=results_in(view.turns, view.scale.part),
-        searches=await _searches(conversation, range(first, newest + 1)),
+        overflowing=results_in([t for t in turns if t.number in overflowed], view.scale.part),
+        searches=sum(_is_search(entry.message) for turn in turns for entry in turn.entries),
         hooks=tuple(settings.describe("hooks", scope).value),
         too_small=too_small(view, conversation.context.limits),
         enough=enough(view, conversation.context.limits),
@@ -132,10 +147,8 @@ def results_in(turns: Sequence[Turn], part: Callable[[int], int]) -> Results:
     return Results(dict(tokens), len(found), *max(found, default=(0, "", 0)))
 
 
-async def _searches(conversation: Conversation, numbers: Sequence[int]) -> int:
-    """How often the model has searched for what was said, in these turns."""
-    turns = await conversation.context.turns(numbers)
-    return sum(_is_search(entry.message) for turn in turns for entry in turn.entries)
+def _is_overflow(event: ViewEvent) -> bool:
+    return event.reason == "context_overflow"
 
 
 def _is_search(message: Message) -> bool:

@@ -22,6 +22,7 @@ from memory.record.ledger import Bill
 from plugins.api import Ask
 from plugins.builtin.context.ranges import ids
 from plugins.context_usage import usage_of
+from plugins.rules import compacting, parse
 
 GOVERNING = (
     "context.strategy",
@@ -38,6 +39,8 @@ GOVERNING = (
     "context.compression_trigger",
     "context.trigger_ratio",
     "context.reserve_ratio",
+    "context.auto_compact",
+    "hooks",
 )
 """The settings whose layers are shown."""
 
@@ -59,7 +62,8 @@ class Hold:
 class Overview:
     """`learned` is a window that the provider has named, in force instead of the one set; `due` is
     what is done before the next step of the running turn; `layers` says where each setting comes
-    from; `chosen` is the strategy that is in force from the next turn on."""
+    from; `chosen` is the strategy that is in force from the next turn on; `rules` are the ids of
+    the person's own hook rules that compact."""
 
     view: View
     limits: Limits
@@ -73,6 +77,7 @@ class Overview:
     bill: Bill
     layers: Mapping[str, str]
     chosen: str
+    rules: tuple[str, ...]
     stored: int
     tools: tuple[str, ...]
     usage: ContextUsage
@@ -99,6 +104,7 @@ async def gathered(ask: Ask) -> Overview:
         bill=conversation.context.bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
+        rules=compacting(parse(list(settings["hooks"].value))),
         stored=await conversation.count(),
         tools=tuple(tool["function"]["name"] for tool in conversation.context.prefix.tools),
         usage=usage_of(conversation.context),
@@ -180,6 +186,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "max_turns": limits.max_turns,
         "max_tokens": limits.max_tokens,
         "layers": overview.layers,
+        "compacting_rules": overview.rules,
         "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
         "next_cut": overview.next_cut and _cut(overview.next_cut),
         "held_off_until": overview.hold and asdict(overview.hold),

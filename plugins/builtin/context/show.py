@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import Any
 
@@ -22,7 +22,11 @@ from plugins.builtin.context.overview import (
     parts,
     touched,
 )
+from plugins.rules import AUTO_COMPACT
 from plugins.wording import amount, bar, count, money, table
+
+BY_RULE = ("truncate", "summarize")
+"""Strategies that a rule carries out, the built-in one or the person's own."""
 
 DETAILS = Action("Details", "/context detail")
 MAP = Action("Map", "/context map")
@@ -135,7 +139,8 @@ def in_force(overview: Overview) -> str:
     strategy = f"{limits.strategy} ({layers['context.strategy']})"
     if overview.chosen != limits.strategy:
         strategy = f"{limits.strategy} ({overview.chosen} from your next message on)"
-    own = [f"{text} ({layers[key]})" for text, key in _own_limits(limits)]
+    governing = (*_own_limits(overview), *_rules(overview))
+    own = [f"{text} ({layers[key]})" for text, key in governing]
     named = ", ".join((f"strategy {strategy}", *own))
     learned = overview.learned and (
         f" (learned from an error, instead of {amount(overview.learned.instead_of)}; "
@@ -181,13 +186,34 @@ def enough(view: View, limits: Limits) -> int:
     return wanted if limits.strategy == "trim" and wanted <= limits.ceiling else 0
 
 
-def _own_limits(limits: Limits) -> tuple[tuple[str, str], ...]:
+def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
+    """The hook rules that compact, the built-in one or the person's own: in words, and by which
+    setting."""
+    limits = overview.limits
+    own = named_rules(overview.rules)
+    if limits.strategy not in BY_RULE:
+        return ((f"{own} too", "hooks"),) if own else ()
+    if own:
+        return ((f"{own} instead of `{AUTO_COMPACT}`", "hooks"),)
+    if not limits.auto_compact:
+        return (("nothing is cut before the window is full", "context.auto_compact"),)
+    at = f"`{AUTO_COMPACT}` cuts at {limits.compression_trigger:.0%} of the budget"
+    return ((at, "context.compression_trigger"),)
+
+
+def named_rules(ids: Sequence[str]) -> str:
+    """Own rules that compact, in words: "the rule `tidy_up` cuts"; "" for none."""
+    if not ids:
+        return ""
+    some = [f"`{name}`" for name in ids[:3]] + ([f"{len(ids) - 3} more"] if len(ids) > 3 else [])
+    return f"the rules {', '.join(some)} cut" if ids[1:] else f"the rule {some[0]} cuts"
+
+
+def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
     """What governs the strategy in force: in words, and by which setting."""
+    limits = overview.limits
     folding = f"{count(limits.fold_turns, 'turn')} at a time into the log"
-    by_rule = (
-        (f"at {limits.compression_trigger:.0%} of the budget", "context.compression_trigger"),
-        (f"the last {limits.keep_recent} messages stay", "context.keep_recent"),
-    )
+    by_rule = ((f"the last {limits.keep_recent} messages stay", "context.keep_recent"),)
     return {
         "trim": (
             (f"{amount(limits.max_tokens)} tokens", "agent_max_context_tokens"),
@@ -233,6 +259,8 @@ def next_cut(overview: Overview) -> str:
     if overview.due:
         return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
     cut = overview.next_cut
+    if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
+        return "Next cut: when a rule of yours makes one (`/config hooks`)."
     if cut is None:
         return "Next cut: none in sight."
     gone = (*cut.plan.leaving, *cut.plan.change.fold)
@@ -289,7 +317,7 @@ def by(event: ViewEvent) -> str:
     """Who did it and why, in few words."""
     if event.actor == "person":
         return event.reason
-    who = event.strategy if event.actor == "strategy" else event.actor
+    who = event.strategy if event.actor in ("strategy", "rule") else event.actor
     return f"{who}: {reason(event.reason)}"
 
 
