@@ -101,7 +101,7 @@ class Change:
         """Both changes as one, `other` coming after this one."""
         return Change(
             cut=max(self.cut, other.cut),
-            keep=other.keep if other.cut > self.cut else self.keep,
+            keep=other.keep if other.cut and other.cut >= self.cut else self.keep,
             drop=self.drop | other.drop,
             squeeze=self.squeeze | other.squeeze,
             clip={**self.clip, **other.clip},
@@ -199,8 +199,9 @@ class Boundaries:
         return max(self.roll, self.rolled.first)
 
     def moved_by(self, change: Change) -> Boundaries:
-        """These boundaries after one more change. A cut never moves back."""
-        cuts = change.cut > self.cut
+        """These boundaries after one more change. A cut never moves back; one at the same place
+        lets turns leave that were kept."""
+        cuts = 0 < change.cut >= self.cut
         return Boundaries(
             cut=change.cut if cuts else self.cut,
             keep=change.keep if cuts else self.keep,

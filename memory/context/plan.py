@@ -41,9 +41,11 @@ def can_help(view: View, limits: Limits, threshold: int) -> bool:
     return fixed + min(limits.summary_tokens, threshold // 8) < threshold
 
 
-def cut_of(view: View, leaving: tuple[Turn, ...]) -> Change:
-    """The change that makes exactly these turns leave."""
+def cut_of(view: View, leaving: tuple[Turn, ...], floor: int = 0) -> Change:
+    """The change that makes exactly these turns leave, at or behind `floor` and the cut that there
+    is: a turn that was kept when others left stands before it."""
     gone = {turn.number for turn in leaving}
-    cut = 1 + max(entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries)
+    last = max(entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries)
+    cut = max(1 + last, view.boundaries.cut, floor)
     keep = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
     return Change(cut=cut, keep=frozenset(keep))

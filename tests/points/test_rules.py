@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
-from tests.points.wire import answered, compactions, data, texts, with_plugin
+from tests.points.wire import (
+    answered,
+    compactions,
+    daily,
+    data,
+    settle,
+    summarised,
+    texts,
+    with_plugin,
+)
 from tests.whole.house import House, living
 
 WORDS = """
@@ -83,6 +93,56 @@ async def test_a_rule_that_logs_does_not_silence_the_built_in_one_whatever_its_n
         made = await compactions(house)
     assert made, "nothing was compacted at the trigger"
     assert made[0]["actor"] == "strategy"
+
+
+def stepping(request: Received) -> Answer:
+    """A question with "work" in it takes four steps with a tool."""
+    if "tools" not in request.body:
+        return Say("They talked.")
+    messages = request.body["messages"]
+    newest = max(n for n, message in enumerate(messages) if message["role"] == "user")
+    steps = sum(message["role"] == "tool" for message in messages[newest:])
+    if "work" in messages[newest]["content"] and steps < 4:
+        return Say(calls=(Call("current_time", "{}", f"c{steps}"),))
+    return Say("Yes. " * 30)
+
+
+async def test_the_rest_of_a_turn_that_left_in_part_is_not_summarised_again(
+    tmp_path: Path,
+) -> None:
+    """Each step pushes two more messages out; what they belong to was told with their turn."""
+    hook = rule({**COMPACT, "strategy": "summarize"}, on="tool_end")
+    async with living(tmp_path, stepping, {"hooks": [hook]}) as house:
+        await talk(house, 5, words=60)
+        await house.says("now work")
+        await settle(house)
+        assert len(await compactions(house)) > 1
+        paid = len(summarised(house))
+        headings = re.findall("^## .*", daily(tmp_path), re.MULTILINE)
+    assert paid == 1
+    assert len(headings) == 1, headings
+
+
+async def test_a_turn_that_was_kept_leaves_by_itself_once_nothing_keeps_it(
+    tmp_path: Path,
+) -> None:
+    """It stands before the place of the last cut. A rule has paid for it at each step, in vain."""
+    hook = rule({"type": "compact_context", "strategy": "summarize"}, on="tool_end")
+    settings = {"hooks": [hook], "context": {"keep_recent": 4}}
+    async with living(tmp_path, stepping, settings) as house:
+        await talk(house, 1, words=60)
+        await house.says("/context pin t1")
+        await talk(house, 4, words=60)
+        await house.says("now work")
+        before = len(await compactions(house))
+        await house.says("/context unpin t1")
+        in_play = (await data(house, "/context"))["messages"]
+        await house.says(f"/config context.keep_recent {in_play + 1}")
+        await house.says("now work")
+        made = await compactions(house)
+        assert len(made) > before
+        assert not holds_the_first(answered(house)[-1])
+        assert len(summarised(house)) == sum(bool(event["turns"]) for event in made)
 
 
 # --- whose event it is ------------------------------------------------------------------------

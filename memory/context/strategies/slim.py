@@ -47,7 +47,7 @@ def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
 
 
 def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
-    cut = cut_of(view, folding)
+    cut = cut_of(view, folding, view.boundaries.folded.cut)
     folded = Folded(cut.cut, cut.keep, limits.full_turns)
     return Change(folded=folded, fold=frozenset(turn.number for turn in folding))
 

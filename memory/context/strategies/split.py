@@ -40,15 +40,16 @@ def safe_split(entries: list[Entry], index: int) -> int:
 
 def split_at(view: View, index: int, why: str) -> Plan | None:
     """The plan by which all messages before the one at `index` leave, but for the running turn and
-    pinned ones; None where none would."""
-    entries = [entry for turn in view.turns for entry in turn.entries]
-    if index <= 0:
-        return None
+    pinned ones; None where none would. A turn whose beginning has left before is not summarised
+    once more with its rest."""
+    entries = [entry for turn in view.turns for entry in turn.entries][: max(0, index)]
     stays = {t.number for t in view.turns if not t.is_complete} | view.boundaries.pinned
-    leaving = {e.turn for e in entries[:index]} - stays
-    if not leaving:
+    gone = {entry.turn for entry in entries} - stays
+    if not gone:
         return None
-    kept = {e.turn for e in entries[:index]} & stays
-    cut = 1 + max(entry.seq for entry in entries[:index])
+    cut = max(view.boundaries.cut, 1 + max(entry.seq for entry in entries))
+    kept = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
     change = Change(cut=cut, keep=frozenset(kept))
-    return Plan(change, why, tuple(sorted(leaving)), view.moved_by(change).tokens)
+    begun = {turn.number: turn.entries[0].seq for turn in view.whole}
+    whole = {t.number for t in view.turns if t.entries[0].seq == begun[t.number]}
+    return Plan(change, why, tuple(sorted(gone & whole)), view.moved_by(change).tokens)

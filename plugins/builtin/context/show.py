@@ -282,7 +282,7 @@ def effect(plan: Plan) -> str:
         change.clip
         and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
     )
-    return ", ".join(filter(None, map(str, filter(None, done))))
+    return ", ".join(filter(None, map(str, filter(None, done)))) or "the rest of a turn leaves"
 
 
 def _verb(things: Any, one: str, many: str) -> str:
