@@ -36,7 +36,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record.recall import Recalled
+from memory.record.search import Hit
 from memory.record.store import Store
 from memory.services import MemoryServices
 
@@ -188,15 +188,15 @@ async def _ask(
     found = await conversation.memory.recall(question.text, DEPTHS[-1])
     result.times.append((time.perf_counter() - start) * 1e3)
     result.cpu += (time.process_time() - cpu) * 1e3
-    ids = [lines[hit.hit.entry.seq - 1].id for hit in found.said.hits]
+    ids = [lines[hit.entry.seq - 1].id for hit in found.said.hits]
     for depth in DEPTHS:
         result.recall[depth].append(_share(question, ids[:depth]))
     near = (lines[seq - 1].id for hit in found.said.hits[:FEW] for seq in _with_neighbours(hit))
     result.near[question] = frozenset(near)
 
 
-def _with_neighbours(hit: Recalled) -> list[int]:
-    return [entry.seq for entry in (hit.before, hit.hit.entry, hit.after) if entry]
+def _with_neighbours(hit: Hit) -> list[int]:
+    return [entry.seq for entry in (hit.before, hit.entry, hit.after) if entry]
 
 
 def _share(question: Question, ids: Iterable[str]) -> float:

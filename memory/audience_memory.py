@@ -11,10 +11,9 @@ from datetime import date
 from pathlib import Path
 
 from memory.indexer import Indexer
-from memory.record import daily, recall, summaries, transcript
+from memory.record import daily, search, summaries, transcript
 from memory.record.daily import Note
-from memory.record.recall import Gathered, Scope, notes
-from memory.record.recall.notes import FoundNotes
+from memory.record.search import Found, Scope, index
 from memory.services import MemoryServices
 
 
@@ -22,8 +21,8 @@ from memory.services import MemoryServices
 class Remembered:
     """What answers a search best: in the daily files, and in what was said."""
 
-    notes: FoundNotes
-    said: Gathered
+    notes: Found
+    said: Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +57,9 @@ class AudienceMemory:
         found = await self._find(replace(self._scope, is_model=False), text, most)
         if found.said.total or found.notes.total:
             return found
-        said = await self._services.store.read(
-            lambda db: recall.scan(db, self._audience, text.split(), most)
-        )
+        read, audience = self._services.store.read, self._audience
+        names = await read(lambda db: {c.row: c.name for c in index.conversations(db, audience)})
+        said = await read(lambda db: search.scan(db, names, text.split(), most))
         return replace(found, said=said)
 
     async def recall(self, text: str, most: int) -> Remembered:
@@ -70,13 +69,13 @@ class AudienceMemory:
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
         await self._indexer.catch_up(scope.audience)
         zone = self._services.zone()
-        said = await self._services.store.read(lambda db: recall.find(db, scope, text, most, zone))
+        said = await self._services.store.read(lambda db: search.find(db, scope, text, most, zone))
         return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
 
-    def _find_notes(self, text: str, most: int) -> FoundNotes:
+    def _find_notes(self, text: str, most: int) -> Found:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
-        return notes.find(everything, text, most, self._services.zone())
+        return search.find_notes(everything, text, most, self._services.zone())
 
     async def status(self) -> MemoryStatus:
         """How much there is, and what is still to come."""

@@ -40,7 +40,6 @@ from memory.record import (
     forget,
     ledger,
     offload,
-    passages,
     search,
     summaries,
     titles,
@@ -48,8 +47,7 @@ from memory.record import (
 )
 from memory.record.forget import StoredCounts
 from memory.record.ledger import Bill
-from memory.record.recall import Scope
-from memory.record.search import Found
+from memory.record.search import Found, Scope, Wanted
 from memory.services import MemoryServices
 from memory.turn_log import TurnLog
 from memory.turns import Turn
@@ -160,16 +158,15 @@ class Conversation:
 
     async def search(self, words: Sequence[str], most: int) -> Found:
         """The messages of the transcript that hold the most of these words, in play or not."""
-        row = self.context.row
-        return await self._services.store.read(lambda db: search.search(db, row, words, most))
+        names = {self.context.row: self.key.id}
+        return await self._services.store.read(lambda db: search.scan(db, names, words, most))
 
-    async def passages(self, wanted: passages.Wanted) -> passages.Passages:
+    async def passages(self, wanted: Wanted) -> Found:
         """Parts of what was said before the running turn, for the model: what a person took away
         is left out."""
-        context = self.context
-        scope = passages.Scope(context.current, context.replayed.taken_away)
+        context, away = self.context, self.context.replayed.taken_away
         return await self._services.store.read(
-            lambda db: passages.find(db, context.row, scope, wanted)
+            lambda db: search.passages(db, context.row, wanted, context.current, away)
         )
 
     async def count(self) -> int:

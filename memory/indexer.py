@@ -6,7 +6,7 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from memory.record.recall import index
+from memory.record.search import index
 from memory.record.store import Store
 
 log = logging.getLogger(__name__)

@@ -20,7 +20,7 @@ from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
 from memory.messages import Image
 from memory.record import mailbox, rows, summaries, tables, transcript
-from memory.record.recall import index
+from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
 

@@ -99,7 +99,7 @@ def _attachments(database: SqliteDatabase) -> None:
 
 
 def _recall(database: SqliteDatabase) -> None:
-    """The index of `memory/record/recall/index.py`, empty: it fills itself before a search."""
+    """The index of `memory/record/search/index.py`, empty: it fills itself before a search."""
     for statement in (
         """CREATE VIRTUAL TABLE passage_words USING fts5(
             words, content='', columnsize=0, detail=none, prefix=5, tokenize='porter unicode61')""",

@@ -24,7 +24,7 @@ from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabas
 
 from memory.record import soundness
 from memory.record.migrations import migrate
-from memory.record.recall import index
+from memory.record.search import index
 
 T = TypeVar("T")
 Work = Callable[[SqliteDatabase], T]

@@ -8,24 +8,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import regex
 from pydantic import Field
 
-from memory.conversation import Conversation
-from memory.record.passages import (
-    MOST,
-    Around,
-    Head,
-    Passage,
-    Passages,
-    Tail,
-    Wanted,
-    Words,
-    finder,
-    told,
-)
-from memory.turns import Entry, turn_number
+from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words
+from memory.turns import turn_number
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
+from plugins.found import blocks, window
 from plugins.wording import count
 
 LONGEST = 20_000
@@ -36,7 +24,6 @@ LONGEST_QUERY = 500
 _MESSAGE = (200, 4_000)  # characters that a message may have among many others, and alone
 _PER_TOKEN = 2  # characters, reckoned with care
 
-Pattern = regex.Pattern[str]
 Near = Annotated[int, Field(ge=0, le=50)]
 Many = Annotated[int, Field(ge=1, le=MOST)]
 
@@ -81,9 +68,10 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
         case "turn":
             wanted = Around(_number(turnId), _or(before, 0), _or(after, 0))
     found = await conversation.passages(wanted)
-    if any(entry.message.has_outside for part in found.parts for entry in part.entries):
+    if any(hit.entry.message.has_outside for hit in found.hits):
         context.from_outside()
-    return as_text(found, wanted, _room(conversation)) if found.parts else _nothing(found, wanted)
+    room = min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
+    return as_text(found, wanted, room) if found.hits else _nothing(found, wanted)
 
 
 def _or(number: int | None, default: int) -> int:
@@ -105,11 +93,7 @@ def _number(turn_id: str) -> int:
         raise ToolError(f"The turnId {error}.") from None
 
 
-def _room(conversation: Conversation) -> int:
-    return min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
-
-
-def _nothing(found: Passages, wanted: Wanted) -> str:
+def _nothing(found: Found, wanted: Wanted) -> str:
     among = f"among the {count(found.total, 'message')} before this turn"
     match wanted:
         case _ if not found.total:
@@ -121,48 +105,26 @@ def _nothing(found: Passages, wanted: Wanted) -> str:
     return f"Nothing was found {among}."
 
 
-def as_text(found: Passages, wanted: Wanted, room: int) -> str:
+def as_text(found: Found, wanted: Wanted, room: int) -> str:
     """Each passage under its header. The fewer messages, the more of each is shown, and always the
     part that matches; `room` is in characters."""
-    pattern = finder(wanted.text) if isinstance(wanted, Words) else None
     shortest, longest = _MESSAGE
-    shown = sum(len(passage.entries) for passage in found.parts)
-    share = max(shortest, min(longest, room // shown))
+    share = max(shortest, min(longest, room // len(found.hits)))
     lines: list[str] = []
-    for passage in found.parts:
-        lines.append(_header(passage, found.total))
-        lines += [_line(entry, share, pattern) for entry in passage.entries]
-    return "\n".join([*lines, *_rest(found, wanted)])
+    for passage in blocks(found.hits, lambda hit, before: hit.number == before.number + 1):
+        first, last = passage[0].number, passage[-1].number
+        lines.append(f"--- messages {first}-{last} of {found.total} ---")
+        lines += [_line(hit, share) for hit in passage]
+    if found.left_out:
+        which = "older matches" if isinstance(wanted, Words) else "messages"
+        rest = f"({found.left_out:,} more {which} are not shown: ask for less at once.)"
+        lines.append(rest)
+    return "\n".join(lines)
 
 
-def _header(passage: Passage, total: int) -> str:
-    return f"--- messages {passage.first}-{passage.last} of {total} ---"
-
-
-def _line(entry: Entry, most: int, pattern: Pattern | None) -> str:
-    said = part(told(entry.message), most, pattern)
-    return f"[{entry.message.role} t{entry.turn}] {said}".rstrip()
-
-
-def _rest(found: Passages, wanted: Wanted) -> list[str]:
-    if not found.left_out:
-        return []
-    which = "older matches" if isinstance(wanted, Words) else "messages"
-    return [f"({found.left_out:,} more {which} are not shown: ask for less at once.)"]
-
-
-def part(text: str, most: int, pattern: Pattern | None = None) -> str:
-    """A text in at most so many characters: its beginning, or what stands around the first match;
-    "…" marks what is left out."""
-    if len(text) <= most:
-        return text
-    match = pattern.search(text) if pattern else None
-    start = 0
-    if match:
-        aside = max(0, most - (match.end() - match.start())) // 2
-        start = max(0, min(match.start() - aside, len(text) - most))
-    shown = text[start : start + most]
-    return f"{'…' if start else ''}{shown}{'…' if start + most < len(text) else ''}"
+def _line(hit: Hit, most: int) -> str:
+    said = window(hit.text, hit.spans, most)
+    return f"[{hit.entry.message.role} t{hit.entry.turn}] {said}".rstrip()
 
 
 @hookimpl

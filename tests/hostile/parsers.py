@@ -25,9 +25,9 @@ from memory.context.limits import Limits
 from memory.context.summary import checked
 from memory.context.terse import TerseFilter, extracted
 from memory.messages import untrusted
-from memory.record import daily, passages
-from memory.record.recall import words
-from memory.record.search import spans
+from memory.record import daily
+from memory.record.search import words
+from memory.record.search.said import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
 from plugins.wording import beginning, literal
 
@@ -93,7 +93,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "a summary in fields": lambda text: checked("structured", f'{{"a": {text}}}', Limits()),
     "a daily file": _daily_file,
     "the search's words": _searched,
-    "a search": lambda text: passages.finder(text[:LONGEST_QUERY]).search(text[1:]),
+    "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
     "wording": lambda text: (literal(text), beginning(text)),
 }

@@ -14,18 +14,9 @@ from hypothesis import strategies as st
 
 from memory.context.strategies import STRATEGIES
 from memory.messages import Message, ToolCall
-from memory.record.passages import (
-    MOST,
-    Around,
-    Head,
-    Passages,
-    Tail,
-    Wanted,
-    Words,
-    finder,
-    spread,
-    told,
-)
+from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words, spread
+from memory.record.search.said import finder, told
+from plugins.found import blocks
 from tests.memory.rooms import Lodge
 
 
@@ -37,16 +28,20 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
     await lodge.close()
 
 
-async def found(lodge: Lodge, wanted: Wanted) -> Passages:
+async def found(lodge: Lodge, wanted: Wanted) -> Found:
     return await (await lodge.conversation()).passages(wanted)
 
 
-def windows(passages: Passages) -> list[tuple[int, int]]:
-    return [(passage.first, passage.last) for passage in passages.parts]
+def parts(found: Found) -> list[list[Hit]]:
+    return blocks(found.hits, lambda hit, before: hit.number == before.number + 1)
 
 
-def texts(passages: Passages) -> list[list[str]]:
-    return [[entry.message.text for entry in part.entries] for part in passages.parts]
+def windows(found: Found) -> list[tuple[int, int]]:
+    return [(part[0].number, part[-1].number) for part in parts(found)]
+
+
+def texts(found: Found) -> list[list[str]]:
+    return [[hit.entry.message.text for hit in part] for part in parts(found)]
 
 
 @given(st.lists(st.integers(1, 60)), st.integers(0, 5), st.integers(0, 5), st.integers(0, 9))
@@ -123,7 +118,7 @@ async def test_a_turn_is_shown_whole_with_the_turns_around_it(lodge: Lodge) -> N
     assert texts(await found(lodge, Around(3, before=2, after=1))) == [
         ["q1", "a1", "q2", "a2", "q3", "", "r", "a3", "q4", "a4"]
     ]
-    assert (await found(lodge, Around(9))).parts == ()
+    assert (await found(lodge, Around(9))).hits == ()
 
 
 async def test_the_running_turn_is_left_out(lodge: Lodge) -> None:
@@ -156,11 +151,11 @@ async def test_cleared_turns_are_left_out_as_long_as_the_clear_stands(lodge: Lod
     await conversation.editor.clear()
     await lodge.says("hay")
 
-    assert (await found(lodge, Words("needle"))).parts == ()
-    assert (await found(lodge, Around(1))).parts == ()
+    assert (await found(lodge, Words("needle"))).hits == ()
+    assert (await found(lodge, Around(1))).hits == ()
     assert windows(await found(lodge, Head())) == [(1, 2)]
     await lodge.restart()
-    assert (await found(lodge, Words("needle"))).parts == ()
+    assert (await found(lodge, Words("needle"))).hits == ()
     await (await lodge.conversation()).editor.undo()
     assert windows(await found(lodge, Words("needle", 0, 0))) == [(1, 1)]
 

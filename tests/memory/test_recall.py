@@ -14,7 +14,7 @@ from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.daily import Note
 from memory.record.migrations import MIGRATIONS
-from memory.record.recall import Gathered, index, notes
+from memory.record.search import Found, find_notes, index
 from memory.record.store import connect
 from tests.memory.rooms import KEY, Lodge
 
@@ -52,8 +52,8 @@ async def searched(lodge: Lodge, text: str, key: ConversationKey = KEY) -> list[
     return texts((await (await lodge.conversation(key)).memory.search(text, 10)).said)
 
 
-def texts(found: Gathered) -> list[str]:
-    return [one.hit.entry.message.text for one in found.hits]
+def texts(found: Found) -> list[str]:
+    return [hit.entry.message.text for hit in found.hits]
 
 
 async def test_the_message_that_answers_stands_before_those_that_share_a_word(lodge: Lodge) -> None:
@@ -101,7 +101,7 @@ async def test_words_are_found_in_other_forms_and_in_any_case(lodge: Lodge) -> N
 @pytest.mark.parametrize("word", ["猫", "猫が", "黒い猫", "東京", "京都", "北京烤鸭", "烤鸭"])
 async def test_chinese_and_japanese_words_are_found(lodge: Lodge, word: str) -> None:
     await tell(lodge, "私は黒い猫が好きです", "東京都に行きます", "我想吃北京烤鸭", "Good.")
-    found = (await (await lodge.conversation()).memory.search(word, 3)).said.hits[0].hit
+    found = (await (await lodge.conversation()).memory.search(word, 3)).said.hits[0]
     assert any(found.text[span.start : span.end] in word for span in found.spans)
 
 
@@ -276,7 +276,7 @@ async def test_a_word_that_is_everywhere_is_looked_up_in_the_newest_messages(lod
 
 async def test_a_long_message_is_found_by_its_end(lodge: Lodge) -> None:
     await tell(lodge, f"{'filler ' * 200_000} walrus", "I see.")
-    found = (await (await lodge.conversation()).memory.search("walrus", 1)).said.hits[0].hit
+    found = (await (await lodge.conversation()).memory.search("walrus", 1)).said.hits[0]
     assert found.text[found.spans[0].start : found.spans[0].end] == "walrus"
 
 
@@ -287,10 +287,10 @@ def test_notes_are_ranked_as_what_was_said_is() -> None:
         Note(days[0], "Ann paints; she sold a painting."),
         Note(days[1], "They spoke of tea again."),
     ]
-    found = notes.find(written, "What has Ann painted, and when was tea?", 2, UTC)
+    found = find_notes(written, "What has Ann painted, and when was tea?", 2, UTC)
     assert found.hits[0].note is written[1]
     assert found.total == 3
     assert [written[1].text[s.start : s.end] for s in found.hits[0].spans] == ["Ann", "paint"]
-    assert notes.find(written, "tea on the 9", 3, UTC).hits[0].note is written[2]
-    assert notes.find(written, "bicycle", 3, UTC).total == 0
-    assert notes.find([], "tea", 3, UTC).total == 0
+    assert find_notes(written, "tea on the 9", 3, UTC).hits[0].note is written[2]
+    assert find_notes(written, "bicycle", 3, UTC).total == 0
+    assert find_notes([], "tea", 3, UTC).total == 0

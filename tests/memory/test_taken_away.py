@@ -15,7 +15,7 @@ from memory.conversation import Conversation
 from memory.files import WHOLE
 from memory.messages import Message, ToolCall
 from memory.record.offload import LocalWorkspace
-from memory.record.passages import Words
+from memory.record.search import Words
 from tests.memory.rooms import KEY, Lodge
 
 LONG = "many words in a line " * 100
@@ -139,7 +139,7 @@ async def test_what_was_dropped_elsewhere_is_not_recalled(lodge: Lodge) -> None:
     await drop(await lodge.conversation(thread), 1)
     memory = (await lodge.conversation()).memory
     hits = (await memory.recall("piano", 5)).said.hits
-    assert [hit.hit.entry.message.text for hit in hits if hit.hit.spans] == ["The piano is old."]
+    assert [hit.entry.message.text for hit in hits if hit.spans] == ["The piano is old."]
     beside = [entry for hit in hits for entry in (hit.before, hit.after) if entry]
     assert all(entry.turn == 2 for entry in beside)
     assert len((await memory.search("piano", 5)).said.hits) == 2
@@ -154,6 +154,6 @@ async def test_what_a_search_found_before_is_neither_counted_nor_shown(lodge: Lo
         result = Message("tool", "a piano", call_id=call.id, tool="context_search")
         await turn.record(result, Message("assistant", "Here."))
     found = await conversation.passages(Words("piano", 0, 0))
-    said = [entry.message.role for part in found.parts for entry in part.entries]
+    said = [hit.entry.message.role for hit in found.hits]
     assert said == ["user"] * 3
     assert found.total == 9

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from memory.record.recall import words
-from memory.record.recall.words import LANGUAGES, Term, question
+from memory.record.search import words
+from memory.record.search.words import LANGUAGES, Term, question
 
 
 @pytest.mark.parametrize(

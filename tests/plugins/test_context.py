@@ -15,15 +15,15 @@ from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
 from memory.context.meter import PrefixTokens
 from memory.context.view import View, shown
 from memory.messages import Message, ToolCall
-from memory.record.search import Span, spans
+from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context import picture
 from plugins.builtin.context.drawing import rendered
 from plugins.builtin.context.picture import Picture, TokenBlock, flowed, svg
 from plugins.builtin.context.ranges import turns_of
-from plugins.builtin.context.search import pieces
 from plugins.builtin.context.state import STATES, states
+from plugins.found import pieces
 from plugins.wording import beginning, literal, shortened, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)

@@ -16,9 +16,11 @@ from hypothesis import strategies as st
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.messages import Message, ToolCall
-from memory.record.passages import Passage, Passages, Words, finder
+from memory.record.search import Found, Hit, Words
+from memory.record.search.said import Span, finder, told
 from memory.turns import Entry
-from plugins.builtin.context_search import LONGEST, as_text, context_search, part
+from plugins.builtin.context_search import LONGEST, as_text, context_search
+from plugins.found import window
 from tests.memory.rooms import KEY, Lodge
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
@@ -49,8 +51,11 @@ def test_the_example_of_the_document() -> None:
         (8, Message("user", "Can you make the greens warmer?")),
         (8, Message("assistant", "Updated the palette with warmer greens.")),
     )
-    entries = tuple(Entry(n, turn, message, 1, NOON) for n, (turn, message) in enumerate(said, 14))
-    found = Passages((Passage(14, entries),), 42)
+    hits = tuple(
+        Hit(Entry(n, turn, message, 1, NOON), told(message), number=n)
+        for n, (turn, message) in enumerate(said, 14)
+    )
+    found = Found(hits, 42)
 
     assert as_text(found, Words("colour palette"), LONGEST) == (
         "--- messages 14-18 of 42 ---\n"
@@ -146,7 +151,7 @@ def test_a_part_of_a_text_shows_the_match_and_is_no_longer_than_asked(
     if not word.strip():
         return
     found = finder(word).search(text)
-    shown = part(text, most, finder(word))
+    shown = window(text, [Span(*found.span())] if found else [], most)
     assert len(shown) <= most + 2
     assert shown.strip("…") in text or "…" in text
     if found and len(found[0]) <= most:

@@ -23,7 +23,7 @@ from agent.tools.search import Search
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
 from memory.messages import ToolCall
-from memory.record.passages import finder
+from memory.record.search.said import finder
 from plugins.builtin import files
 
 Run = Callable[..., Awaitable[str]]

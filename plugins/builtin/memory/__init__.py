@@ -8,8 +8,7 @@ from datetime import date, datetime, timedelta
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
 from plugins.builtin.memory.pending import pending, settle, visible
-from plugins.builtin.memory.search import as_data, search
-from plugins.builtin.memory.tool import memory_search
+from plugins.builtin.memory.search import as_data, memory_search, search
 from plugins.wording import count, literal
 
 SUBS = (

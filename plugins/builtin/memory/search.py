@@ -1,25 +1,34 @@
-"""`/memory search WORDS`: what was said and written down, the best hits with what stands beside."""
+"""`/memory search WORDS` and the tool `memory_search`: what was said and written down, the best
+hits with what stands beside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta, tzinfo
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from memory.record.daily import Note
-from memory.record.recall import Recalled
-from memory.record.recall.notes import NoteHit
+from memory.record.search import Hit
 from memory.turns import Entry
-from plugins.api import Ask, CommandError, Reply
-from plugins.builtin.context.search import excerpt
+from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
-from plugins.builtin.context.turns import role
+from plugins.builtin.context.turns import role, said
+from plugins.found import blocks, excerpt, window
 from plugins.wording import beginning, count, literal
 
 SHOWN = 10
 """Hits that are shown, of each kind."""
 BESIDE = 80
 """Characters that are shown of the messages before and after a hit."""
+NOTES = 3
+"""Parts of the daily memory files that the model is shown."""
+_PAUSE = timedelta(hours=1)  # after so long a new block begins, with its time
+_HIT, _NEAR = 600, 160  # characters that the model is shown of a hit, and of a message beside it
+
+# --- for people ----------------------------------------------------------------------------
 
 
 async def search(ask: Ask, rest: str) -> Reply:
@@ -31,14 +40,14 @@ async def search(ask: Ask, rest: str) -> Reply:
     events = await conversation.context.history()
     where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     total = found.notes.total + found.said.total
-    said = [_said(ask, one, where) for one in found.said.hits]
-    notes = [_note(hit) for hit in found.notes.hits]
-    data = {"total": total, "notes": notes, "said": said}
+    told = [_said(ask, hit, where) for hit in found.said.hits]
+    notes = [_note(hit, hit.note) for hit in found.notes.hits if hit.note]
+    data = {"total": total, "notes": notes, "said": told}
     if not total:
         return Reply(f"Nothing that is remembered holds {literal(beginning(rest))}.", data)
     parts = (
         _part("In the daily memory", found.notes.total, map(_note_line, notes)),
-        _part("Said", found.said.total, map(_said_line, said)),
+        _part("Said", found.said.total, map(_said_line, told)),
     )
     return Reply("\n\n".join(filter(None, parts)), data)
 
@@ -59,9 +68,9 @@ def as_data(note: Note) -> dict[str, str]:
     }
 
 
-def _note(hit: NoteHit) -> dict[str, str]:
-    text = excerpt(hit.note.text, hit.spans) if hit.spans else literal(beginning(hit.note.text))
-    return {"day": str(hit.note.day), **as_data(hit.note), "text": text}
+def _note(hit: Hit, note: Note) -> dict[str, str]:
+    text = excerpt(note.text, hit.spans) if hit.spans else literal(beginning(note.text))
+    return {"day": str(note.day), **as_data(note), "text": text}
 
 
 def _note_line(note: Mapping[str, str]) -> str:
@@ -69,20 +78,20 @@ def _note_line(note: Mapping[str, str]) -> str:
     return f"**{note['day']}** {heading}".rstrip() + f": {note['text']}"
 
 
-def _said(ask: Ask, one: Recalled, where: States) -> dict[str, Any]:
+def _said(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
     """A hit as data; `state` only where a person put the turn away in this conversation."""
-    is_here = one.conversation == ask.conversation.key.id
-    entry = one.hit.entry
+    is_here = hit.conversation == ask.conversation.key.id
+    entry = hit.entry
     marks = [name for name in where.of(entry.turn) if is_here and name in (CLEARED, DROPPED)]
     return {
-        "conversation": "" if is_here else one.conversation,
+        "conversation": "" if is_here else hit.conversation,
         "turn": f"t{entry.turn}",
         "role": role(entry.message),
         "at": moment(entry.at, ask.bot.zone()),
         "state": ", ".join(marks),
-        "text": excerpt(one.hit.text, one.hit.spans) if one.hit.spans else _begin(entry),
-        "before": _beside(one.before),
-        "after": _beside(one.after),
+        "text": excerpt(hit.text, hit.spans) if hit.spans else _begin(entry),
+        "before": _beside(hit.before),
+        "after": _beside(hit.after),
     }
 
 
@@ -102,3 +111,71 @@ def _said_line(hit: Mapping[str, Any]) -> str:
         f"**{hit['turn']}** {literal(hit['role'])}{where}, {hit['at']}{state}: {hit['text']}"
         + "".join(beside)
     )
+
+
+# --- for the model -------------------------------------------------------------------------
+
+
+@tool(needs_conversation=True)
+async def memory_search(
+    context: ToolContext,
+    query: Annotated[str, Field(max_length=1_000)],
+    limit: Annotated[int, Field(ge=1, le=20)] = 5,
+) -> str:
+    """Search all that was said in this chat, however long ago, and the daily memory.
+
+    Use it when something is asked about that you can't see above. Returns the best hits first, each
+    with its turn, its time and the messages beside it.
+
+    Args:
+        query: What you want to know, as a question or in words that may have been used.
+        limit: How many hits.
+    """
+    if context.conversation is None:
+        raise ToolError("There is no conversation to search here.")
+    found = await context.conversation.memory.recall(query, limit)
+    shown = _with_neighbours(found.said.hits)
+    if any(hit.entry.message.has_outside for block in shown for hit in block):
+        context.from_outside()
+    parts = [_block(block, context.key.id, context.timezone) for block in shown]
+    parts += [_noted(hit, hit.note) for hit in found.notes.hits[:NOTES] if hit.note]
+    return "\n\n".join(parts) or "Nothing was found; other words may find it."
+
+
+def _with_neighbours(hits: Sequence[Hit]) -> list[list[Hit]]:
+    """Messages that follow one another in a block, each once; the block of the best hit first."""
+    shown = {(hit.conversation, hit.entry.seq): (rank, hit) for rank, hit in enumerate(hits)}
+    for rank, hit in enumerate(hits):
+        for entry in filter(None, (hit.before, hit.after)):  # a hit stands in place of a neighbour
+            beside = Hit(entry, said(entry.message, _NEAR), conversation=hit.conversation)
+            shown.setdefault((hit.conversation, entry.seq), (rank, beside))
+    ranks = {id(hit): rank for rank, hit in shown.values()}
+    found = blocks((shown[place][1] for place in sorted(shown)), _is_next)
+    return sorted(found, key=lambda block: min(ranks[id(hit)] for hit in block))
+
+
+def _is_next(hit: Hit, before: Hit) -> bool:
+    """Whether it was said right after another one, without a long pause."""
+    is_beside = (hit.conversation, hit.entry.seq) == (before.conversation, before.entry.seq + 1)
+    return is_beside and hit.entry.at - before.entry.at < _PAUSE
+
+
+def _block(hits: Sequence[Hit], here: str, zone: tzinfo) -> str:
+    where = "" if hits[0].conversation == here else f" in {hits[0].conversation}"
+    heading = f"--- {moment(hits[0].entry.at, zone)}{where} ---"
+    return "\n".join((heading, *map(_as_text, hits)))
+
+
+def _as_text(hit: Hit) -> str:
+    message = hit.entry.message
+    who = " ".join(filter(None, (role(message), message.speaker, f"t{hit.entry.turn}")))
+    return f"[{who}] {_shown(hit)}"
+
+
+def _noted(hit: Hit, note: Note) -> str:
+    heading = " ".join(filter(None, (str(note.day), note.at, note.turns)))
+    return f"[daily memory, {heading}]\n{_shown(hit)}"
+
+
+def _shown(hit: Hit) -> str:
+    return " ".join(window(hit.text, hit.spans, _HIT).split())

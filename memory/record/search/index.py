@@ -19,10 +19,10 @@ from peewee import SqliteDatabase
 
 from memory.messages import Message
 from memory.record import transcript
-from memory.record.recall import words
-from memory.record.recall.ranking import ChatSession, Passage
-from memory.record.recall.words import Term
-from memory.record.search import searched, without_searches
+from memory.record.search import words
+from memory.record.search.ranking import ChatSession, Passage
+from memory.record.search.said import searched, without_searches
+from memory.record.search.words import Term
 from memory.turns import Entry
 
 BATCH = 200

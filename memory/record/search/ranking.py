@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from memory.record.recall.words import (
+from memory.record.search.words import (
     ASKS,
     ENDS_ASKING,
     NUMBER,

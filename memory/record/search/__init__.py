@@ -1,0 +1,332 @@
+"""Search in what was said and written down: one `Hit`, whichever way it was found.
+
+`find` ranks what was said in an audience's conversations (`index.py`, `ranking.py`), `find_notes`
+the parts of its daily files; `scan` looks for texts letter by letter, and `passages` shows messages
+side by side, by words, by place or by turn.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, time, tzinfo
+from itertools import groupby
+
+from peewee import SqliteDatabase
+
+from memory.context.change import NOTHING_AWAY, TakenAway, replayed
+from memory.keys import ConversationKey
+from memory.messages import Message
+from memory.record import transcript
+from memory.record.daily import Note
+from memory.record.migrations import migrate
+from memory.record.search import index, words
+from memory.record.search.index import Conversation, Range, Ranges, home_of, place_of, range_of
+from memory.record.search.ranking import REACH, Corpus, Posting, ranked
+from memory.record.search.said import (
+    SEARCHES,
+    Span,
+    finder,
+    searched,
+    spans,
+    told,
+    without_searches,
+)
+from memory.record.search.words import Term
+from memory.turns import Entry
+
+MOST = 100
+"""Messages that `passages` shows at most."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A message that was found: what was searched of it, and where words stand in that, in order.
+
+    `conversation` names where it was said, `before` and `after` are the messages right beside it of
+    that sitting. Of a daily file it is a part, its `note`. `number` counts, from 1, the messages of
+    a conversation that `passages` may show.
+    """
+
+    entry: Entry
+    text: str
+    spans: tuple[Span, ...] = ()
+    conversation: str = ""
+    before: Entry | None = None
+    after: Entry | None = None
+    note: Note | None = None
+    number: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The best hits, how many messages hold any of the words (of passages: how many may be shown),
+    how many hold all of them, and how many more were wanted than are shown at once."""
+
+    hits: tuple[Hit, ...] = ()
+    total: int = 0
+    whole: int = 0
+    left_out: int = 0
+
+
+# --- the best answers ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What may be found: all that is kept of an audience. For the model (`is_model`) only what no
+    person took away, and of the conversation in which a turn runs only what was said before that:
+    `running` is the conversation's row, and the seq at which the turn begins."""
+
+    audience: str
+    is_model: bool = False
+    running: tuple[int, int] = (0, 0)
+
+
+def find(database: SqliteDatabase, scope: Scope, text: str, most: int, zone: tzinfo) -> Found:
+    """The messages that answer a text best. The model is given some that hold none of its words,
+    but stand beside those that do. `zone` is the time zone in which a date in the text is meant.
+    """
+    return _Search(database, scope, zone).find(text, most)
+
+
+class _Search:
+    """What one search reads, in the conversations that it may."""
+
+    def __init__(self, database: SqliteDatabase, scope: Scope, zone: tzinfo) -> None:
+        self._database, self._scope, self._zone = database, scope, zone
+        conversations = index.conversations(database, scope.audience)
+        self._names = {one.row: one.name for one in conversations}
+        away = {one.row: self._taken_away(one) for one in conversations}
+        gaps = (gap for row, taken in away.items() for gap in self._gaps(row, taken))
+        self._ranges = Ranges((self._visible(row, taken) for row, taken in away.items()), gaps)
+        self._stretches = index.stretches(database, self._ranges)
+
+    def find(self, text: str, most: int) -> Found:
+        speakers = {name for stretch in self._stretches for name in stretch.speakers}
+        question = words.question(text, {word for name in speakers for word in name.split()})
+        spoken_by = {name for name in speakers if not question.words.isdisjoint(name.split())}
+        postings = [self._posting(term) for term in question.terms]
+        order = ranked(question, postings, self._corpus(postings), spoken_by)
+        holding = {place for posting in postings for place in posting.places}
+        if not self._scope.is_model:
+            order = [place for place in order if place in holding]
+        wanted = [term.word for term in question.terms]
+        return Found(tuple(self._hits(order[:most], wanted)), len(holding))
+
+    def _taken_away(self, one: Conversation) -> TakenAway:
+        """What may not be found of a conversation."""
+        if not (self._scope.is_model and one.lacks_some):
+            return NOTHING_AWAY
+        return replayed(transcript.events_of(self._database, one.row), "").taken_away
+
+    def _visible(self, row: int, away: TakenAway) -> Range:
+        """The places of a conversation that may be found, but for the gaps in them."""
+        running, begin = self._scope.running
+        if self._scope.is_model and row == running:
+            return range_of(row, away.cleared, begin - 1)
+        return range_of(row, away.cleared)
+
+    def _gaps(self, row: int, away: TakenAway) -> list[Range]:
+        """The places of the turns that a person dropped."""
+        spans = transcript.spans(self._database, row, away.dropped) if away.dropped else []
+        return [range_of(row, first, last) for first, last in spans]
+
+    def _posting(self, term: Term) -> Posting:
+        return Posting(term, index.places(self._database, term, self._ranges), self._dated(term))
+
+    def _dated(self, term: Term) -> Sequence[int]:
+        """The places of the days that a term names, the newest days first."""
+        if not words.may_date(term.word):
+            return ()
+        of_day = (
+            stretch.span
+            for stretch in self._stretches
+            if words.dates(term.word, datetime.fromtimestamp(stretch.at, self._zone))
+        )
+        return [n for span in of_day for n in range(span.first, span.last + 1)][: index.MOST]
+
+    def _corpus(self, postings: Iterable[Posting]) -> Corpus:
+        holding = {place for posting in postings for place in posting.places}
+        dated = {place for posting in postings for place in posting.dated}
+        passages = index.passages(self._database, holding, REACH, self._ranges)
+        passages |= index.passages(self._database, dated - passages.keys(), 0, self._ranges)
+        return Corpus(passages, {stretch.span.first: stretch.size for stretch in self._stretches})
+
+    def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
+        there = index.passages(self._database, places, 1, self._ranges)
+        entries = _entries(self._database, there)
+
+        def beside(place: int, other: int) -> Entry | None:
+            is_near = other in there and there[other].sitting == there[place].sitting
+            is_search = is_near and entries[other].message.tool in SEARCHES
+            return entries[other] if is_near and not is_search else None
+
+        for place in places:
+            said, name = searched(entries[place].message), self._names[home_of(place)[0]]
+            neighbours = beside(place, place - 1), beside(place, place + 1)
+            yield Hit(entries[place], said, spans(said, wanted), name, *neighbours)
+
+
+def _entries(database: SqliteDatabase, places: Iterable[int]) -> dict[int, Entry]:
+    homes = sorted(home_of(place) for place in places)
+    return {
+        place_of(row, entry.seq): entry
+        for row, members in groupby(homes, key=lambda home: home[0])
+        for entry in transcript.entries_at(database, row, [seq for _, seq in members])
+    }
+
+
+_NOTES = Scope("notes")
+
+
+def find_notes(notes: Sequence[Note], text: str, most: int, zone: tzinfo) -> Found:
+    """The parts of daily files that answer a text best, ranked just as what was said is.
+
+    People may edit the files, so nothing of them is kept: their parts go into a database in memory,
+    as if each day were a conversation.
+    """
+    if not notes:
+        return Found()
+    database = SqliteDatabase(":memory:")
+    with database.connection_context():
+        migrate(database)
+        with database.atomic():
+            _fill(database, notes, zone)
+        found = find(database, _NOTES, text, most, zone)
+    return replace(found, hits=tuple(replace(h, note=notes[h.entry.turn]) for h in found.hits))
+
+
+def _fill(database: SqliteDatabase, notes: Sequence[Note], zone: tzinfo) -> None:
+    """Put the notes into a transcript, each as the turn of its own number."""
+    for number, note in enumerate(notes):
+        key = ConversationKey(str(note.day), _NOTES.audience)
+        row = transcript.find_or_create(database, key)
+        at = datetime.combine(note.day, time(), zone)
+        entry = Entry(row.last_seq + 1, number, Message("note", note.text), 0, at)
+        transcript.insert(database, row.id, [entry])
+    for row_id in index.behind(database, _NOTES.audience):
+        while index.catch_up(database, row_id):
+            pass
+
+
+# --- letter by letter ----------------------------------------------------------------------
+
+
+def scan(
+    database: SqliteDatabase, conversations: Mapping[int, str], texts: Iterable[str], most: int
+) -> Found:
+    """The messages that hold the most of these texts, the newest first among equals: in any case
+    (Unicode's folding), also within words, and also what is no word, such as "C++". It reads all of
+    these conversations, which are given by row and name."""
+    wanted = list(dict.fromkeys(text.casefold() for text in texts))
+    counts = Counter[int]()
+
+    def scored() -> Iterator[tuple[int, datetime, int, int, Entry]]:
+        for row in conversations:
+            for entry in transcript.every_entry(database, row):
+                said = searched(entry.message).casefold()
+                if score := sum(text in said for text in wanted):
+                    counts[score] += 1
+                    yield score, entry.at, entry.seq, row, entry
+
+    hits = []
+    for *_, row, entry in heapq.nlargest(most, scored()):
+        said = searched(entry.message)
+        hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
+    return Found(tuple(hits), counts.total(), counts[len(wanted)])
+
+
+# --- passages ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """The messages that hold this text in any case, each with its neighbours."""
+
+    text: str
+    before: int = 2
+    after: int = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The newest messages."""
+
+    last: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first messages."""
+
+    first: int = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """All messages of a turn, and of so many turns before and after it."""
+
+    turn: int
+    before: int = 0
+    after: int = 0
+
+
+Wanted = Words | Tail | Head | Around
+
+
+def passages(
+    database: SqliteDatabase, conversation: int, wanted: Wanted, running: int, away: TakenAway
+) -> Found:
+    """What flo.monster's `context_search` gives its model: messages, in order and with their
+    neighbours, but for the `running` turn (0: none), what a person took away, and what searches
+    found."""
+    searches = transcript.results_of(database, conversation, SEARCHES)
+    places = [
+        (seq, turn)
+        for seq, turn in transcript.places(database, conversation)
+        if turn != running and seq not in searches and not away.has(seq, turn)
+    ]
+    pattern = finder(wanted.text) if isinstance(wanted, Words) else None
+    if isinstance(wanted, Words):
+        seqs = _seqs_with(database, conversation, wanted.text)
+        matches = [number for number, (seq, _) in enumerate(places, 1) if seq in seqs]
+        numbers = spread(matches[-MOST:], wanted.before, wanted.after, len(places))[-MOST:]
+        left_out = sum(number < numbers[0] for number in matches) if matches else 0
+    else:
+        chosen = _chosen(wanted, [turn for _, turn in places])
+        numbers, left_out = chosen[:MOST], len(chosen[MOST:])
+    entries = transcript.entries_at(database, conversation, (places[n - 1][0] for n in numbers))
+    hits = []
+    for number, entry in zip(numbers, entries, strict=True):
+        text = told(entry.message)
+        match = pattern.search(text) if pattern else None
+        hits.append(Hit(entry, text, (Span(*match.span()),) if match else (), number=number))
+    return Found(tuple(hits), len(places), left_out=left_out)
+
+
+def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:
+    pattern, entries = finder(text), transcript.every_entry(database, conversation)
+    said = ((entry.seq, told(without_searches(entry.message))) for entry in entries)
+    return frozenset(seq for seq, text in said if pattern.search(text))
+
+
+def _chosen(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
+    """The numbers of the messages wanted; `turns` has each message's turn."""
+    total = len(turns)
+    match wanted:
+        case Tail():
+            return list(range(max(1, total - wanted.last + 1), total + 1))
+        case Head():
+            return list(range(1, min(total, wanted.first) + 1))
+        case Around():
+            near = range(wanted.turn - wanted.before, wanted.turn + wanted.after + 1)
+            return [number for number, turn in enumerate(turns, 1) if turn in near]
+
+
+def spread(numbers: Iterable[int], before: int, after: int, total: int) -> list[int]:
+    """These numbers and their neighbours within 1 to `total`, each once, in order."""
+    windows = (range(max(1, n - before), min(total, n + after) + 1) for n in numbers)
+    return sorted({number for window in windows for number in window})

@@ -1,0 +1,68 @@
+"""What a message says, as searches read it, and where words stand in that."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import regex
+
+from memory.messages import Message
+
+SEARCHES = frozenset({"memory_search", "context_search"})
+"""Tools that return what was said. What they found is not found again: it would be found each time
+with all that was found before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Where a word stands in a text: from character `start` to before `end`."""
+
+    start: int
+    end: int
+
+
+def searched(message: Message) -> str:
+    """A message's text, and the tools that it calls with their input. (The index holds just these
+    words: a message that is deleted must still have them.)"""
+    calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
+    return "\n".join(filter(None, (message.text, *calls)))
+
+
+def told(message: Message) -> str:
+    """The same as the model reads it, with whose it is (flo.monster)."""
+    whose = f"result of {message.tool}" if message.tool else message.speaker
+    calls = (f"[tool: {call.name}({call.arguments})]" for call in message.tool_calls)
+    return " ".join(filter(None, (whose and f"{whose}:", message.text.strip(), *calls)))
+
+
+def without_searches(message: Message) -> Message:
+    """A message without what searches were asked and found."""
+    if message.tool in SEARCHES:
+        return replace(message, text="")
+    calls = tuple(call for call in message.tool_calls if call.name not in SEARCHES)
+    return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
+
+def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
+    """Where the first of each folded word stands in a text, in order. Folding may make a text
+    longer ("ß" becomes "ss"), so positions are counted back to the characters they came from."""
+    folded = text.casefold()
+    starts = [folded.find(word) for word in wanted]
+    if len(folded) == len(text):
+        origin: Sequence[int] = range(len(text))
+    else:
+        origin = [i for i, letter in enumerate(text) for _ in letter.casefold()]
+    found = (
+        Span(origin[start], origin[start + len(word) - 1] + 1)
+        for start, word in zip(starts, wanted, strict=True)
+        if start >= 0
+    )
+    return tuple(sorted(found, key=lambda span: span.start))
+
+
+def finder(text: str) -> regex.Pattern[str]:
+    """Finds a text in any case, whatever spaces and line breaks stand between its words."""
+    words = filter(None, regex.split(r"\s+", text))
+    text = r"\s+".join(map(regex.escape, words))
+    return regex.compile(text, regex.IGNORECASE | regex.FULLCASE, cache_pattern=False)
