@@ -66,8 +66,8 @@ def _keys() -> Any:
     columns, user = tables.ApiKey, tables.User
     is_holder = (user.kind == "person") & (user.id == columns.person)
     fields = (columns.person, user.role, columns.may_command, columns.at, columns.used)
-    return columns.select(*fields).join(user, on=is_holder)
+    return columns.select(*fields).from_(columns.join(user, on=is_holder))
 
 
 def _key(row: dict[str, Any]) -> ApiKey:
-    return ApiKey(**row)
+    return ApiKey(**row | {"may_command": bool(row["may_command"])})

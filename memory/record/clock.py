@@ -41,6 +41,10 @@ def save(database: SqliteDatabase, clock: Clock) -> None:
 
 
 def _newest(database: SqliteDatabase) -> float:
-    times = (tables.Conversation.active_at, tables.Inbox.at, tables.Usage.at)
-    newest = [time.model.select(fn.MAX(time)).scalar(database) for time in times]
+    times = {
+        tables.Conversation: tables.Conversation.active_at,
+        tables.Inbox: tables.Inbox.at,
+        tables.Usage: tables.Usage.at,
+    }
+    newest = [table.select(fn.MAX(at)).scalar(database) for table, at in times.items()]
     return max((float(time) for time in newest if time is not None), default=0.0)

@@ -28,6 +28,10 @@ Name = Annotated[str, Field(min_length=1, max_length=200)]
 Summary = Annotated[str, Field(min_length=1, max_length=10_000)]
 
 
+_SAME = ("tool", "speaker", "reasoning", "is_error", "is_untrusted", "is_tainted", "mark", "terse")
+"""What a message in the file has by the same name as a `Message`."""
+
+
 class Unreadable(ValueError):
     """A file that is not taken; the text is a sentence that names the place that is wrong."""
 
@@ -70,15 +74,8 @@ class _Message(_Strict):
             text=self.content,
             tool_calls=tuple(ToolCall(c.id, c.name, c.arguments) for c in self.tool_calls),
             call_id=self.tool_call_id,
-            tool=self.tool,
-            speaker=self.speaker,
-            reasoning=self.reasoning,
-            is_error=self.is_error,
-            is_untrusted=self.is_untrusted,
-            is_tainted=self.is_tainted,
-            mark=self.mark,
-            terse=self.terse,
             images=tuple(Image(image.sha256, image.media_type) for image in self.images),
+            **{name: getattr(self, name) for name in _SAME},
         )
 
 
@@ -153,14 +150,7 @@ def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
             for call in message.tool_calls
         ],
         "tool_call_id": message.call_id,
-        "tool": message.tool,
-        "speaker": message.speaker,
-        "reasoning": message.reasoning,
-        "is_error": message.is_error,
-        "is_untrusted": message.is_untrusted,
-        "is_tainted": message.is_tainted,
-        "mark": message.mark,
-        "terse": message.terse,
+        **{name: getattr(message, name) for name in _SAME},
         "images": [
             {"sha256": image.sha256, "media_type": image.media_type} for image in message.images
         ],

@@ -117,7 +117,7 @@ def bills_by_conversation(database: SqliteDatabase, since: float = 0) -> dict[st
     columns, conversation = tables.Usage, tables.Conversation
     query = (
         columns.select(conversation.key, *_SUMS)
-        .join(conversation, on=(conversation.id == columns.conversation))
+        .from_(columns.join(conversation, on=(conversation.id == columns.conversation)))
         .where(columns.at >= since)
         .group_by(conversation.key)
     )

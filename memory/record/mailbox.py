@@ -8,6 +8,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 from urllib.parse import unquote
 
@@ -78,7 +80,8 @@ def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[I
     try:
         row = rows.insert(database, table, **once, **rest)
     except IntegrityError:
-        (known,) = table.select().filter(**once).tuples().execute(database)
+        is_it = reduce(and_, (getattr(table, name) == value for name, value in once.items()))
+        (known,) = table.select().where(is_it).tuples().execute(database)
         return _inbox_row(known), False
     return replace(message, id=row), True
 

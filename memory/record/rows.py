@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
-from peewee import Model, SqliteDatabase
+from peewee import SqliteDatabase, Table
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -23,14 +23,14 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 """What decoding a damaged row may raise."""
 
 
-def insert(database: SqliteDatabase, table: type[Model], **values: Any) -> int:
+def insert(database: SqliteDatabase, table: Table, **values: Any) -> int:
     """Insert a row; returns its id. Raises IntegrityError for one that is there already."""
     statement = _insertion(table, tuple(values))
     row: int = database.execute_sql(statement, tuple(values.values())).lastrowid
     return row
 
 
-def update(database: SqliteDatabase, table: type[Model], row: int, **values: Any) -> None:
+def update(database: SqliteDatabase, table: Table, row: int, **values: Any) -> None:
     """Change columns of the row with this id."""
     statement = _change(table, tuple(values))
     database.execute_sql(statement, (*values.values(), row))
@@ -48,12 +48,12 @@ def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
 
 
 @cache
-def _insertion(table: type[Model], names: tuple[str, ...]) -> str:
+def _insertion(table: Table, names: tuple[str, ...]) -> str:
     columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
-    return f'INSERT INTO "{table._meta.table_name}" ({columns}) VALUES ({places})'
+    return f'INSERT INTO "{table.__name__}" ({columns}) VALUES ({places})'
 
 
 @cache
-def _change(table: type[Model], names: tuple[str, ...]) -> str:
+def _change(table: Table, names: tuple[str, ...]) -> str:
     columns = ", ".join(f'"{name}" = ?' for name in names)
-    return f'UPDATE "{table._meta.table_name}" SET {columns} WHERE id = ?'
+    return f'UPDATE "{table.__name__}" SET {columns} WHERE id = ?'

@@ -124,15 +124,16 @@ def finish(database: SqliteDatabase, job: int) -> None:
 
 def unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, int]]:
     """The ids of all jobs that are not done, oldest first, with whose conversations they are."""
+    job, home = tables.Job, tables.Conversation
     found = (
-        tables.Job.select(tables.Job.id, tables.Conversation.key, tables.Conversation.audience)
-        .join(tables.Conversation, on=(tables.Conversation.id == tables.Job.conversation))
-        .where(tables.Job.is_done == 0)
-        .order_by(tables.Job.id)
+        job.select(job.id, home.key, home.audience)
+        .from_(job.join(home, on=(home.id == job.conversation)))
+        .where(job.is_done == 0)
+        .order_by(job.id)
         .tuples()
         .execute(database)
     )
-    return [(ConversationKey(key, audience), job) for job, key, audience in found]
+    return [(ConversationKey(key, audience), row) for row, key, audience in found]
 
 
 def count_attempt(database: SqliteDatabase, job: int) -> int:
@@ -169,7 +170,7 @@ def told(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     job, made = tables.Job, tables.Summary
     by_model = (
         made.select(made.turns)
-        .join(job, on=(job.summary == made.id))
+        .from_(made.join(job, on=(job.summary == made.id)))
         .where((job.conversation == conversation) & (job.is_done == 1) & (made.model != ""))
     )
     excerpts = job.select(job.turns).where(

@@ -297,11 +297,12 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
 
 def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Snapshot | None:
     """What the model had at hand when those turns left whose summary this is."""
+    event, job = tables.ViewEvent, tables.Job
     query = (
-        tables.ViewEvent.select(tables.ViewEvent.snapshot)
-        .join(tables.Job, on=(tables.Job.event == tables.ViewEvent.id))
-        .where((tables.Job.conversation == conversation) & (tables.Job.summary == summary))
-        .order_by(tables.Job.id.desc())
+        event.select(event.snapshot)
+        .from_(event.join(job, on=(job.event == event.id)))
+        .where((job.conversation == conversation) & (job.summary == summary))
+        .order_by(job.id.desc())
     )
     rows = query.tuples().execute(database)
     return next((_read_snapshot(kept) for (kept,) in rows if kept), None)
