@@ -76,6 +76,8 @@ class Library:
 
     def _in(self, root: Path) -> Iterator[Skill]:
         folder = f"{root}/{FOLDER}"
+        if not os.path.isdir(folder):  # nearly always
+            return
         for name in _names(folder)[:MOST]:
             file = f"{folder}/{name}/{FILE}"
             with suppress(OSError):  # a folder without a skill, or one that left while we looked

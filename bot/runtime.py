@@ -48,9 +48,10 @@ _MOST_KNOWN = 1_000  # conversations
 
 @dataclass(frozen=True, slots=True)
 class TurnConfig:
-    """What holds for a conversation at one step. `known_window` is what its model said of its own
-    window when `limits` were made."""
+    """What holds for a conversation at one step. `version` is that of the settings, `known_window`
+    what the model said of its own window, when it was made."""
 
+    version: int
     settings: Settings
     model: Model
     known_window: int
@@ -74,15 +75,21 @@ class RuntimeConfig:
 
     def at(self, key: ConversationKey) -> TurnConfig:
         """What holds now; made when something has changed, so asking costs next to nothing."""
-        settings, known = self.book.effective(key.id), self._known.get(key.id)
-        if known and known.settings is settings and known.known_window == known.model.window:
+        known = self._known.get(key.id)
+        if (
+            known
+            and known.version == self.book.version
+            and known.known_window == known.model.window
+        ):
             return known
+        settings = self.book.effective(key.id)
         model = self.models.of(choice_of(settings))
         window = window_in_force(settings, model) or DEFAULT_WINDOW
         if len(self._known) > _MOST_KNOWN:
             self._known.clear()
             self._prefixes.clear()
         made = self._known[key.id] = TurnConfig(
+            self.book.version,
             settings,
             model,
             model.window,

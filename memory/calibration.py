@@ -86,6 +86,8 @@ class Calibration:
 
     def window(self, limits: Limits) -> int:
         """The window of the model: as set, or smaller where the provider has named a smaller."""
+        if not self.models.windows:  # nearly always
+            return limits.window
         known = self.learned(limits)
         return known.tokens if known else limits.window
 

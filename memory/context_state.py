@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from memory.calibration import Calibration
@@ -14,7 +15,7 @@ from memory.context.log import log_lines
 from memory.context.meter import PromptPrefix
 from memory.context.snapshot import Snapshot, note, taken
 from memory.context.strategies import STRATEGIES, Strategy
-from memory.context.view import LogLine, Preface, View, in_play, shown, summarised
+from memory.context.view import UNSCALED, LogLine, Preface, View, in_play, shown, summarised
 from memory.keys import ConversationKey
 from memory.record import daily, summaries, transcript
 from memory.record.ledger import Bill, Spent
@@ -53,6 +54,7 @@ class ContextState:
         self._strategy = ""
         self._preface: Preface | None = None
         self._lines: tuple[LogLine, ...] = ()
+        self._view: tuple[tuple[Any, ...], View | None] = ((), None)
         self._limits: tuple[Limits, tuple[int, str, int], Limits] | None = None
 
     # --- what is there ---------------------------------------------------------------------
@@ -62,7 +64,7 @@ class ContextState:
         """The limits in force now: a window that the provider has named is believed, a changed
         strategy holds from the next turn on, and turns fold one by one until the provider reports
         that it caches."""
-        limits = self.limits_as_set
+        limits = self._services.limits_for(self.key)
         folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1)
         own = (self._calibration.window(limits), self._strategy or limits.strategy, folds)
         if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
@@ -103,19 +105,25 @@ class ContextState:
     def view(self, prefix: PromptPrefix | None = None, limits: Limits | None = None) -> View:
         """What the model would see now."""
         limits = limits or self.limits
-        view = View(
+        parts = (
             self.whole,
             self._shown,
             self._services.meter.prefix(prefix or self.prefix),
-            self.boundaries,
-            preface=self._preface,
-            lines=self._lines,
-            rendering=self.strategy.preface,
-            merges_system=limits.merge_system,
-            current=self.current,
-            newest=self.newest,
+            self.replayed.boundaries,
+            UNSCALED,
+            self._preface,
+            self._lines,
+            STRATEGIES[self._strategy].preface,
+            limits.merge_system,
+            self.current,
+            self.newest,
         )
-        return view.scaled(self._calibration.scale(view, limits.model))
+        known, view = self._view
+        if view is None or not all(map(is_, parts, known)):
+            view = View(*parts)
+        view = view.scaled(self._calibration.scale(view, limits.model))
+        self._view = parts, view  # asked for many times a step
+        return view
 
     async def history(self) -> list[ViewEvent]:
         """All that ever changed the view, oldest first."""

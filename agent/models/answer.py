@@ -40,21 +40,29 @@ class Answer:
 
     def add(self, chunk: object) -> str:
         """Take a chunk in; returns the text that it brought."""
-        fields = _mapping(chunk)
-        self._model = _string(fields, "model")[:_LONGEST_NAME] or self._model
-        self._usage = _usage(_mapping(fields.get("usage"))) or self._usage
-        choice = _mapping(next(iter(_list(fields.get("choices"))), None))
-        self.finish = _string(choice, "finish_reason") or self.finish
+        fields: Mapping[str, Any] = chunk if isinstance(chunk, dict) else {}
+        if not self._model and (model := fields.get("model")):
+            self._model = model[:_LONGEST_NAME] if isinstance(model, str) else ""
+        if usage := fields.get("usage"):
+            self._usage = _usage(_mapping(usage)) or self._usage
+        choices = fields.get("choices")
+        choice = _mapping(choices[0]) if choices and isinstance(choices, list) else {}
+        if reason := choice.get("finish_reason"):
+            self.finish = reason if isinstance(reason, str) else self.finish
         return self._add_delta(_mapping(choice.get("delta") or choice.get("message")))
 
     def _add_delta(self, delta: Mapping[str, Any]) -> str:
-        for part in _list(delta.get("tool_calls")):
-            self._add_call(_mapping(part))
-        reasoning = _string(delta, "reasoning_content") or _string(delta, "reasoning")
-        self._reasoning.write(self._kept(reasoning))
-        piece = self._kept(_string(delta, "content") or _string(delta, "refusal"))
-        self._text.write(piece)
-        return _whole(piece)
+        if calls := delta.get("tool_calls"):
+            for part in calls if isinstance(calls, list) else ():
+                self._add_call(_mapping(part))
+        if "reasoning_content" in delta or "reasoning" in delta:
+            reasoning = _string(delta, "reasoning_content") or _string(delta, "reasoning")
+            self._reasoning.write(self._kept(reasoning))
+        piece = delta.get("content")
+        if not (piece and isinstance(piece, str)):
+            piece = _string(delta, "refusal")
+        self._text.write(piece := self._kept(piece))
+        return piece if piece.isascii() else _whole(piece)
 
     def _kept(self, piece: str) -> str:
         """As much of a piece as there is room for."""

@@ -133,7 +133,8 @@ async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerato
                 if line.startswith(b"data:"):
                     data.append(line[5:].removeprefix(b" "))
                     size += len(line)
-                    _hold(size)
+                    if size > LONGEST_LINE:
+                        _hold(size)
                 elif not line and data:
                     yield b"\n".join(data)
                     data, size = [], 0

@@ -36,7 +36,7 @@ class SettingsStore:
     """Answers what holds now, and takes changes in. It keeps nothing on disk: the caller does.
 
     A change that is refused raises a SettingError and changes nothing. So does making a book from
-    layers that do not fit each other.
+    layers that do not fit each other. `version` grows with each change.
     """
 
     def __init__(self, layers: Layers) -> None:
@@ -44,6 +44,7 @@ class SettingsStore:
         self._changes: dict[str, Mapping[str, Any]] = {EVERYWHERE: {}}
         self._by_users: dict[str, Mapping[str, Any]] = {}
         self._in_force = self._settled(EVERYWHERE, {})
+        self.version = 0
 
     @property
     def agents(self) -> Mapping[str, AgentLayer]:
@@ -191,6 +192,7 @@ class SettingsStore:
 
     def _change(self, scope: str, changed: Mapping[str, Any]) -> None:
         self._in_force.update(self._settled(scope, changed))
+        self.version += 1
         self._changes[scope] = changed
 
     def _settled(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:

@@ -56,10 +56,21 @@ class TerseFilter:
     def feed(self, piece: str) -> str:
         """What can be shown once this piece has come."""
         text = self._rest + piece
+        if "<" not in text and "`" not in text and not (self._in_tag or self._may_be_code):
+            return self._plain(text)
         begun = _UNFINISHED.search(text)
         end = begun.start() if begun else len(text)
         self._rest = text[end:]
         return self._see(_TOKEN.findall(text, 0, end))
+
+    def _plain(self, text: str) -> str:
+        """Show what holds neither a tag nor code: nearly always all there is."""
+        self._rest = ""
+        if text and self._run:
+            self._end_run()
+        if "\n" in text:
+            self._span, self._has_spans = 0, True
+        return self._show(text) if text else ""
 
     def finish(self) -> str:
         """What is left to be shown at the end. A reply that was only a tag shows the tag's text."""

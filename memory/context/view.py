@@ -33,6 +33,9 @@ class Scale:
         return round(self.ratio * raw)
 
 
+UNSCALED = Scale()
+
+
 @dataclass(frozen=True, slots=True)
 class Preface:
     """What stands for the turns that left: a summary, with its raw tokens as it is rendered, and
@@ -77,7 +80,7 @@ class View:
     turns: tuple[Turn, ...]
     prefix: PrefixTokens
     boundaries: Boundaries = field(default_factory=Boundaries)
-    scale: Scale = field(default_factory=Scale)
+    scale: Scale = UNSCALED
     preface: Preface | None = None
     lines: tuple[LogLine, ...] = ()
     rendering: Rendering = "block"
@@ -144,7 +147,12 @@ class View:
 
     def scaled(self, scale: Scale) -> View:
         """The same, as large as the provider counts it."""
-        return replace(self, scale=scale)
+        if scale == self.scale:
+            return self
+        view = replace(self, scale=scale)
+        known = {name: value for name, value in self.__dict__.items() if name in _UNSCALED}
+        view.__dict__.update(known)  # it was added up already
+        return view
 
     def moved_by(self, change: Change) -> View:
         """The view after a change that makes it smaller. The preface is left as it is: what will
@@ -163,7 +171,11 @@ class View:
     def to_wire(self, prefix: PromptPrefix) -> list[dict[str, Any]]:
         """The messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
-        messages = [_to_wire(one, self.rendering) for one in self.messages if one.is_sent]
+        sent = [message for message in self.messages if message.is_sent]
+        if self.rendering == "exchange":
+            messages = [_with_line(message) for message in sent]
+        else:
+            messages = [message.to_wire() for message in sent]
         front = self.front
         if not front:
             return system + messages
@@ -174,10 +186,14 @@ class View:
         return system + _in_front(front, messages)
 
 
-def _to_wire(message: Message, rendering: Rendering) -> dict[str, Any]:
-    """A message; under `slim` the model sees its own line again, and goes on to write them."""
+_UNSCALED = frozenset({"raw_tokens", "front_tokens", "log", "has_outside", "complete", "movable"})
+"""What of a view does not depend on how the provider counts."""
+
+
+def _with_line(message: Message) -> dict[str, Any]:
+    """A message under `slim`: the model sees its own line again, and goes on to write them."""
     wire = message.to_wire()
-    if rendering == "exchange" and message.terse and message.role == "assistant":
+    if message.terse and message.role == "assistant":
         wire["content"] = f"{message.text}\n<terse>{message.terse}</terse>"
     return wire
 
@@ -212,10 +228,14 @@ def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     shortened to what the person said and the last reply, long results are clipped."""
     kept = []
     changed = boundaries.dropped | boundaries.squeezed
+    begin = max(boundaries.cut, boundaries.folded.cut)
+    held = boundaries.keep | boundaries.folded.keep
     for turn in turns:
-        is_whole = boundaries.shows(turn.entries[0].seq, turn.number)
+        is_whole = turn.entries[0].seq >= begin
         if is_whole and turn.number not in changed and not boundaries.clipped:
             kept.append(turn)  # nearly always
+            continue
+        if turn.entries[-1].seq < begin and turn.number not in held:
             continue
         entries = tuple(e for e in turn.entries if boundaries.shows(e.seq, turn.number))
         if turn.number in boundaries.squeezed and turn.is_complete and entries:
