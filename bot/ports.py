@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from agent.models.base import Model
 from agent.models.catalogue import window_of
@@ -51,6 +52,12 @@ class StoredSettings:
 
     def may_set(self, key: str, scope: str) -> str | None:
         return self._book.may_set(key, scope)
+
+    def once(self, values: Mapping[str, Any], scope: str, by: Person) -> dict[str, Any]:
+        try:
+            return self._book.once(values, scope, by_user=not by.is_owner)
+        except SettingError as error:
+            raise CommandError(f"Nothing was changed: {error}") from None
 
     async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo:
         try:

@@ -129,11 +129,13 @@ class Compactor:
         plan = self._planned(planner, prefix)
         if plan is None or (actor in BY_ITSELF and await self._is_held_off(plan)):
             return None
-        summary = None
+        summary, before = None, self._state.replayed
         if wait and plan.leaving:
             summary = await self.summaries.ahead(self._spec(plan, actor))
         async with self._state.changing:
-            plan = self._planned(planner, prefix)
+            # What was only added at the end meanwhile leaves the plan as good as it was.
+            if self._state.replayed is not before:
+                plan = self._planned(planner, prefix)
             if plan is None or (
                 summary is not None and self.summaries.prepared(self._spec(plan, actor)) is None
             ):
@@ -164,11 +166,10 @@ class Compactor:
         done = await self.compact(planned, "rule", wait=True)
         return done.event if done else None
 
-    async def compress_context(self, **config: float) -> ViewEvent | None:
-        """AgentScope's compress_context(): nothing below the threshold. `config` overrides for this
-        call: trigger_ratio, reserve_ratio, summary_max_tokens."""
-        done = await self.compact(compaction.compressed(config), "rule", wait=True)
-        return done.event if done else None
+    async def compress_context(self, **config: Any) -> Compacted | None:
+        """AgentScope's compress_context(), asked for by a person: None below the threshold, or
+        where nothing may leave. `config` are limits by name, checked, that hold for this call."""
+        return await self.compact(compaction.compressed(config), "person", wait=True)
 
     async def free(self) -> ViewEvent | None:
         """The emergency compaction, asked for by a person or over REST (Digitorn): it cuts at once,
@@ -251,7 +252,7 @@ class Compactor:
             plan.focus,
             state.boundaries.pinned,
             compaction.style_of(plan, state.limits, actor),
-            plan.max_tokens,
+            plan.once,
         )
 
     def _spec_of_job(self, job: Job) -> SummarySpec:

@@ -128,6 +128,10 @@ class SettingsPort(Protocol):
         """What users who are no owners may set there, in words ("at most 20"); None: nothing."""
         ...
 
+    def once(self, values: Mapping[str, Any], scope: str, by: Person) -> dict[str, Any]:
+        """Values by key as they would hold there for one call, checked as `set` checks them."""
+        ...
+
     async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo: ...
 
     async def unset(self, key: str, scope: str, by: Person) -> SettingInfo: ...
@@ -384,7 +388,7 @@ class Command:
 
     def is_slow(self, text: str) -> bool:
         """Whether the command may take long with this text after its name."""
-        return text.partition(" ")[0].lower() in self.slow
+        return next(iter(text.split(None, 1)), "").lower() in self.slow
 
 
 def command(

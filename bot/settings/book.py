@@ -113,12 +113,29 @@ class SettingsStore:
         changed = {**self._changed_in(conversation_id), key: value}
         try:
             self._settled(conversation_id, changed)
-        except SettingError as error:  # it isn't that value, and won't be
-            is_so, cannot = f"{key} is {quoted(value)};", f"{key} can't be {quoted(value)};"
-            raise SettingError(str(error).replace(is_so, cannot)) from None
+        except SettingError as error:
+            raise _refused(error, {key: value}) from None
         if by_user:
             self._require_permitted(key, value, conversation_id)
         return value
+
+    def once(
+        self, values: Mapping[str, Any], conversation_id: str, by_user: bool = False
+    ) -> dict[str, Any]:
+        """These settings as they would hold in a conversation, for one call and with all others
+        there, after the checks of `check`; nothing is changed."""
+        for key in values:
+            _changeable(key, conversation_id)
+            if by_user:
+                self._require_permit(key, conversation_id)
+        own = {**self._changed_in(conversation_id), **self._permitted(conversation_id)}
+        try:
+            settings = self._merged({**own, **values}, self._changes[EVERYWHERE])
+        except SettingError as error:
+            raise _refused(error, values) from None
+        for key, value in values.items() if by_user else ():
+            self._require_permitted(key, value, conversation_id)
+        return {key: value_of(settings, key) for key in values}
 
     def may_set(self, key: str, conversation_id: str) -> str | None:
         """What users who are no owners may set here, in words; None: they may not."""
@@ -305,6 +322,14 @@ def _setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
     if conversation_id and not setting.is_per_conversation:
         raise SettingError(f"{key} holds for the whole bot; it cannot be set for one conversation.")
     return setting
+
+
+def _refused(error: SettingError, values: Mapping[str, Any]) -> SettingError:
+    """The error about values that aren't in force, and won't be."""
+    text = str(error)
+    for key, value in values.items():
+        text = text.replace(f"{key} is {quoted(value)};", f"{key} can't be {quoted(value)};")
+    return SettingError(text)
 
 
 def _without(changed: Mapping[str, Any], key: str) -> dict[str, Any]:

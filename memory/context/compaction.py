@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from memory.context import emergency
 from memory.context.change import Actor, Change, Kind, ViewEvent
@@ -172,17 +173,17 @@ class Split:
         strategy = self.strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
         style = STRATEGIES[strategy].style
         most = self.summary_max_tokens
-        return plan and replace(plan, strategy=strategy, style=style, max_tokens=most)
+        once = (("summary_max_tokens", most),) if most else ()
+        return plan and replace(plan, strategy=strategy, style=style, once=once)
 
 
-def compressed(config: Mapping[str, float]) -> Planner:
-    """What AgentScope's compress_context() does with these settings for one call."""
+def compressed(config: Mapping[str, Any]) -> Planner:
+    """What AgentScope's compress_context() does with these limits for one call."""
 
     def plan(view: View, limits: Limits) -> Plan | None:
-        once = replace(limits, **config)  # type: ignore[arg-type]  # the names are limits' own
-        made = structured(view, once)
-        most = int(config.get("summary_max_tokens", 0))
-        return made and replace(made, strategy="structured", style="structured", max_tokens=most)
+        made = structured(view, replace(limits, **config))
+        once = tuple(sorted(config.items()))
+        return made and replace(made, strategy="structured", style="structured", once=once)
 
     return plan
 
@@ -191,8 +192,8 @@ def compressed(config: Mapping[str, float]) -> Planner:
 class SummarySpec:
     """What a summary must be made for; a prepared one serves for exactly this and nothing else.
 
-    `after` is the event whose summary it continues (0: none); `max_tokens` 0 means what the
-    settings say.
+    `after` is the event whose summary it continues (0: none); `once` are limits, as (name, value),
+    that hold for it alone.
     """
 
     turns: tuple[int, ...]
@@ -200,7 +201,7 @@ class SummarySpec:
     focus: str
     pinned: frozenset[int]
     style: Style = "notes"
-    max_tokens: int = 0
+    once: tuple[tuple[str, Any], ...] = ()
 
 
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:

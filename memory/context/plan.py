@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from memory.context.change import Change, Kind
 from memory.context.limits import Limits
@@ -19,8 +19,8 @@ class Plan:
 
     `leaving` are the turns that leave by it and are summarised; `kind` is that of the event that it
     becomes. `strategy` made it ("": the one in force), `style` is how they are summarised ("": as
-    that one does it), `focus` what the summary is to keep above all, `max_tokens` how long it may
-    be (0: as the settings say).
+    that one does it), `focus` what the summary is to keep above all; `once` are limits, as (name,
+    value), that hold for it alone.
     """
 
     change: Change
@@ -31,7 +31,7 @@ class Plan:
     strategy: str = ""
     style: Style | Literal[""] = ""
     focus: str = ""
-    max_tokens: int = 0
+    once: tuple[tuple[str, Any], ...] = ()
 
 
 def can_help(view: View, limits: Limits, threshold: int) -> bool:

@@ -254,9 +254,7 @@ class SummaryWriter:
         after = await self.summary_of(spec.after) if spec.after else 0
         before = await self.read(after) if after else None
         prior = before.text if before else ""
-        limits = self._services.limits_for(self._key)
-        if spec.max_tokens:
-            limits = replace(limits, summary_max_tokens=spec.max_tokens)
+        limits = replace(self._services.limits_for(self._key), **dict(spec.once))
         meter, style = self._services.meter, spec.style
         written, model, left_out = words.without_model(style, turns, prior), "", set[int]()
         if style not in words.OUT_OF_CONTEXT:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -177,11 +178,38 @@ async def test_compress_context_takes_a_one_off_config(lodge: Lodge) -> None:
     """The document's own numbers: trigger_ratio 0.5, reserve_ratio 0.1."""
     await until(lodge, lambda view: view.tokens > 5_000)
     conversation = await lodge.conversation()
-    event = await conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
+    done = await conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
+    assert done is not None
+    event = done.event
     assert event is not None
     assert event.tokens_after < 1_200
     await until(lodge, lambda view: view.tokens > 5_200)
     assert (await conversation.context.history())[-1] == event, "the stored settings hold again"
+
+
+async def test_what_is_said_while_its_summary_is_written_overtakes_nothing(lodge: Lodge) -> None:
+    """It was planned anew, with other turns in the reserve; the summary was thrown away."""
+    await until(lodge, lambda view: view.tokens > 5_000)
+    conversation = await lodge.conversation()
+    asked = asyncio.Event()
+
+    class Gate(asyncio.Event):
+        async def wait(self) -> Literal[True]:
+            asked.set()
+            return await super().wait()
+
+    lodge.summarizer.gate = Gate()
+    compressing = asyncio.create_task(
+        conversation.compactor.compress_context(trigger_ratio=0.5, reserve_ratio=0.1)
+    )
+    await asked.wait()
+    await lodge.says(LONG)
+    lodge.summarizer.gate.set()
+    done = await compressing
+    assert done is not None
+    assert done.event is not None
+    assert not done.is_overtaken
+    assert conversation.context.newest in {t.number for t in conversation.context.view().turns}
 
 
 async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:

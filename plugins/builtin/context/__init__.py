@@ -35,6 +35,10 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         steering.compact,
         "put a summary in the place of the turns (compact what was decided)",
     ),
+    "compress": (
+        steering.compress,
+        'do once what the strategy structured does (compress {"trigger_ratio": 0.5})',
+    ),
     "free": (steering.free, "let all but the newest messages leave at once, in an emergency"),
     "undo": (steering.undo, "take the last change back, or the one you name (undo e12)"),
     "redo": (steering.redo, "do again what was undone"),
@@ -53,11 +57,11 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "Show what the model sees and what it costs, and change it",
     "[WHAT]",
     [(name, summary) for name, (_, summary) in VERBS.items()],
-    slow=("compact", "import"),
+    slow=("compact", "compress", "import"),
 )
 async def context(ask: Ask) -> Reply:
     """The one command for the context; the word that follows it says what to do."""
-    name, _, rest = ask.text.strip().partition(" ")
+    name, rest = (*ask.text.split(None, 1), "", "")[:2]
     if not name:
         return await show.show(ask, "")
     if name.lower() not in VERBS:

@@ -1,10 +1,16 @@
-"""What a person does to the view: compact, free, clear, undo, redo, pin, unpin, drop."""
+"""What a person does to the view: compact, compress, free, clear, undo, redo, pin, unpin, drop."""
 
 from __future__ import annotations
 
+import difflib
+import json
+from dataclasses import replace
 from datetime import tzinfo
+from typing import Any
 
+from memory.compactor import Compacted
 from memory.context.change import Change, ViewEvent, redoable
+from memory.context.limits import Limits
 from memory.context.view import View
 from memory.record.summaries import Summary
 from memory.turns import named
@@ -25,6 +31,72 @@ async def compact(ask: Ask, focus: str) -> Reply:
     compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
         return Reply(_nothing_movable(view), {"turns": []})
+    return _done(compacted, view)
+
+
+ONCE = (
+    "trigger_ratio",
+    "reserve_ratio",
+    "tool_result_limit",
+    "compression_prompt",
+    "summary_template",
+    "summary_schema",
+    "summary_max_tokens",
+)
+"""The one-off settings that `/context compress` takes: those of AgentScope's ContextConfig, and how
+long the summary may be."""
+
+
+async def compress(ask: Ask, rest: str) -> Reply:
+    """`/context compress [{"trigger_ratio": 0.5, …}]`: AgentScope's compress_context()."""
+    conversation = ask.conversation
+    values = {f"context.{name}": value for name, value in _once(rest).items()}
+    checked = ask.bot.settings.once(values, conversation.key.id, ask.person)
+    config = {key.removeprefix("context."): value for key, value in checked.items()}
+    view, limits = conversation.context.view(), conversation.context.limits
+    compacted = await conversation.compactor.compress_context(**config)
+    if compacted is None:
+        why = _below(view, replace(limits, strategy="structured", **config))
+        return Reply(why, {"turns": []})
+    return _done(compacted, view)
+
+
+def _once(text: str) -> dict[str, Any]:
+    """The one-off settings that a person wrote, by name."""
+    try:
+        found = json.loads(text.strip() or "{}")
+    except (ValueError, RecursionError):
+        found = None
+    if not isinstance(found, dict):
+        raise CommandError(
+            "/context compress takes nothing, or settings for this one time as JSON: /context "
+            'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}. Nothing was changed.'
+        )
+    for name in found:
+        if name not in ONCE:
+            near = difflib.get_close_matches(name[:100].lower(), ONCE, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(ONCE)}."
+            raise CommandError(
+                f"/context compress has no setting “{literal(beginning(name))}”; {hint} "
+                "Nothing was changed."
+            )
+    return found
+
+
+def _below(view: View, limits: Limits) -> str:
+    """Why nothing is compressed by these limits."""
+    threshold = limits.threshold
+    sizes = f"{amount(view.tokens)} tokens are in use, and the threshold is {amount(threshold)}"
+    if view.tokens < threshold:
+        share = f"{limits.trigger_ratio:g} of the window of {amount(limits.window)}"
+        return f"There is nothing to compress: {sizes} ({share})."
+    if not view.movable:
+        return _nothing_movable(view)
+    return f"Compressing would not help: {sizes}, which the system prompt and the tools alone fill."
+
+
+def _done(compacted: Compacted, view: View) -> Reply:
+    """What came of compacting a view."""
     if compacted.event is not None and compacted.summary is not None:
         return _compacted(compacted.summary, compacted.event)
     if compacted.is_overtaken:

@@ -1,0 +1,163 @@
+"""`/context compress`: AgentScope's compress_context() by hand, whatever else goes on."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.points.wire import answered, asks, compactions, data, events, settle, summarised
+from tests.whole.house import House, living
+from tests.whole.test_access import OWNER, afar, befriended
+
+SETTINGS = {"context": {"max_tokens": 32_000}}
+LOW = {"trigger_ratio": 0.1, "reserve_ratio": 0.01}
+
+
+def in_fields(request: Received) -> Answer:
+    if "tools" not in request.body:
+        return Say(json.dumps({"task_overview": "Count.", "next_steps": "Go on."}))
+    if "Wait" in str(request.body["messages"][-1]["content"]):
+        return Hang("Let me think")
+    return Say("Yes. " * 400)
+
+
+async def talk(house: House, count: int) -> None:
+    for number in range(1, count + 1):
+        await house.says(f"question {number}")
+
+
+async def compress(house: House, config: Any = None) -> str:
+    reply = await house.says(f"/context compress {'' if config is None else json.dumps(config)}")
+    await settle(house)
+    return reply.text
+
+
+async def in_play(house: House) -> list[str]:
+    return list((await data(house, "/context json"))["turns"])
+
+
+async def test_it_works_under_every_strategy(tmp_path: Path) -> None:
+    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured"):
+        folder = tmp_path / strategy
+        folder.mkdir()
+        context = {"max_tokens": 32_000, "strategy": strategy, "full_turns": 8}
+        async with living(folder, in_fields, {"context": context}) as house:
+            await talk(house, 8)
+            said = await compress(house, LOW)
+            await house.says("And now?")
+            assert "# Next steps" in json.dumps(answered(house)[-1]["messages"]), strategy
+        assert said.startswith("Compacted t1"), strategy
+
+
+async def test_it_can_be_called_while_a_turn_runs_which_stays(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        await talk(house, 8)
+        asking = await asks(house, "Wait for me.", "think")
+        assert (await compress(house, LOW)).startswith("Compacted t1 to t8")
+        assert await in_play(house) == ["t9"]
+        await house.says("/stop")
+        assert "Let me think" in (await asking).text
+
+
+async def test_undo_takes_it_back_and_its_summary_too(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        await talk(house, 8)
+        before = answered(house)[-1]["messages"]
+        await compress(house, LOW)
+        assert await in_play(house) == []
+        await house.says("/context undo")
+        assert len(await in_play(house)) == 8
+        await house.says("And now?")
+        sent = answered(house)[-1]["messages"]
+        assert sent[: len(before)] == before
+        await compress(house, LOW)
+        assert len(await compactions(house)) == 2
+
+
+async def test_where_nothing_may_leave_it_is_no_event_and_costs_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        low = {"trigger_ratio": 0.02, "reserve_ratio": 0.01}
+        assert "no finished turn is in play" in await compress(house, low)
+        await talk(house, 8)
+        await house.says("/context pin t1-t8")
+        assert "all turns are pinned" in await compress(house, LOW)
+        await house.says("/context unpin t1-t8")
+        said = await compress(house, low)
+        assert "the system prompt and the tools alone fill" in said
+        assert not await events(house, "compact")
+        assert not summarised(house)
+
+
+async def test_a_second_time_there_is_nothing_left(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        await talk(house, 8)
+        await compress(house, LOW)
+        assert (await compress(house, LOW)).startswith("There is nothing to compress")
+        assert len(summarised(house)) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{", "[]", "0.5", '"trigger_ratio"', "trigger_ratio=0.5", "[" * 5_000, '{"trigger_ratio": }'],
+)
+async def test_what_is_no_object_is_refused_with_an_example(tmp_path: Path, text: str) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        said = (await house.says(f"/context compress {text}")).text
+    assert 'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}' in said
+    assert "Nothing was changed" in said
+
+
+UNFIT: tuple[tuple[dict[str, Any], str], ...] = (
+    ({"trigger_ratio": None}, "context.trigger_ratio can't be null; it wants a number above 0"),
+    ({"trigger_ratio": True}, "context.trigger_ratio can't be true; it wants a number above 0"),
+    ({"trigger_ratio": float("nan")}, "context.trigger_ratio can't be NaN; it wants a number"),
+    ({"tool_result_limit": 40_000}, "it wants at most context.max_tokens, which is 32000"),
+    ({"summary_schema": {"type": "array"}}, "context.summary_schema can't be {"),
+    ({"summary_template": "{nothing}"}, "context.summary_template names {nothing}"),
+    ({"strategy": "trim"}, "/context compress has no setting “strategy”"),
+    ({"context.trigger_ratio": 0.5}, "did you mean trigger_ratio?"),
+    ({"": 1}, "/context compress has no setting “”; it takes trigger_ratio"),
+)
+
+
+async def test_each_one_off_setting_is_checked_as_config_does(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        await talk(house, 8)
+        for config, told in UNFIT:
+            assert told in await compress(house, LOW | config)
+        assert not summarised(house)
+        typed = (await house.says("/config context.trigger_ratio 0.95")).text
+        assert await compress(house, {"trigger_ratio": 0.95}) == typed
+
+
+async def test_it_is_checked_together_with_what_holds_here(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        await house.says("/config context.reserve_ratio 0.3 --here")
+        assert "it wants less than context.trigger_ratio" in await compress(
+            house, {"trigger_ratio": 0.2}
+        )
+
+
+async def test_one_off_settings_are_for_those_who_may_set_them(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        plain = (await house.says("/context compress", "ann", "ann")).text
+        assert plain.startswith("There is nothing to compress")
+        told = (await house.says('/context compress {"trigger_ratio": 0.5}', "ann", "ann")).text
+        assert "only an owner may set context.trigger_ratio here" in told
+        await house.says("/config users_may_set context.trigger_ratio 0.3..0.9", OWNER, OWNER)
+        told = (await house.says('/context compress {"trigger_ratio": 0.2}', "ann", "ann")).text
+        assert "you may set at least 0.3 and at most 0.9" in told
+        told = (await house.says('/context compress {"trigger_ratio": 0.4}', "ann", "ann")).text
+        assert told.startswith("There is nothing to compress")
+
+
+async def test_settings_on_lines_of_their_own_are_read(tmp_path: Path) -> None:
+    async with living(tmp_path, in_fields, SETTINGS) as house:
+        await talk(house, 8)
+        said = (await house.says(f"/context compress\n{json.dumps(LOW, indent=2)}")).text
+    assert said.startswith("Compacted t1")
