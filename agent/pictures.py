@@ -1,9 +1,9 @@
 """Pictures of a request: named in the messages until it is made, then sent as data URLs.
 
-The newest `most` are sent, as far as they are `MOST_BYTES` together. Older ones become the text
-"[image]", half of `most` at a time: which ones is a function of the pictures in the request alone,
-so that its beginning changes, and the provider's cache breaks, once in many pictures and not with
-each.
+The newest `most` are sent, as far as they are `MOST_BYTES` together. Older ones become a text that
+names the file ("[image: data/….png]"), half of `most` at a time: which ones is a function of the
+pictures in the request alone, so that its beginning changes, and the provider's cache breaks, once
+in many pictures and not with each.
 """
 
 from __future__ import annotations
@@ -25,9 +25,11 @@ Wire = list[dict[str, Any]]
 MOST_BYTES = 15_000_000
 """Of all pictures of a request, as files; in base64 they are a third more. Providers take requests
 of 20 MB and more."""
-UNSEEN = "[image: this model can't see it]"
-LOST = "[image: its file is not there any more]"
-TOO_LARGE = f"[image: its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent]"
+UNSEEN = "this model can't see it"
+LOST = "its file is not there any more"
+TOO_LARGE = f"its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent"
+UNSEEN_TOKENS = 50
+"""What a picture counts that a model is only told of: most of that is the name of its file."""
 _TYPES = {".png": "image/png", ".jpg": "image/jpeg", ".gif": "image/gif", ".webp": "image/webp"}
 
 
@@ -41,13 +43,12 @@ class Pictures:
 
     async def shown(self, messages: Wire, sees: bool) -> Wire:
         """The messages as they are sent: with their pictures, or with words in their place."""
-        count = sum(len(message.get("images", ())) for message in messages)
-        if not count:  # but those that a client sent may hold some
+        names = [name for message in messages for name in message.get("images", ())]
+        if not names:  # but those that a client sent may hold some
             return messages if sees else [dict(message) for message in blind(messages)]
         if not sees:
-            return illustrated(messages, [_text(UNSEEN)] * count)
+            return illustrated(messages, [placeholder(name, UNSEEN) for name in names])
         most = self.most()
-        names = [name for message in messages for name in message.get("images", ())]
         return illustrated(messages, await asyncio.to_thread(lambda: self._parts(names, most)))
 
     def _parts(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ class Pictures:
         sizes = [self._size(name) for name in names[past:]]
         small = past + too_many(sizes, most)
         shown = zip(names[small:], sizes[small - past :], strict=True)
-        return [_text(PICTURE)] * small + [self._part(*one) for one in shown]
+        return [*map(placeholder, names[:small]), *(self._part(*one) for one in shown)]
 
     def _size(self, name: str) -> int:
         """The bytes of a picture; 0 for one that is not sent."""
@@ -72,9 +73,9 @@ class Pictures:
                 is_whole = not file.read(1)
         except OSError as error:
             log.warning("the picture %s can't be sent: %s", name, error)
-            return _text(LOST)
+            return placeholder(name, LOST)
         if not is_whole:
-            return _text(TOO_LARGE)
+            return placeholder(name, TOO_LARGE)
         kind = _TYPES.get(PurePosixPath(name).suffix, "application/octet-stream")
         url = f"data:{kind};base64,{base64.b64encode(content).decode()}"
         return {"type": "image_url", "image_url": {"url": url}}
@@ -130,7 +131,12 @@ def blind(messages: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _words(part: Mapping[str, Any]) -> str:
-    return str(part["text"]) if part["type"] == "text" else UNSEEN
+    return str(part["text"]) if part["type"] == "text" else f"[image: {UNSEEN}]"
+
+
+def placeholder(name: str, why: str = "") -> dict[str, Any]:
+    """What stands for a picture that is not sent: its file, and why it isn't."""
+    return _text(f"[image: {name}{why and f'; {why}'}]")
 
 
 def _text(words: str) -> dict[str, Any]:

@@ -1,7 +1,8 @@
 """Files that come with messages: on disk before the message is confirmed, and named to the model.
 
-Pictures that models take go to `data/`, where the turn's message points to them; everything else
-is a file in `files/`, which the model's tools read, and is named in the turn's text.
+Pictures that models take go to `data/`, where the turn's message points to them; so do sounds and
+other bytes, which are also named in its text. A document with text in it is a file in `files/`,
+which the model's tools read, and is named in the text.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from pathlib import Path, PurePosixPath
 
 import orjson
 
-from agent.tools.allowance import refusal
+from agent.tools.allowance import PICTURES, refusal
 from agent.tools.workspace import WRITABLE
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
-from memory.messages import PICTURE, Image
-from memory.record.offload import LocalWorkspace, is_saved
+from memory.messages import ENDINGS, PICTURE, Image, Message
+from memory.record.offload import LocalWorkspace, data_file, is_saved
 
 _MEGABYTE = 1_000_000
+_LOOKED_AT = 8_192  # bytes, as read_file does
 _LONGEST_NAME = 100  # characters of a document's name that are kept
 _BEGINNINGS = {
     b"\x89PNG\r\n\x1a\n": "image/png",
@@ -39,13 +41,14 @@ class AttachmentRefused(Exception):
 @dataclass(frozen=True, slots=True)
 class Stored:
     """A file on disk: `path` is relative to the audience's folder, `size` in bytes; `sha256` is
-    set for pictures."""
+    set for pictures; `is_told` says that the message's text names it already."""
 
     name: str
     media_type: str
     size: int
     path: str
     sha256: str = ""
+    is_told: bool = False
 
 
 async def store(
@@ -89,17 +92,31 @@ def _complaint(attachments: Sequence[Attachment]) -> str:
 
 def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
     """Why these files can't be kept, or "". A message that is delivered again brings nothing."""
-    more = sum(
-        len(one.data) for one in attachments if not is_saved(folder / _wanted(one), one.data)
-    )
+    more = sum(len(one.data) for one in attachments if not is_saved(_wanted(folder, one), one.data))
     return refusal(folder, megabytes, more)
 
 
-def _wanted(attachment: Attachment) -> str:
+def _wanted(folder: Path, attachment: Attachment) -> Path:
     """Where a file is to stand in its audience's folder."""
     if media_type := picture_type(attachment.data):
-        return Image(hashlib.sha256(attachment.data).hexdigest(), media_type).file
-    return f"{WRITABLE}/{safe_name(attachment.name)}"
+        return folder / Image(hashlib.sha256(attachment.data).hexdigest(), media_type).file
+    if is_bytes(attachment):
+        return data_file(folder, attachment.data, _ending(attachment))
+    return folder / WRITABLE / safe_name(attachment.name)
+
+
+def is_bytes(attachment: Attachment) -> bool:
+    """Whether there is nothing in it that the model's tools could read as text."""
+    is_played = attachment.media_type.startswith(("audio/", "video/"))
+    return is_played or b"\0" in attachment.data[:_LOOKED_AT]
+
+
+def _ending(attachment: Attachment) -> str:
+    """The end of the name of bytes: what their sender calls it, or their kind is called."""
+    own = PurePosixPath(safe_name(attachment.name)).suffix.lower()
+    if re.fullmatch(r"\.[a-z0-9]{1,10}", own):
+        return own
+    return ENDINGS.guess_extension(attachment.media_type, strict=False) or ".bin"
 
 
 async def _stored(workspace: LocalWorkspace, attachment: Attachment) -> Stored:
@@ -107,7 +124,10 @@ async def _stored(workspace: LocalWorkspace, attachment: Attachment) -> Stored:
     if media_type := picture_type(content):
         image = await workspace.keep(content, media_type)
         return Stored(attachment.name, media_type, len(content), image.file, image.sha256)
-    path = await workspace.keep_file(content, safe_name(attachment.name))
+    if is_bytes(attachment):
+        path = await workspace.keep_bytes(content, _ending(attachment))
+    else:
+        path = await workspace.keep_file(content, safe_name(attachment.name))
     return Stored(attachment.name, attachment.media_type, len(content), path)
 
 
@@ -144,15 +164,27 @@ def images_of(files: Sequence[Stored]) -> tuple[Image, ...]:
     return tuple(Image(file.sha256, file.media_type) for file in files if file.sha256)
 
 
-def kept(images: Sequence[Image]) -> tuple[Stored, ...]:
-    """Pictures that are in the folder already, for a message that brings them again."""
-    return tuple(Stored("", image.media_type, 0, image.file, image.sha256) for image in images)
+def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
+    """Where those among them are that are kept by their hash and are no pictures."""
+    return tuple(f.path for f in files if f.path.startswith(f"{PICTURES}/") and not f.sha256)
+
+
+def kept(said: Message) -> tuple[Stored, ...]:
+    """What is in the folder already, for a message that brings it again."""
+    pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in said.images)
+    return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in said.files))
 
 
 def with_files(text: str, files: Sequence[Stored]) -> str:
-    """What the model reads of a message: its words, and a line for each document."""
-    lines = [f"[file: {file.path}, {_size(file.size)}]" for file in files if not file.sha256]
+    """What the model reads of a message: its words, and a line for each file but pictures."""
+    lines = [_line(file) for file in files if not (file.sha256 or file.is_told)]
     return "\n".join([*([text] if text.strip() else []), *lines]) or PICTURE
+
+
+def _line(file: Stored) -> str:
+    """A file as the model is told of it; one that is kept by its hash has its own name, too."""
+    name = f"{safe_name(file.name)}, " if data_of([file]) and file.name else ""
+    return f"[file: {name}{file.path}, {_size(file.size)}]"
 
 
 def _size(size: int) -> str:

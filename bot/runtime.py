@@ -14,7 +14,7 @@ from agent.loop import Agent
 from agent.models.answer import MOST_CALLS
 from agent.models.base import Model, Wishes
 from agent.models.selection import Models
-from agent.pictures import UNSEEN, Pictures
+from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
 from agent.skills import Library, Skill, listed
 from agent.tools.base import Approve, ToolContext, allowed, unasked
@@ -251,6 +251,6 @@ def limits_of(settings: Settings, window: int, model: str, sees: bool = True) ->
         fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
         auto_compact=context.auto_compact and not compacting(settings.hooks),
         model=model,
-        picture=PICTURE_TOKENS if sees else len(UNSEEN) // 4,
+        picture=PICTURE_TOKENS if sees else UNSEEN_TOKENS,
         **named,
     )

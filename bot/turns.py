@@ -20,7 +20,7 @@ from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
 from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
-from bot.attachments import images_of, kept, with_files
+from bot.attachments import data_of, images_of, kept, with_files
 from bot.delivery import Delivery
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
@@ -82,6 +82,7 @@ class _Said:
             with_files(self.text, received.files),
             speaker=received.speaker,
             images=images_of(received.files),
+            files=data_of(received.files),
         )
 
 
@@ -153,11 +154,11 @@ class Turns:
 
     async def ask(self, key: ConversationKey, address: Address, said: Message) -> str:
         """Put a message into the inbox and into the line, as if it had been said at this address,
-        with pictures that are there; returns its id. Raises StoreError."""
+        with files that are there; returns its id. Raises StoreError."""
         is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
         text = f"/{said.text.lstrip()}" if is_command else said.text
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
-        received, _ = await self._delivery.receive(inbound, key, None, kept(said.images))
+        received, _ = await self._delivery.receive(inbound, key, None, kept(said))
         self.put(received, said.text)
         return received.id
 
@@ -220,6 +221,7 @@ class Turns:
             inbox=received.row,
             images=message.images,
             person=name_of(received.address),
+            files=message.files,
         )
         if turn.is_resumed:
             progress, is_call = len(turn.entries), bool(turn.begun)

@@ -336,4 +336,4 @@ class Conversation:
                 offload.take_out, self.folder, turns, lambda name: name not in attached.staying
             )
         folder = self._services.audience_folder(self.key.audience)
-        await asyncio.to_thread(forget.delete_pictures, folder, attached.lone)
+        await asyncio.to_thread(forget.delete_data, folder, attached.lone)

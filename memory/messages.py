@@ -17,7 +17,7 @@ PICTURE = "[image]"
 """The text of a message that came without words, and what stands for a picture that is not sent."""
 PICTURE_TOKENS = 1_000
 """What a picture counts: providers bill a photo with 765 to 1,600 tokens."""
-_ENDINGS = MimeTypes()  # Python's own table, the same on every machine
+ENDINGS = MimeTypes()  # Python's own table, the same on every machine
 
 
 def truncated(file: str = "") -> str:
@@ -86,7 +86,7 @@ class Image:
     @property
     def file(self) -> str:
         """The file's name in its audience's folder (AgentScope's layout)."""
-        ending = _ENDINGS.guess_extension(self.media_type, strict=False) or ".bin"
+        ending = ENDINGS.guess_extension(self.media_type, strict=False) or ".bin"
         return f"data/{self.sha256}{ending}"
 
 
@@ -100,10 +100,12 @@ class Message:
     `kept` is how many characters of a long tool result the model is shown (0: all of it); the
     whole stays in the transcript, and in the file `offloaded` ("": in none). `terse` is the line
     that the model wrote about its own reply, or a sub-agent about its work, for the activity log;
-    it is no part of the text. `is_untrusted` is said of a tool result that comes from outside: from
-    the network, or from a command; `is_tainted` of what was said while the model had such text
-    before it, or what was made of it, and may repeat it in words of its own. `notice` is what the
-    bot itself says about how a turn ended: the person is told it, and the model never is.
+    it is no part of the text. `images` and `files` are in the audience's folder, by their hashes;
+    the text names the files, whose bytes no model is sent. `is_untrusted` is said of a tool result
+    that comes from outside: from the network, or from a command; `is_tainted` of what was said
+    while the model had such text before it, or what was made of it, and may repeat it in words of
+    its own. `notice` is what the bot itself says about how a turn ended: the person is told it, and
+    the model never is.
     """
 
     role: Role
@@ -119,6 +121,7 @@ class Message:
     offloaded: str = ""
     terse: str = ""
     images: tuple[Image, ...] = ()
+    files: tuple[str, ...] = ()
     is_untrusted: bool = False
     is_tainted: bool = False
     notice: str = ""

@@ -65,6 +65,7 @@ class TurnLog:
         inbox: int | None = None,
         images: tuple[Image, ...] = (),
         person: str = "",
+        files: tuple[str, ...] = (),
     ) -> OpenTurn:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark. `person` is who pays for it."""
@@ -75,7 +76,7 @@ class TurnLog:
         async with state.changing:
             await self.compactor.before_turn()
             number = state.newest + 1
-            question = Message("user", text, speaker=speaker, images=images)
+            question = Message("user", text, speaker=speaker, images=images, files=files)
             entry = await self._entry(question, number)
             await self.services.store.write(
                 lambda db: transcript.insert(

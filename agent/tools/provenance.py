@@ -1,9 +1,8 @@
 """Which files of a workspace came from outside, so that what they say is no instruction.
 
-In `files/` that is all but what the model wrote itself while it had nothing from outside before it:
-people send files, commands write them, and a page that was saved is still a stranger's. The same
-holds of their names, which can say as much as a text. In
-`sessions/` it is what was offloaded of results that were from outside, or too long to be shown;
+In `files/` that is all but what the model wrote itself while it had nothing from outside before it,
+and in `data/` everything: people send files, commands write them, and a page that was saved is
+still a stranger's. The same holds of their names, which can say as much as a text. In `sessions/` it is what was offloaded of results that were from outside, or too long to be shown;
 the other folders are the house's own, and all names but those in `files/`.
 """
 
@@ -16,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
+from agent.tools.allowance import PICTURES as DATA
 from agent.tools.workspace import WRITABLE
 from memory.record.offload import CONTEXT, FLAG, SESSIONS
 
@@ -55,7 +55,7 @@ class Origins:
                 return _digest(file) not in self._known
             if folder == (SESSIONS,):
                 return target.name != CONTEXT or any(FLAG in line for line in file)
-            return False
+            return folder == (DATA,)
         except OSError:
             return True
         finally:

@@ -11,6 +11,8 @@ import shutil
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import reduce
+from operator import or_
 from pathlib import Path, PurePosixPath
 
 import orjson
@@ -18,7 +20,6 @@ from peewee import SqliteDatabase
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
-from memory.messages import Image
 from memory.record import mailbox, rows, summaries, tables, transcript
 from memory.record.search import index
 from memory.record.summaries import Job
@@ -108,10 +109,10 @@ def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> N
 
 @dataclass(frozen=True, slots=True)
 class Attached:
-    """Files that messages point to: `lone` are pictures that only the messages have which go,
-    `gone` the offloaded tool results of these, `staying` of those that stay."""
+    """Files that messages point to: `lone` are those of `data/` that only the messages have which
+    go, `gone` the offloaded tool results of these, `staying` of those that stay."""
 
-    lone: tuple[Image, ...]
+    lone: tuple[str, ...]
     gone: frozenset[str]
     staying: frozenset[str]
 
@@ -123,29 +124,29 @@ def attached(
     turns: Collection[int] | None = None,
 ) -> Attached:
     """The files of these turns (None: of all of a conversation), and of what stays beside them.
-    A picture that another conversation of the audience has, or one not answered yet, is not lone.
+    What another conversation of the audience has, or one not answered yet, is not lone.
     """
-    gone: set[Image] = set()
-    stay: set[Image] = set()
+    gone: set[str] = set()
+    stay: set[str] = set()
     files: dict[bool, set[str]] = {True: set(), False: set()}
     for place, entry in _with_files(database, key.audience):
         is_gone = place == conversation and (turns is None or entry.turn in turns)
-        (gone if is_gone else stay).update(entry.message.images)
+        named = (*(image.file for image in entry.message.images), *entry.message.files)
+        (gone if is_gone else stay).update(named)
         if entry.message.offloaded:
             files[is_gone].add(PurePosixPath(entry.message.offloaded).name)
     waiting = mailbox.waiting_files(database)
-    lone = {image for image in gone - stay if image.file not in waiting}
-    pictures = tuple(sorted(lone, key=lambda image: image.file))
-    return Attached(pictures, frozenset(files[True]), frozenset(files[False]))
+    lone = tuple(sorted(gone - stay - waiting))
+    return Attached(lone, frozenset(files[True]), frozenset(files[False]))
 
 
 def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, Entry]]:
     """(conversation, entry) for the messages of an audience that may have files."""
     message, conversation = tables.Message, tables.Conversation
     mine = conversation.select(conversation.id).where(conversation.audience == audience)
-    has_files = message.extra.contains('"images":') | message.extra.contains('"offloaded":')
+    names = [message.extra.contains(f'"{name}":') for name in ("images", "files", "offloaded")]
     query = message.select(message.conversation, message.turn).where(
-        message.conversation.in_(mine) & has_files
+        message.conversation.in_(mine) & reduce(or_, names)
     )
     places: dict[int, set[int]] = {}
     for place, turn in query.tuples().execute(database):
@@ -155,10 +156,10 @@ def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, 
             yield place, entry
 
 
-def delete_pictures(folder: Path, images: Iterable[Image]) -> None:
-    """Delete pictures from an audience's folder, and what a crash left of others."""
-    for image in images:
-        (folder / image.file).unlink(missing_ok=True)
+def delete_data(folder: Path, files: Iterable[str]) -> None:
+    """Delete files of `data/` from an audience's folder, and what a crash left of others."""
+    for file in files:
+        (folder / file).unlink(missing_ok=True)
     for unfinished in (folder / "data").glob(".*.draft"):
         unfinished.unlink(missing_ok=True)
 

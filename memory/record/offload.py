@@ -2,7 +2,7 @@
 
 `Offloader` is the contract; any object of that shape serves. `LocalWorkspace` keeps it in files:
 
-    {workdir}/data/{sha256}.png                            pictures and sounds, each once
+    {workdir}/data/{sha256}.png                            pictures, sounds, other bytes: each once
     {workdir}/sessions/{session_id}/context.jsonl          messages that left, one a line
     {workdir}/sessions/{session_id}/tool_result-{id}.txt   whole outputs of results that were cut
     {workdir}/skills/                                      not offloaded: the agent's skills
@@ -104,6 +104,12 @@ class LocalWorkspace:
         await asyncio.to_thread(save_once, self.workdir / image.file, content)
         return image
 
+    async def keep_bytes(self, content: bytes, ending: str) -> str:
+        """Store what is neither picture nor text, once, under its hash; returns where. Raises
+        OSError."""
+        wanted = data_file(self.workdir, content, ending)
+        return self._reference(await asyncio.to_thread(save_once, wanted, content))
+
     async def keep_file(self, content: bytes, name: str) -> str:
         """Store a document in `files/` under its name; returns where. Raises OSError."""
         file = await asyncio.to_thread(save_once, self.workdir / "files" / name, content)
@@ -114,6 +120,12 @@ class LocalWorkspace:
 
     def _reference(self, file: Path) -> str:
         return file.relative_to(self.workdir).as_posix()
+
+
+def data_file(workdir: Path, content: bytes, ending: str) -> Path:
+    """Where bytes stand by their hash: with the ending with which they came first."""
+    folder, name = workdir / "data", hashlib.sha256(content).hexdigest()
+    return min(folder.glob(f"{name}.*"), default=folder / f"{name}{ending}")
 
 
 def save_once(wanted: Path, content: bytes) -> Path:
@@ -248,6 +260,7 @@ def _line(entry: Entry) -> bytes:
         "speaker": message.speaker,
         "content": message.shown_text if message.offloaded else message.text,
         "images": [image.file for image in message.images],
+        "files": message.files,
         "tool": message.tool,
         "tool_call_id": message.call_id,
         "untrusted": message.has_outside,

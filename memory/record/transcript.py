@@ -370,6 +370,8 @@ def _extra(message: Message) -> dict[str, Any]:
         extra["tool_calls"] = [[c.id, c.name, c.arguments] for c in message.tool_calls]
     if message.images:
         extra["images"] = [[image.sha256, image.media_type] for image in message.images]
+    if message.files:
+        extra["files"] = message.files
     return extra
 
 
@@ -395,7 +397,8 @@ def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
         fields = orjson.loads(extra)
         calls = tuple(ToolCall(*call) for call in fields.pop("tool_calls", ()))
         images = tuple(Image(*image) for image in fields.pop("images", ()))
-        message = Message(role, text, calls, images=images, **fields)  # type: ignore[arg-type]
+        files = tuple(fields.pop("files", ()))
+        message = Message(role, text, calls, images=images, files=files, **fields)  # type: ignore[arg-type]
         return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
     except rows.UNREADABLE as error:
         log.warning("message %s of t%s is damaged, its text alone is left: %r", seq, turn, error)

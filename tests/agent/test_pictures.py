@@ -25,6 +25,11 @@ PNG = b"\x89PNG\r\n\x1a\n picture"
 IMAGES = tuple(Image(f"{number:064d}", "image/png") for number in range(40))
 
 
+def named(why: str, image: int = 0) -> str:
+    """What stands for a picture that is not sent."""
+    return f"[image: {IMAGES[image].file}; {why}]"
+
+
 def said(words: str, *images: Image) -> dict[str, Any]:
     return Message("user", words, images=images).to_wire()
 
@@ -58,12 +63,12 @@ async def test_a_message_without_words_is_sent_without_any(tmp_path: Path) -> No
 async def test_a_model_that_cannot_see_is_told_so(tmp_path: Path) -> None:
     messages = [said("What is it?", IMAGES[0])]
     (message,) = await Pictures(tmp_path, lambda: 8).shown(messages, sees=False)
-    assert message == {"role": "user", "content": f"What is it?\n{UNSEEN}"}
+    assert message == {"role": "user", "content": f"What is it?\n{named(UNSEEN)}"}
 
 
 async def test_a_picture_whose_file_is_gone_does_not_hold_up_the_turn(tmp_path: Path) -> None:
     (message,) = await Pictures(tmp_path, lambda: 8).shown([said("It?", IMAGES[0])], sees=True)
-    assert message == {"role": "user", "content": f"It?\n{LOST}"}
+    assert message == {"role": "user", "content": f"It?\n{named(LOST)}"}
 
 
 async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> None:
@@ -109,7 +114,7 @@ def test_a_model_of_the_fallback_list_that_is_blind_gets_words() -> None:
         return await model.reply(request, lambda _: None)
 
     reply = asyncio.run(ask())
-    assert reply.text == str([{"role": "user", "content": f"It?\n{UNSEEN}"}])
+    assert reply.text == str([{"role": "user", "content": f"It?\n[image: {UNSEEN}]"}])
 
 
 REFUSALS = [
@@ -148,8 +153,8 @@ async def test_large_pictures_leave_room_for_the_newest(
     pictures = kept(tmp_path, *IMAGES[:3])
     shown = await pictures.shown([said(f"{n}", image) for n, image in enumerate(IMAGES[:3])], True)
     assert [message["content"] for message in shown] == [
-        f"0\n{PICTURE}",
-        f"1\n{PICTURE}",
+        f"0\n[image: {IMAGES[0].file}]",
+        f"1\n[image: {IMAGES[1].file}]",
         [{"type": "text", "text": "2"}, PART],
     ]
 
@@ -159,4 +164,4 @@ async def test_a_picture_that_is_too_large_by_itself_is_named(
 ) -> None:
     monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) - 1)
     (message,) = await kept(tmp_path, IMAGES[0]).shown([said("What?", IMAGES[0])], sees=True)
-    assert message["content"] == f"What?\n{TOO_LARGE}"
+    assert message["content"] == f"What?\n{named(TOO_LARGE)}"

@@ -157,7 +157,6 @@ KINDS = {
 }
 
 
-@missing(23, "it is stored under each name that it comes with")
 async def test_sounds_and_other_bytes_are_stored_once_by_their_hash(tmp_path: Path) -> None:
     """Point 23: as `data/{sha256}.{ext}`, however often and by whatever name they come."""
     async with living(tmp_path, talkative) as house:
@@ -174,7 +173,6 @@ async def test_sounds_and_other_bytes_are_stored_once_by_their_hash(tmp_path: Pa
         assert copies == [root / "data" / f"{hashlib.sha256(content).hexdigest()}.{ending}"]
 
 
-@missing(23, "it says [image], and not which")
 async def test_the_placeholder_of_a_picture_that_is_not_sent_names_its_file(tmp_path: Path) -> None:
     """Point 23: so that the model can ask for it, and a person can find it."""
     photos = [

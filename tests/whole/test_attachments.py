@@ -169,7 +169,8 @@ async def test_only_the_newest_pictures_are_sent(tmp_path: Path) -> None:
         for photo in photos:
             await house.says("Look!", files=(photo,))
         assert urls(house.sent_to_model()) == [url(photo) for photo in photos[2:]]
-        assert house.sent_to_model()[1]["content"] == "Look!\n[image]"
+        name = f"data/{hashlib.sha256(photos[0].data).hexdigest()}.png"
+        assert house.sent_to_model()[1]["content"] == f"Look!\n[image: {name}]"
         await house.says("/config context.max_images 0")
         await house.says("And?")
         assert urls(house.sent_to_model()) == []
@@ -207,6 +208,63 @@ async def test_a_forgotten_picture_is_in_no_file(tmp_path: Path) -> None:
         assert held == [PNG + b"two"]
         await house.says("/forget chat yes")
         assert files(tmp_path) == []
+
+
+def name_of(attachment: Attachment, ending: str) -> str:
+    return f"data/{hashlib.sha256(attachment.data).hexdigest()}{ending}"
+
+
+VOICE = Attachment("My voice.ogg", "audio/ogg", b"OggS\x00\x02 a voice")
+
+
+async def test_bytes_are_named_to_the_model_with_the_name_that_they_came_by(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Listen!", files=(VOICE,))
+        told = f"[file: My_voice.ogg, {name_of(VOICE, '.ogg')}, 1 kB]"
+        assert house.sent_to_model()[-1]["content"] == f"Listen!\n{told}"
+        await house.says("", files=(replace(VOICE, name="", media_type=""),))
+        assert house.sent_to_model()[-1]["content"] == f"[file: {name_of(VOICE, '.ogg')}, 1 kB]"
+    assert files(tmp_path) == [name_of(VOICE, ".ogg")]
+
+
+@pytest.mark.parametrize(
+    ("attachment", "ending"),
+    [
+        (Attachment("a.MP3", "audio/mpeg", b"ID3 words"), ".mp3"),
+        (Attachment("", "audio/mpeg", b"ID3\0"), ".mp3"),
+        (Attachment("x", "", b"\0"), ".bin"),
+        (Attachment("a.tar.gz/../../b.s/h", "no type", b"\0"), ".bin"),
+        (Attachment("a.p$h p", "audio/x-none", b"words"), ".bin"),
+    ],
+)
+async def test_bytes_end_in_what_they_are_called_or_are(
+    tmp_path: Path, attachment: Attachment, ending: str
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Here.", files=(attachment,))
+    assert files(tmp_path) == [name_of(attachment, ending)]
+
+
+async def test_bytes_go_with_the_last_message_that_has_them(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Listen!", files=(VOICE,))
+        asked = (await house.says("/retry")).data
+        assert asked is not None
+        await house.reply_to(asked["asked"])
+        assert house.sent_to_model()[-1] == house.sent_to_model(0)[-1], "it is named once"
+        await house.says("/forget t1 yes")
+        assert files(tmp_path) == [name_of(VOICE, ".ogg")], "the retry has it, too"
+        await house.says("/forget t2 yes")
+        assert files(tmp_path) == []
+
+
+async def test_bytes_that_leave_are_named_in_the_offloaded_context(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 1}) as house:
+        await house.says("Listen!", files=(VOICE,))
+        await house.says("Thanks.")
+        await house.app.conversations.settle()
+    line = next((tmp_path / AUDIENCE).glob("sessions/*/context.jsonl")).read_text()
+    assert f'"files":["{name_of(VOICE, ".ogg")}"]' in line
 
 
 async def test_a_picture_counts_in_the_context(tmp_path: Path) -> None:
