@@ -15,7 +15,6 @@ from typing import Any
 from memory.context.meter import PromptPrefix
 from memory.context.terse import REQUEST
 from memory.keys import ConversationKey
-from memory.record.offload import CONTEXT
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +42,6 @@ SUBAGENT = (
     "result: your last message is all that the other one gets, so put in it what it needs."
 )
 SMALL = "You are Parley, a friendly assistant. Answer briefly."
-OFFLOADED = (
-    f"Turns that have left are also in sessions/*/{CONTEXT} of the workspace, a JSON line each "
-    "message, for grep."
-)
 _MOST = 100
 
 
@@ -54,16 +49,17 @@ def base(
     persona: str,
     takes_tools: bool,
     asks_terse: bool = False,
-    offloads: bool = False,
+    offers: str = "",
     skills: str = "",
 ) -> str:
     """The text of the system prompt, before any hook: for a persona ("" is Parley's own), with what
-    is said of skills at its end. A small model that takes no tools gets a short one, so that its
-    first word comes soon; it would not keep to a form for tags either."""
+    the offloader offers, and what is said of skills at its end. A small model that takes no tools
+    gets a short one, so that its first word comes soon; it would not keep to a form for tags
+    either."""
     if not takes_tools:
         return persona or SMALL
-    terse, offloaded = REQUEST if asks_terse else "", OFFLOADED if offloads else ""
-    parts = (persona or PERSONA, WITH_TOOLS, terse, offloaded, skills)
+    terse = REQUEST if asks_terse else ""
+    parts = (persona or PERSONA, WITH_TOOLS, terse, offers, skills)
     return "\n\n".join(filter(None, parts))
 
 

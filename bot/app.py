@@ -217,7 +217,9 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name, data)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
-    config = RuntimeConfig(book, models, prompt, toolbox, Library(data), data, approvals)
+    config = RuntimeConfig(
+        book, models, prompt, toolbox, Library(data), data, approvals, plugins.offloader
+    )
 
     spending = Spending(
         store, config.spending_limits, config.zone, lambda key: config.at(key).model.is_free
@@ -364,6 +366,7 @@ def _services(
         events=events,
         keeps_files=lambda key: config.settings(key).context.context_files,
         offloader_for=config.offloader,
+        plugin_offloader=config.plugin_offloader,
         hide=hide,
     )
 

@@ -98,4 +98,5 @@ def _kept(held: Sequence[StoredCounts], files: int) -> ForgetReport:
         messages=sum(part.messages for part in held),
         sections=sum(part.sections for part in held),
         files=files,
+        is_left=any(part.is_left for part in held),
     )

@@ -70,6 +70,7 @@ class RuntimeConfig:
     skills: Library
     data: Path
     approvals: Approvals
+    plugin_offloader: Offloader | None = None
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
@@ -121,7 +122,7 @@ class RuntimeConfig:
                 now.settings.system_prompt,
                 takes_tools,
                 asks_terse=now.settings.context.strategy == "slim",
-                offloads=now.settings.context.offload,
+                offers=self._offers if now.settings.context.offload else "",
                 skills=listed(skills),
             )
             known = self._prefixes[key.id] = (now, skills, system)
@@ -211,8 +212,14 @@ class RuntimeConfig:
 
     def offloader(self, key: ConversationKey) -> Offloader | None:
         """Who keeps what leaves the context of a conversation."""
-        is_on = self.settings(key).context.offload
-        return LocalWorkspace(self.workspace(key)) if is_on else None
+        if not self.settings(key).context.offload:
+            return None
+        return self.plugin_offloader or LocalWorkspace(self.workspace(key))
+
+    @property
+    def _offers(self) -> str:
+        """What the prompt says of where what left is found."""
+        return str(getattr(self.plugin_offloader or LocalWorkspace, "offers", ""))
 
     def spending_limits(self) -> SpendingLimits:
         settings = self.book.effective()

@@ -73,9 +73,11 @@ class Compactor:
         self._told = 0  # the restart of which the person knows
         self._emergency_in = 0  # the newest turn that took a step of the ladder
 
-    def load(self, row: int, fingerprint: PromptFingerprint, jobs: list[Job]) -> None:
+    def load(
+        self, row: int, fingerprint: PromptFingerprint, jobs: list[Job], reference: str
+    ) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
-        self.summaries.load(row)
+        self.summaries.load(row, reference)
         self._fingerprint, self._fingerprint_of = fingerprint, None
         self.take_up(jobs)
 
@@ -349,22 +351,32 @@ class Compactor:
         return (cut, summary) if summary and summary != replayed.boundaries.preface else None
 
     async def _inject(self) -> None:
-        """Put a late summary in front; between turns only, so that no request of a running turn
-        is rewritten."""
-        if (late := await self._late()) is None:
+        """Put a late summary in front, and a reference to what left beside it; between turns only,
+        so that no request of a running turn is rewritten."""
+        late, cut = await self._late(), self._state.replayed.cut
+        kept, summary = self._untold(is_late=late is not None), late[1] if late else 0
+        if not kept and not summary:
             return
-        cut, summary = late
+        why = "the summary of the cut is ready" if summary else "what left is kept elsewhere now"
         await self._state.record(
             ViewEvent(
                 at=datetime.now(UTC),
                 kind="inject",
-                actor=cut.actor,
-                strategy=cut.strategy,
-                reason="the summary of the cut is ready",
-                change=Change(preface=summary, target=cut.id),
+                actor=cut.actor if cut else "person",
+                strategy=cut.strategy if cut else self._state.limits.strategy,
+                reason=why,
+                change=Change(preface=summary, reference=kept, target=cut.id if cut else 0),
                 turn=self._state.newest,
             )
         )
+
+    def _untold(self, *, is_late: bool) -> str:
+        """The reference to what left, where the model does not know it, and something stands for
+        what left."""
+        kept = self.summaries.reference
+        if not kept or kept == self._state.boundaries.reference:
+            return ""
+        return kept if is_late or self._state.view().front else ""
 
     # --- a request that fits ---------------------------------------------------------------------
 

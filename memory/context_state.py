@@ -26,6 +26,7 @@ from memory.turns import Entry, Turn
 
 FOLDED_TURNS = 7
 """Turns that `slim` folds at a time where the provider caches (docs/performance.md)."""
+KEPT = "What has left is kept, whole, in '{}'."
 _BEGINNING = 400  # characters of a message that a line of the activity log may be made from
 
 
@@ -224,8 +225,9 @@ class ContextState:
 
     async def _show(self, whole: tuple[Turn, ...], result: ReplayedState) -> None:
         boundaries = result.boundaries
-        if boundaries.preface != self.boundaries.preface:
-            self._preface = await self.read_preface(boundaries.preface)
+        before = self.boundaries
+        if (boundaries.preface, boundaries.reference) != (before.preface, before.reference):
+            self._preface = await self.read_preface(boundaries.preface, boundaries.reference)
         self.replayed = result
         self.whole = in_play(whole, boundaries)
         self._shown = shown(self.whole, boundaries)
@@ -235,26 +237,35 @@ class ContextState:
 
     async def read_preface_again(self) -> None:
         """The summary that stands in the preface, or how it is sent, has changed."""
-        self._preface = await self.read_preface(self.boundaries.preface)
+        self._preface = await self.read_preface(self.boundaries.preface, self.boundaries.reference)
 
-    async def read_preface(self, summary_id: int) -> Preface | None:
-        """A summary as it would stand in the preface; None for 0."""
+    async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
+        """A summary as it would stand in the preface, with the reference to what left; None for
+        neither."""
         if not summary_id:
-            return None
+            return self._preface_with("", kept) if kept else None
 
         def read(db: Any) -> tuple[Summary | None, Snapshot | None]:
             summary = summaries.summary(db, summary_id)
             return summary, transcript.snapshot_of(db, self.row, summary_id)
 
         summary, at_hand = await self._services.store.read(read)
-        return None if summary is None else self.preface_of(summary, at_hand)
+        return None if summary is None else self._preface_of(summary, at_hand, kept)
 
     def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
         """A summary as it stands in the preface: as a system message, with what was at hand when
         its turns left."""
+        return self._preface_of(summary, at_hand, self.boundaries.reference)
+
+    def _preface_of(self, summary: Summary, at_hand: Snapshot | None, kept: str) -> Preface:
         told = note(at_hand) if at_hand is not None and self.strategy.preface == "system" else ""
         text = "\n\n".join(filter(None, (summary.text, told)))
-        return Preface(text, self._services.meter.count(summarised(text)), summary.is_untrusted)
+        return self._preface_with(text, kept, summary.is_untrusted)
+
+    def _preface_with(self, text: str, kept: str, is_untrusted: bool = False) -> Preface:
+        where = KEPT.format(kept) if kept else ""
+        whole = "\n\n".join(filter(None, (text, where)))
+        return Preface(whole, self._services.meter.count(summarised(whole)), is_untrusted)
 
 
 def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:

@@ -20,6 +20,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -109,12 +110,13 @@ class Conversation:
         def read(db: Any) -> tuple[Any, ...]:
             row = transcript.find_or_create(db, self.key)
             jobs = summaries.undone_of(db, row.id)
-            return row, transcript.events_of(db, row.id), jobs, ledger.bill(db, row.id)
+            events, bill = transcript.events_of(db, row.id), ledger.bill(db, row.id)
+            return row, events, jobs, bill, summaries.newest_reference(db, row.id)
 
-        row, events, jobs, bill = await self._services.store.write(read)
+        row, events, jobs, bill, reference = await self._services.store.write(read)
         self.calibration.anchor = None
         await self.context.load(row, events, bill)
-        self.compactor.load(row.id, row.fingerprint, jobs)
+        self.compactor.load(row.id, row.fingerprint, jobs, reference)
 
     def _turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
@@ -245,6 +247,16 @@ class Conversation:
 
         async with self._writing_files:
             await asyncio.to_thread(offload.take_out, self.folder, away, goes)
+        if away:
+            await self._tell_offloader(away, attached.references)
+
+    async def _tell_offloader(
+        self, turns: Collection[int] | None, references: Collection[str]
+    ) -> bool:
+        """A plugin that keeps what leaves hears what was taken away. False: it may hold some of it
+        still."""
+        own = self._services.plugin_offloader
+        return own is None or await offload.forgotten(own, self.key.id, turns, references)
 
     async def _put_back(self, turns: frozenset[int]) -> None:
         """Turns that were brought back stand in the files again, as far as they stood there."""
@@ -255,10 +267,14 @@ class Conversation:
         jobs = await self._services.store.read(lambda db: summaries.jobs_of(db, row))
         left = {turn for job in jobs if job.is_done for turn in job.turns}
         if back := [entry for entry in entries if entry.turn in left]:
-            await offload.attempted(offloader.offload_context(self.key.id, back))
+            await offload.attempted(lambda: offloader.offload_context(self.key.id, back))
         for message in (entry.message for entry in entries if entry.message.offloaded):
             file = self._services.audience_folder(self.key.audience) / message.offloaded
-            if file.parent == self.folder and not await asyncio.to_thread(file.exists):
+            if file.parent != self.folder:
+                await offload.attempted(
+                    partial(offloader.offload_tool_result, self.key.id, message)
+                )
+            elif not await asyncio.to_thread(file.exists):
                 await asyncio.to_thread(offload.save_once, file, message.text.encode())
 
     # --- deletion ------------------------------------------------------------------------------
@@ -288,12 +304,12 @@ class Conversation:
                 which = self._sections(gone, turns)
                 for place in (data, daily.quarantine(data)):
                     await asyncio.to_thread(daily.remove, place, audience, which)
-                await self._delete(turns)
+                is_left = not await self._delete(turns)
             finally:
                 await self._load()
         self.context.changed()
         self._mirror()
-        return gone
+        return replace(gone, is_left=is_left)
 
     async def retire(self) -> bool:
         """Delete the transcript, after its content has reached the daily memory files, which stay.
@@ -318,13 +334,15 @@ class Conversation:
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
 
-    async def _delete(self, turns: Collection[int] | None) -> None:
+    async def _delete(self, turns: Collection[int] | None) -> bool:
+        """False: a plugin's offloader may still have some of it."""
         row = self.context.row
         async with self._writing_files:
-            await self._delete_files(turns)
+            is_gone = await self._delete_files(turns)
             await self._services.store.write(lambda db: forget.delete(db, self.key, row, turns))
+        return is_gone
 
-    async def _delete_files(self, turns: Collection[int] | None) -> None:
+    async def _delete_files(self, turns: Collection[int] | None) -> bool:
         row = self.context.row
         attached = await self._services.store.read(
             lambda db: forget.attached(db, self.key, row, turns)
@@ -337,3 +355,4 @@ class Conversation:
             )
         folder = self._services.audience_folder(self.key.audience)
         await asyncio.to_thread(forget.delete_data, folder, attached.lone)
+        return await self._tell_offloader(turns, attached.references)

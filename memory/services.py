@@ -27,8 +27,10 @@ class MemoryServices:
     """`limits_for` and `prefix_for` are asked at every step; `data` is the data folder; `zone` the
     time zone that people read; `restores_exactly` says how a restart restores (`restore`); `events`
     hears what happens; `keeps_files` says whether a conversation's files are kept up to date;
-    `offloader_for` names who keeps what leaves (None: nobody); `hide` takes secrets out of what is
-    exported. `on_change` hears that something in a conversation's context has changed."""
+    `offloader_for` names who keeps what leaves (None: nobody), `plugin_offloader` is a plugin's,
+    which hears of what is taken away, also where it is not to keep anything now; `hide` takes
+    secrets out of what is exported. `on_change` hears that something in a conversation's context
+    has changed."""
 
     store: Store
     meter: Meter
@@ -41,6 +43,7 @@ class MemoryServices:
     events: Events = field(default_factory=Events)
     keeps_files: Callable[[ConversationKey], bool] = lambda key: False
     offloader_for: OffloaderFor = lambda key: None
+    plugin_offloader: Offloader | None = None
     hide: Callable[[str], str] = str
     on_change: Callable[[ConversationKey], None] = lambda key: None
     on_spent: OnSpent = lambda key, person, spent: None

@@ -212,7 +212,7 @@ class TurnLog:
         offloader = self.services.offloader_for(key)
         file = ""
         if offloader is not None:
-            file = await offload.attempted(offloader.offload_tool_result(key.id, message))
+            file = await offload.attempted(lambda: offloader.offload_tool_result(key.id, message))
         beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
         return replace(message, kept=max(1, len(beginning)), offloaded=file)
 

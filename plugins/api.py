@@ -33,7 +33,9 @@ from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record.ledger import Bill
+from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
+from memory.turns import Entry
 from plugins.rules import Rule
 
 __all__ = [
@@ -44,9 +46,12 @@ __all__ = [
     "Ask",
     "Command",
     "CommandError",
+    "Entry",
     "Event",
     "HookContext",
     "Listener",
+    "Message",
+    "Offloader",
     "Permission",
     "Person",
     "Ports",
@@ -303,12 +308,14 @@ class ForgetRequest:
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
     """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
-    that were made from them, and files of the audience (counted only where they go)."""
+    that were made from them, and files of the audience (counted only where they go); `is_left` says
+    that a plugin's offloader may still hold some of it."""
 
     turns: tuple[int, ...]
     messages: int
     sections: int
     files: int = 0
+    is_left: bool = False
 
 
 class ForgetPort(Protocol):

@@ -6,6 +6,7 @@ import pluggy
 
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record.offload import Offloader
 from plugins.api import Command, HookContext, Tool
 
 hookspec = pluggy.HookspecMarker("parley")
@@ -27,6 +28,13 @@ def parley_tools() -> list[Tool]:
 def parley_listeners(context: HookContext) -> list[Listener]:
     """Who hears what happens in conversations (`memory/events.py`); what needs nothing of the
     bot may leave the argument out."""
+    raise NotImplementedError
+
+
+@hookspec
+def parley_offloader() -> Offloader:
+    """Who keeps what leaves the context, in place of files in the chat's folder: an object of this
+    shape (`memory/record/offload.py`). One plugin may bring one."""
     raise NotImplementedError
 
 

@@ -16,7 +16,7 @@ from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import pluggy
 
@@ -24,6 +24,7 @@ import plugins.builtin
 from agent.prompt import PromptHook
 from memory.events import Listener
 from memory.keys import ConversationKey
+from memory.record.offload import Offloader
 from plugins import hookspecs
 from plugins.api import Command, HookContext, Tool
 
@@ -52,6 +53,7 @@ class Loaded:
     tools: dict[str, Tool] = field(default_factory=dict)
     listeners: list[Listener] = field(default_factory=list)
     prompt_hooks: list[PromptHook] = field(default_factory=list)
+    offloader: Offloader | None = None
     problems: list[str] = field(default_factory=list)
 
 
@@ -109,6 +111,7 @@ def _add(
         commands = _offered(manager, plugin, "parley_commands", Command)
         tools = _offered(manager, plugin, "parley_tools", Tool)
         listeners = _offered(manager, plugin, "parley_listeners", Listener, context=context)
+        offloader = _offloader(manager, plugin, loaded)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
         json.dumps([tool.to_wire() for tool in tools])  # what can't be sent would fail every turn
@@ -118,6 +121,7 @@ def _add(
     loaded.commands |= {command.name: command for command in commands}
     loaded.tools |= {tool.name: tool for tool in tools}
     loaded.listeners += listeners
+    loaded.offloader = offloader or loaded.offloader
     loaded.prompt_hooks += _prompt_hooks(manager, name, plugin)
     loaded.names.append(name)
 
@@ -130,14 +134,37 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
-def _offered(
-    manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any], **handed: Any
-) -> list[Any]:
+def _asked(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
+    """What one plugin alone answers to a hook; nothing where it has none."""
     if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
         return []
     others = [other for other in manager.get_plugins() if other is not plugin]
-    lists = manager.subset_hook_caller(hook, others)(**handed)
-    if not lists or not isinstance(lists[0], list | tuple):
+    return list(manager.subset_hook_caller(hook, others)(**handed)) or [None]
+
+
+def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:
+    hook = "parley_offloader"
+    for made in _asked(manager, plugin, hook):
+        for name in ("offload_context", "offload_tool_result"):
+            if not callable(getattr(made, name, None)):
+                raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
+        if not isinstance(getattr(made, "offers", ""), str):
+            raise Unfit(f"{hook} must return an object whose offers is text")
+        if not callable(getattr(made, "forget", len)):
+            raise Unfit(f"{hook} must return an object whose forget is a method")
+        if loaded.offloader is not None:
+            raise Unfit("another plugin keeps what leaves the context already")
+        return cast(Offloader, made)
+    return None
+
+
+def _offered(
+    manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any], **handed: Any
+) -> list[Any]:
+    lists = _asked(manager, plugin, hook, **handed)
+    if not lists:
+        return []
+    if not isinstance(lists[0], list | tuple):
         raise Unfit(f"{hook} must return a list of {kind.__name__}")
     for item in lists[0]:
         if not isinstance(item, kind):

@@ -2,8 +2,9 @@
 
 In `files/` that is all but what the model wrote itself while it had nothing from outside before it,
 and in `data/` everything: people send files, commands write them, and a page that was saved is
-still a stranger's. The same holds of their names, which can say as much as a text. In `sessions/` it is what was offloaded of results that were from outside, or too long to be shown;
-the other folders are the house's own, and all names but those in `files/`.
+still a stranger's. The same holds of their names, which can say as much as a text. In `sessions/`
+it is what was offloaded of results that were from outside, or too long to be shown; the other
+folders are the house's own, and all names but those in `files/`.
 """
 
 from __future__ import annotations

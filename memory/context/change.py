@@ -75,7 +75,8 @@ class Change:
     `pin`, `unpin`: turn numbers. `roll`: turns with a lower number leave the log. `folded` and
     `rolled` do the same for `slim`, and replace what it did before, so that its settings can bring
     turns and lines back; `fold` names the turns that become lines. `clip`: by seq. `preface`: the
-    id of the summary that stands in front from now on (0: it stays; -1: none does). `target`: the
+    id of the summary that stands in front from now on (0: it stays; -1: none does), and
+    `reference` where what left is kept, which stands beside it. `target`: the
     event that an undo, a redo or an injection speaks of.
     """
 
@@ -91,6 +92,7 @@ class Change:
     folded: Folded | None = None
     rolled: Rolled | None = None
     preface: int = 0
+    reference: str = ""
     target: int = 0
 
     @property
@@ -112,6 +114,7 @@ class Change:
             folded=other.folded or self.folded,
             rolled=other.rolled or self.rolled,
             preface=other.preface or self.preface,
+            reference=other.reference or self.reference,
             target=other.target or self.target,
         )
 
@@ -125,7 +128,8 @@ class Change:
             slim["folded"] = [self.folded.cut, sorted(self.folded.keep), self.folded.full]
         if self.rolled:
             slim["rolled"] = [self.rolled.first, self.rolled.lines, self.rolled.told]
-        return {**numbers, **sets, **slim, **({"clip": clip} if clip else {})}
+        reference = {"reference": self.reference} if self.reference else {}
+        return {**numbers, **sets, **slim, **({"clip": clip} if clip else {}), **reference}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
@@ -137,7 +141,14 @@ class Change:
             cut, keep, full = data["folded"]
             folded = Folded(cut, frozenset(keep), full)
         rolled = Rolled(*data["rolled"]) if "rolled" in data else None
-        return cls(clip=clip, folded=folded, rolled=rolled, **numbers, **sets)
+        return cls(
+            clip=clip,
+            folded=folded,
+            rolled=rolled,
+            reference=data.get("reference", ""),
+            **numbers,
+            **sets,
+        )
 
 
 _SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold")
@@ -182,6 +193,7 @@ class Boundaries:
     folded: Folded = Folded()
     rolled: Rolled = Rolled()
     preface: int = 0
+    reference: str = ""
 
     @property
     def begin(self) -> int:
@@ -213,6 +225,7 @@ class Boundaries:
             folded=change.folded or self.folded,
             rolled=change.rolled or self.rolled,
             preface=max(0, change.preface) if change.preface else self.preface,
+            reference="" if change.preface < 0 else change.reference or self.reference,
         )
 
     def shows(self, seq: int, turn: int) -> bool:
@@ -326,7 +339,8 @@ class ReplayedState:
             cut = None
         elif event.leaving and applies and event.kind not in ("fold", "unfold"):
             cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
-        is_injection = event.kind == "inject" and cut is not None and change.target == cut.id
+        is_late = event.kind == "inject" and bool(change.preface)
+        is_injection = is_late and cut is not None and change.target == cut.id
         return ReplayedState(
             self.boundaries.moved_by(change) if applies else self.boundaries,
             cut,

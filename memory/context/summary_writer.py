@@ -12,7 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from memory.context import summary as words
 from memory.context import summary_fields
@@ -30,6 +30,8 @@ from memory.turns import Turn, named
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 
 _EXCERPTS = 100  # turns in a section of excerpts
 _REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
@@ -41,7 +43,8 @@ Prepared = tuple[SummarySpec, Summary]
 class SummaryWriter:
     """`on_spent` hears of every call to a model that a summary took; `taken_away` says what a
     person took away, which is in no summary and in no file; `written_ahead` is the summary that was
-    prepared for a cut, if there is one."""
+    prepared for a cut, if there is one; `reference` is the newest one to what left, where the
+    offloader has told none in the prompt."""
 
     def __init__(
         self,
@@ -57,9 +60,9 @@ class SummaryWriter:
         self._writing: asyncio.Task[object] | None = None
         self.load(0)
 
-    def load(self, row: int) -> None:
+    def load(self, row: int, reference: str = "") -> None:
         """Begin with what is on disk of the conversation in this row; nothing is under way."""
-        self._row = row
+        self._row, self.reference = row, reference
         self._by_event: dict[int, int] = {}
         self.written_ahead: Prepared | None = None
         self._preparing: SummarySpec | None = None
@@ -233,12 +236,17 @@ class SummaryWriter:
         if offloader is not None:
             turns = await self._turns(job.turns)
             entries = [entry for turn in turns for entry in turn.entries]
-            offloading = offloader.offload_context(self._key.id, entries)
-            await self._to_the_end(offload.attempted(offloading))
+            reference = await self._to_the_end(
+                offload.attempted(lambda: offloader.offload_context(self._key.id, entries))
+            )
+            if reference and not getattr(offloader, "offers", ""):
+                keep = self._services.store.write
+                await keep(lambda db: summaries.keep_reference(db, job.id, reference))
+                self.reference = reference
 
-    async def _to_the_end(self, writing: Coroutine[Any, Any, object]) -> None:
-        self._writing = asyncio.create_task(writing)
-        await asyncio.shield(self._writing)  # a thread goes on when its task is cancelled
+    async def _to_the_end(self, writing: Coroutine[Any, Any, T]) -> T:
+        task = self._writing = asyncio.create_task(writing)
+        return await asyncio.shield(task)  # a thread goes on when its task is cancelled
 
     async def _section(self, job: Job, summary: Summary) -> Section:
         """Dated by when the last of its turns was said, whenever it is written."""

@@ -31,13 +31,15 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a
 @dataclass(frozen=True, slots=True)
 class StoredCounts:
     """What is kept of some turns: their numbers, their messages, what they were asked with, the
-    jobs by which summaries of them come into the daily memory, and the sections there."""
+    jobs by which summaries of them come into the daily memory, and the sections there; `is_left`
+    says that a plugin's offloader may still have some of it."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
     questions: tuple[str, ...] = ()
     jobs: tuple[int, ...] = ()
     sections: int = 0
+    is_left: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,11 +112,13 @@ def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> N
 @dataclass(frozen=True, slots=True)
 class Attached:
     """Files that messages point to: `lone` are those of `data/` that only the messages have which
-    go, `gone` the offloaded tool results of these, `staying` of those that stay."""
+    go, `gone` the offloaded tool results of these, `staying` of those that stay, by the names of
+    their files; `references` are to those that go."""
 
     lone: tuple[str, ...]
     gone: frozenset[str]
     staying: frozenset[str]
+    references: frozenset[str]
 
 
 def attached(
@@ -134,10 +138,11 @@ def attached(
         named = (*(image.file for image in entry.message.images), *entry.message.files)
         (gone if is_gone else stay).update(named)
         if entry.message.offloaded:
-            files[is_gone].add(PurePosixPath(entry.message.offloaded).name)
+            files[is_gone].add(entry.message.offloaded)
     waiting = mailbox.waiting_files(database)
     lone = tuple(sorted(gone - stay - waiting))
-    return Attached(lone, frozenset(files[True]), frozenset(files[False]))
+    names = {side: frozenset(PurePosixPath(one).name for one in files[side]) for side in files}
+    return Attached(lone, names[True], names[False], frozenset(files[True] - files[False]))
 
 
 def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, Entry]]:

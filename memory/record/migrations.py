@@ -228,6 +228,11 @@ def _every_call_start(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE call_start ADD COLUMN is_once INTEGER NOT NULL DEFAULT 1")
 
 
+def _references(database: SqliteDatabase) -> None:
+    """Where what left by a job is kept, if a plugin keeps it."""
+    database.execute_sql("ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -247,6 +252,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _outbox_tries,
     _aside,
     _every_call_start,
+    _references,
 ]
 
 

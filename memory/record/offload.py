@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from secrets import token_hex
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import orjson
 
@@ -32,11 +32,14 @@ from memory.turns import Entry
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+
 SESSIONS = "sessions"
 CONTEXT = "context.jsonl"
 RESULT = "tool_result-"
 FLAG = b'"untrusted":true'
 """What a line of it holds whose content came from outside."""
+_LONGEST_REFERENCE = 500
 PATIENCE = 30.0
 """Seconds that an offloader may take before the turn goes on without it."""
 _ONE_WRITER = threading.Lock()  # what two conversations of an audience write at once is kept apart
@@ -44,7 +47,15 @@ _ONE_WRITER = threading.Lock()  # what two conversations of an audience write at
 
 class Offloader(Protocol):
     """Keeps what leaves the context outside of it. A reference is what the model is told, so that
-    it finds the content again: a path, an address. Either may be asked twice for the same."""
+    it finds the content again: a path, an address, of one line and at most 500 characters; "" for
+    none. Either may be asked twice for the same.
+
+    Two things it may have besides. `offers: str` is what the system prompt says of where all of it
+    is found; without it each reference to messages is told beside their summary. And `async def
+    forget(session_id, turns, references, **kwargs)` is called when a person took something away:
+    what was kept of these turns (None: of the whole session), and tool results by their references,
+    must not be found any more. What is only put away is offloaded again when it is brought back.
+    """
 
     async def offload_context(self, session_id: str, msgs: Sequence[Entry], **kwargs: Any) -> str:
         """Keep messages that left; returns a reference to all that was kept of this session."""
@@ -58,19 +69,59 @@ class Offloader(Protocol):
         ...
 
 
-async def attempted(offloading: Awaitable[str]) -> str:
+async def attempted(offload: Callable[[], Awaitable[str]]) -> str:
     """The reference; "" where it came to nothing, which is logged and holds nothing up."""
     try:
-        async with asyncio.timeout(PATIENCE):
-            return await offloading
+        reference = await _in_time(offload)
+        is_line = isinstance(reference, str) and (reference.isprintable() or not reference)
+        if not is_line or len(reference) > _LONGEST_REFERENCE or set("<>'") & set(reference):
+            raise ValueError(f"{reference!r:.200} is no reference")
+        return reference.strip()
     except Exception:
         log.exception("what left the context could not be offloaded; the transcript has it")
         return ""
 
 
+async def forgotten(
+    offloader: Offloader, session_id: str, turns: Collection[int] | None, references: Iterable[str]
+) -> bool:
+    """Tell an offloader what was taken away. False: it may hold some of that still."""
+    forget = getattr(offloader, "forget", None)
+    if forget is None:
+        return False
+    try:
+        await _in_time(lambda: forget(session_id, turns, sorted(references)))
+    except Exception:
+        log.exception("an offloader could not forget what was taken away")
+        return False
+    return True
+
+
+async def _in_time(work: Callable[[], Awaitable[T]]) -> T:
+    """What somebody else's code returns, however it fails: one that won't even be cancelled is
+    left behind. Raises TimeoutError, and whatever it raises."""
+
+    async def run() -> T:
+        return await work()
+
+    task = asyncio.create_task(run())
+    done, _ = await asyncio.wait({task}, timeout=PATIENCE)
+    if not done:
+        task.cancel()
+        raise TimeoutError(f"it took longer than {PATIENCE:g} s")
+    if task.cancelled():
+        raise RuntimeError("it cancelled itself")
+    return task.result()
+
+
 class LocalWorkspace:
     """An `Offloader` into files below `workdir`. References are relative to it, as the model's
     tools name files. A crash leaves no file half-written; a line that was cut off is mended."""
+
+    offers = (
+        f"Turns that have left are also in {SESSIONS}/*/{CONTEXT} of the workspace, a JSON line "
+        "each message, for grep."
+    )
 
     def __init__(self, workdir: str | Path) -> None:
         self.workdir = Path(workdir)

@@ -117,6 +117,19 @@ def trust(database: SqliteDatabase, job: int) -> None:
                 made.update(is_untrusted=False).where(made.id == one.id).execute(database)
 
 
+def keep_reference(database: SqliteDatabase, job: int, reference: str) -> None:
+    """Where what left by a job is kept."""
+    tables.Job.update(reference=reference).where(tables.Job.id == job).execute(database)
+
+
+def newest_reference(database: SqliteDatabase, conversation: int) -> str:
+    """Where what left last is kept; "" where no offloader has said so."""
+    columns = tables.Job
+    mine = (columns.conversation == conversation) & (columns.reference != "")
+    rows = columns.select(columns.reference).where(mine).order_by(columns.id.desc()).limit(1)
+    return next((str(reference) for (reference,) in rows.tuples().execute(database)), "")
+
+
 def finish(database: SqliteDatabase, job: int) -> None:
     """The job's text is in the daily memory file."""
     tables.Job.update(is_done=True).where(tables.Job.id == job).execute(database)

@@ -30,6 +30,10 @@ _STAYS = {
     "chat": "The files that were made here stay (in files/); settings and the bill stay too.",
     "all": "Settings and the bill stay; neither holds a word of what was said.",
 }
+_LEFT = (
+    "A plugin keeps what leaves the context, and did not delete its part; the bot's owner can do "
+    "that where the plugin keeps it (the log has the details)."
+)
 _BEYOND = "What a model's provider, a messaging app or a backup keeps is beyond my reach."
 
 
@@ -63,7 +67,9 @@ async def forget(ask: Ask) -> Reply:
         kept = await ask.bot.forgetting.weigh(ask.conversation.key, request.wish)
         return _question(request, kept)
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
-    return Reply(f"Deleted: {_said(request, gone)}. {_STAYS[request.scope]} {_BEYOND}", _data(gone))
+    left = f" {_LEFT}" if gone.is_left else ""
+    said = f"Deleted: {_said(request, gone)}. {_STAYS[request.scope]} {_BEYOND}{left}"
+    return Reply(said, _data(gone))
 
 
 def parsed(text: str, newest: int) -> Request:

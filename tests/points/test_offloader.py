@@ -15,7 +15,6 @@ from tests.points.wire import (
     audience,
     compactions,
     data,
-    missing,
     results,
     settle,
     summarised,
@@ -80,7 +79,6 @@ async def talk(house: House, count: int, words: int = 3) -> None:
 # --- 23: an offloader of one's own ------------------------------------------------------------
 
 
-@missing(23, "no hook replaces the offloader")
 async def test_a_plugin_keeps_what_leaves_in_place_of_the_files(tmp_path: Path) -> None:
     """Point 23: the hook `parley_offloader` returns an object of AgentScope's shape."""
     kept = with_plugin(tmp_path, SHELF) / "kept.txt"
@@ -92,7 +90,6 @@ async def test_a_plugin_keeps_what_leaves_in_place_of_the_files(tmp_path: Path) 
     assert not list(audience(tmp_path).glob("sessions/*/context.jsonl"))
 
 
-@missing(23, "no hook replaces the offloader")
 async def test_the_marker_of_a_result_names_the_reference_of_the_offloader(tmp_path: Path) -> None:
     """Point 23: word for word, as AgentScope's document has it."""
     with_plugin(tmp_path, SHELF)
@@ -113,7 +110,6 @@ async def test_the_marker_of_a_result_names_the_reference_of_the_offloader(tmp_p
     )
 
 
-@missing(23, "what offload_context returns is thrown away")
 async def test_the_model_is_told_the_reference_to_what_left(tmp_path: Path) -> None:
     """Point 23: somewhere in the request that follows."""
     with_plugin(tmp_path, SHELF)
@@ -123,7 +119,6 @@ async def test_the_model_is_told_the_reference_to_what_left(tmp_path: Path) -> N
     assert "shelf://context/pipe/main" in sent
 
 
-@missing(23, "the prompt speaks of files that nobody writes")
 async def test_the_prompt_says_what_the_offloader_offers_and_not_what_another_would(
     tmp_path: Path,
 ) -> None:
