@@ -147,6 +147,11 @@ class Message:
         return self.text[: self.kept] if self.kept else self.text
 
     @property
+    def texts(self) -> tuple[str, ...]:
+        """What may be long in it, as the model is shown it: the text, and the calls' arguments."""
+        return (self.kept_text, *(call.arguments for call in self.tool_calls))
+
+    @property
     def shown_text(self) -> str:
         """The text as the model sees it, but for the marks around what is not trusted."""
         return f"{self.kept_text}\n{truncated(self.offloaded)}" if self.kept else self.text

@@ -8,6 +8,8 @@ Pure. Its steps are taken one after the other until the request fits, or the pro
    `keep_recent` messages leave first, and no model is asked for a summary;
 2. (CowAgent) results and user texts are clipped to 10,000 characters, at most 5 turns stay;
 3. only the running turn stays, clipped until it fits.
+
+The model's own calls are clipped last: in the running turn, where nothing else makes it fit.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ _CLOSE = 0.99  # of the ceiling is filled by what is clipped, since its size is 
 _HEADROOM = 0.9  # step 1 goes this far below the ceiling, or the next turn would be over it again
 LEAST_SHOWN = 200
 """Characters that are left of any text of the running turn."""
+_NOTICE = 90  # characters that may stand around what is left of a text
 REASON = "context_overflow"
 """Why the events of the ladder came (Digitorn)."""
 
@@ -104,6 +107,9 @@ def told(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> 
         if (True, "user") in clipped
         else "",
         "long tool results were shortened" if (True, "tool") in clipped else "",
+        "the model's own tool calls were too long, and were shortened"
+        if (True, "assistant") in clipped
+        else "",
         "long texts of earlier turns were shortened" if any(not now for now, _ in clipped) else "",
     ]
     since = len(standing) - standing.index(steps[0])
@@ -139,25 +145,35 @@ def _clip_current(view: View, limits: Limits) -> Change:
 
 
 def _clips_that_fit(view: View, limits: Limits, others: Change) -> Change:
-    """Clips of the running turn's texts and results, all to the same length, where that turn does
-    not fit even with `others`, the change by which all else leaves. The length is the longest with
-    which all else may stay; or, where there is much else, with which the turn fills half."""
+    """Clips of the running turn's texts and results, where that turn does not fit even with
+    `others`, the change by which all else leaves; of its calls, too, where these alone are too
+    long."""
+    if view.moved_by(others).tokens <= limits.ceiling:
+        return Change()
+    clips = _even_clips(view, limits, others, has_calls=False)
+    if view.moved_by(others.then(clips)).tokens <= limits.ceiling:
+        return clips
+    return _even_clips(view, limits, others, has_calls=True)
 
-    def shown(chars: int) -> tuple[View, View]:
-        clips = _clips(view, limits, chars, only=view.current)
-        return view.moved_by(clips), view.moved_by(others.then(clips))
+
+def _even_clips(view: View, limits: Limits, others: Change, *, has_calls: bool) -> Change:
+    """Clips to the same length, which is the longest with which all else may stay; or, where there
+    is much else, with which the turn fills half."""
+
+    def clips(chars: int) -> Change:
+        return _clips(view, limits, chars, only=view.current, has_calls=has_calls)
 
     def is_fitting(chars: int) -> bool:
-        beside, alone = shown(chars)
+        change = clips(chars)
+        beside, alone = view.moved_by(change), view.moved_by(others.then(change))
         return beside.tokens <= most or alone.tokens <= most // 2
 
     most = int(limits.ceiling * _CLOSE)
-    if view.moved_by(others).tokens <= limits.ceiling:
-        return Change()
     current = [turn for turn in view.turns if turn.number == view.current]
-    longest = max((len(e.message.shown_text) for t in current for e in t.entries), default=0)
+    texts = (text for turn in current for entry in turn.entries for text in entry.message.texts)
+    longest = max(map(len, texts), default=0)
     gone = bisect_left(range(longest), True, key=lambda gone: is_fitting(longest - gone))
-    return _clips(view, limits, max(LEAST_SHOWN, longest - gone), only=view.current)
+    return clips(max(LEAST_SHOWN, longest - gone))
 
 
 def clipped_further(view: View, limits: Limits, step: int) -> Change:
@@ -181,28 +197,34 @@ def _all_but_the_current_cut(view: View) -> Change:
     return cut_of(view, view.complete) if view.complete else Change()
 
 
-def _clips(view: View, limits: Limits, chars: int, only: int = 0) -> Change:
-    """Clips of all results and user texts that are longer, in all turns or in one; none where
-    `truncate_oversized` forbids them (Digitorn)."""
+def _clips(
+    view: View, limits: Limits, chars: int, only: int = 0, *, has_calls: bool = False
+) -> Change:
+    """Clips of all results and user texts that are longer, in all turns or in one, and of what the
+    model said and called beside them where it `has_calls`; none where `truncate_oversized` forbids
+    them (Digitorn)."""
     if not limits.truncate_oversized:
         return Change()
     clips = {
         entry.seq: _clip(entry, chars, limits.snip_oversized)
         for turn in view.turns
         for entry in turn.entries
-        if (not only or turn.number == only) and _is_longer(entry, chars)
+        if (not only or turn.number == only)
+        and (has_calls or entry.message.role != "assistant")
+        and _is_longer(entry, chars)
     }
     return Change(clip=clips)
 
 
 def _clip(entry: Entry, chars: int, is_snipped: bool) -> Clip:
-    tokens = max(1, entry.tokens * chars // len(entry.message.kept_text))
-    return Clip(chars, tokens, is_snipped)
+    lengths = [len(text) for text in entry.message.texts]
+    left = sum(min(length, chars) for length in lengths)
+    return Clip(chars, max(1, entry.tokens * left // sum(lengths)), is_snipped)
 
 
 def _is_longer(entry: Entry, chars: int) -> bool:
     # A text that was clipped carries its notice besides its characters.
-    return entry.message.role != "assistant" and len(entry.message.kept_text) > chars + 60
+    return any(len(text) > chars + _NOTICE for text in entry.message.texts)
 
 
 def _current(view: View) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.messages import Message, marked
+from memory.messages import Message, ToolCall, marked
 from memory.turns import Entry, Turn
 
 
@@ -262,9 +263,19 @@ def _clipped(entry: Entry, boundaries: Boundaries) -> Entry:
 
 
 def clipped(message: Message, clip: Clip) -> Message:
-    """A message of which less is shown. The marker of a result that was cut on arrival stays."""
+    """A message of which less is shown, of its text and of each call's arguments. The marker of a
+    result that was cut on arrival stays."""
     text = _clipped_text(message.kept_text, clip)
-    return replace(message, text=text, kept=len(text) if message.kept else 0)
+    calls = tuple(_clipped_call(call, clip) for call in message.tool_calls)
+    return replace(message, text=text, kept=len(text) if message.kept else 0, tool_calls=calls)
+
+
+def _clipped_call(call: ToolCall, clip: Clip) -> ToolCall:
+    """A call with what is left of its arguments; endpoints want them to be an object."""
+    if len(call.arguments) <= clip.chars:
+        return call
+    left = {"shortened": _clipped_text(call.arguments, clip)}
+    return replace(call, arguments=json.dumps(left, ensure_ascii=False))
 
 
 def _clipped_text(text: str, clip: Clip) -> str:

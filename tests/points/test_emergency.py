@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.fakes.openai_server import Answer, Received, Say, openai_overflow
+from tests.fakes.openai_server import Answer, Call, Received, Say, openai_overflow
 from tests.points.scene import (
+    AUDIENCE,
     answering,
     content,
     events,
@@ -209,6 +211,44 @@ async def test_a_message_that_the_provider_finds_just_too_long_loses_only_a_litt
         await talk(house, "the last word " + "word " * 13_000)
         received = content(steps(house)[-1][-1])
     assert len(received) > 40_000
+
+
+@pytest.mark.parametrize("calls", [1, 20])
+async def test_a_call_that_is_longer_than_the_window_is_run_and_shortened(
+    tmp_path: Path, calls: int
+) -> None:
+    written = "word " * (100_000 // calls)
+
+    def reply(request: Received) -> Answer:
+        if has_results(request) or "write" not in last_asked(request):
+            return Say("Written.")
+        files = (json.dumps({"path": f"{n}.txt", "content": written}) for n in range(calls))
+        return Say(calls=tuple(Call("write_file", one, f"c{n}") for n, one in enumerate(files)))
+
+    async with living(tmp_path, answering(reply), context()) as house:
+        heard = await heard_in(house, "write it")
+        shown = [call for m in steps(house)[-1] for call in m.get("tool_calls", ())]
+        assert await talk(house, "and now?") == "Written."
+    assert heard.startswith("Written.")
+    assert "the model's own tool calls were too long, and were shortened" in heard
+    assert len(shown) == calls
+    assert all("left out here" in json.loads(c["function"]["arguments"])["shortened"] for c in shown)
+    assert (tmp_path / AUDIENCE / "files" / "0.txt").read_text() == written
+
+
+async def test_calls_are_left_alone_where_shorter_results_are_enough(tmp_path: Path) -> None:
+    def reply(request: Received) -> Answer:
+        read = sum(m["role"] == "tool" for m in request.body["messages"])
+        note = json.dumps({"path": "own.txt", "content": "mine " * 200})
+        if read == 0:
+            return Say(calls=(Call("write_file", note, "w"),))
+        return looks(request, "notes.txt", 3) if read == 1 else Say("Read.")
+
+    put_file(tmp_path, "notes.txt", "\n".join(["note " * 900] * 40))
+    async with living(tmp_path, answering(reply), context()) as house:
+        assert (await talk(house, "look")).startswith("Read.")
+        arguments = str([m.get("tool_calls") for m in steps(house)[-1]])
+    assert "mine " * 200 in arguments
 
 
 # --- point 7: a learned window ---
