@@ -75,7 +75,7 @@ def check_not_emptied(data: Path) -> None:
     """Refuse a folder in which a bot has lived, and whose database is gone or holds nothing: what
     starts there silently would have lost all that was said. Raises FolderError."""
     database = data / DATABASE
-    if not (signs := _signs_of_life(data)) or not is_unborn(database):
+    if not (signs := _signs_of_life(data)) or not _is_unborn(database):
         return
     state = "is empty" if database.exists() else "is gone"
     raise FolderError(
@@ -89,7 +89,7 @@ def begin_anew(data: Path) -> None:
     """Let the next start begin with a new database: what is left of the old one is moved aside,
     never deleted. Raises FolderError where the old one still holds something, and OSError."""
     database = data / DATABASE
-    if not is_unborn(database):
+    if not _is_unborn(database):
         raise FolderError(
             f"The database {database} holds a bot, so nothing begins anew; leave --new away, or "
             "choose another folder with --data DIR."
@@ -99,6 +99,17 @@ def begin_anew(data: Path) -> None:
         with suppress(FileNotFoundError):
             old = database.with_name(f"{DATABASE}{ending}")
             old.rename(old.with_name(f"{old.name}.before-{now}"))
+
+
+def _is_unborn(database: Path) -> bool:
+    """Raises FolderError where nobody can tell."""
+    try:
+        return is_unborn(database)
+    except OSError as error:
+        raise FolderError(
+            f"The database {database} can't be read ({error.strerror}); look what stands there and "
+            "who may read it, or bring back a backup with `python main.py restore FILE`."
+        ) from None
 
 
 def _signs_of_life(data: Path) -> list[str]:

@@ -56,10 +56,12 @@ def cut_short(path: Path) -> str:
         return ""
     with path.open("rb") as file:
         header = file.read(_HEADER)
-    if len(header) < _HEADER or not header.startswith(_MAGIC):
+    log = read_log(path)
+    schema, version = any(header[40:44]), any(header[60:64])
+    is_foreign = schema and not version and not log.frames  # ours has both, or neither so far
+    if len(header) < _HEADER or not header.startswith(_MAGIC) or is_foreign:
         return f"{path} is not a Parley database, or no more."
     page_size = _page_size(header)
-    log = read_log(path)
     pages = log.size or struct.unpack(">I", header[28:32])[0]
     whole = size // page_size if page_size else 0
     missing = sum(page not in log.pages for page in range(whole + 1, pages + 1))

@@ -194,11 +194,18 @@ _MEND = (
 )
 
 
+_DAMAGED = (
+    *("malformed", "not a database", "Could not decode"),
+    *("no such table", "no such column", "has no column", "already exists", "duplicate column"),
+)
+"""What SQLite says of a file that is none, or whose tables are not those that were made."""
+
+
 def _is_damaged(error: BaseException) -> bool:
     if isinstance(error, UnicodeDecodeError):
         return True
     text = str(error)
-    return any(sign in text for sign in ("malformed", "not a database", "Could not decode"))
+    return any(sign in text for sign in _DAMAGED)
 
 
 def _reason(text: str) -> str:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import reduce
 from itertools import zip_longest
 from operator import or_
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 from peewee import SQL, SqliteDatabase, fn
@@ -19,7 +19,7 @@ from memory.context.change import NOTHING_AWAY, Change, TakenAway, ViewEvent
 from memory.context.fingerprint import PromptFingerprint
 from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
-from memory.messages import Image, Message, ToolCall
+from memory.messages import Image, Message, Role, ToolCall
 from memory.record import rows, tables
 from memory.turns import Entry, Turn
 
@@ -391,12 +391,17 @@ _EXTRA = (
 )
 
 
+_ROLES = frozenset(get_args(Role))
+
+
 def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
     seq, turn, role, text, extra, tokens, at = row
     try:
         fields = orjson.loads(extra)
         calls = tuple(ToolCall(*call) for call in fields.pop("tool_calls", ()))
         images = tuple(Image(*image) for image in fields.pop("images", ()))
+        if role not in _ROLES:
+            raise ValueError(f"nobody is called {role!r}")
         files = tuple(fields.pop("files", ()))
         message = Message(role, text, calls, images=images, files=files, **fields)  # type: ignore[arg-type]
         return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))

@@ -232,7 +232,8 @@ async def test_a_call_that_is_longer_than_the_window_is_run_and_shortened(
     assert heard.startswith("Written.")
     assert "the model's own tool calls were too long, and were shortened" in heard
     assert len(shown) == calls
-    assert all("left out here" in json.loads(c["function"]["arguments"])["shortened"] for c in shown)
+    arguments = [json.loads(call["function"]["arguments"]) for call in shown]
+    assert all("left out here" in one["shortened"] for one in arguments)
     assert (tmp_path / AUDIENCE / "files" / "0.txt").read_text() == written
 
 

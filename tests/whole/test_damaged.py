@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,15 @@ async def test_calls_of_a_damaged_turn_do_not_stand_without_their_results(tmp_pa
     assert roles == ["user", "assistant", "user"]
 
 
+async def test_a_role_that_nobody_has_does_not_fail_every_turn(tmp_path: Path) -> None:
+    database = await lived(tmp_path, 2)
+    execute(database, "UPDATE message SET role = 'asRistant' WHERE seq = 2")
+    async with living(tmp_path, yes, SETTINGS) as house:
+        assert (await house.says("Are you there?")).text == "Yes."
+        roles = [message["role"] for message in house.sent_to_model(0)]
+    assert set(roles) <= {"system", "user", "assistant"}
+
+
 async def test_text_that_is_none_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
     database = await lived(tmp_path, 1)
     execute(database, "UPDATE message SET text = CAST(x'48ff69' AS TEXT) WHERE seq = 1")
@@ -119,6 +129,52 @@ async def test_a_database_that_was_cut_short_does_not_start(tmp_path: Path) -> N
     assert "Traceback" not in bot.errors
     assert database.read_bytes() == before
     assert "is cut short" in command(tmp_path, "doctor").stdout
+
+
+def taken_by_another(database: Path) -> None:
+    database.unlink()
+    execute_alone(database, "CREATE TABLE notes (text TEXT)")
+
+
+def without_tables(database: Path) -> None:
+    execute_alone(database, "DROP TABLE job")
+
+
+def from_the_beginning(database: Path) -> None:
+    execute_alone(database, "PRAGMA user_version = 0")
+
+
+def a_folder(database: Path) -> None:
+    database.unlink()
+    database.mkdir()
+
+
+def execute_alone(database: Path, statement: str) -> None:
+    with closing(sqlite3.connect(database)) as connection, connection:
+        connection.execute(statement)
+
+
+@pytest.mark.parametrize(
+    ("harm", "told"),
+    [
+        (taken_by_another, "is not a Parley database, or no more"),
+        (from_the_beginning, "is not a Parley database, or no more"),
+        (without_tables, "database is damaged (no such table: job)"),
+        (a_folder, "can't be read (Is a directory)"),
+    ],
+)
+async def test_what_is_no_database_of_ours_is_neither_taken_nor_a_traceback(
+    tmp_path: Path, harm: Callable[[Path], None], told: str
+) -> None:
+    harm(await lived(tmp_path))
+    async with talking(tmp_path) as bot:
+        assert await bot.ended() == 1
+    assert told in bot.errors
+    assert "restore FILE" in bot.errors
+    backup = str(tmp_path / "backup.tar.gz")
+    lines = (("doctor",), ("audit",), ("backup", backup), ("pair", "K7QM-2XRD"), ("key", "list"))
+    for done in (command(tmp_path, *line) for line in lines):
+        assert "Traceback" not in bot.errors + done.stdout + done.stderr
 
 
 async def test_a_schema_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
