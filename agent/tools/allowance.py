@@ -79,13 +79,14 @@ def _folders(path: str) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What an audience may keep on the disk, in bytes, how much of that it does not keep yet, and
-    how much of the disk must stay free. What is there already may stay, and commands that delete
-    it may run."""
+    """What an audience may keep on the disk, in bytes, how much of that it does not keep yet, how
+    much of the disk was `free` then, and how much must stay so. What is there already may stay, and
+    commands that delete it may run."""
 
     workspace: Path
     most: int
     room: int
+    free: int
     least_free: int
 
     @classmethod
@@ -95,14 +96,20 @@ class Allowance:
         free, reserve = _disk(workspace)
         there = used(workspace)
         most = max(megabytes * MEGABYTE, there)
-        return cls(workspace, most, most - there, min(reserve, free * 9 // 10))
+        return cls(workspace, most, most - there, free, min(reserve, free * 9 // 10))
 
     def complaint(self) -> str:
-        """Why a command that writes must be stopped, or ""."""
+        """Why a command that writes must be stopped, or "". It looks at every file, which takes a
+        while where there are many."""
+        return _full(self.most) if used(self.workspace) > self.most else ""
+
+    def urgent_complaint(self) -> str:
+        """The same as far as the disk tells by itself: the files are looked at only where more was
+        written there, by whomever, than may still be kept."""
         free, _ = _disk(self.workspace)
         if free < self.least_free:
             return "the disk is nearly full"
-        return _full(self.most) if used(self.workspace) > self.most else ""
+        return self.complaint() if self.free - free > self.room else ""
 
 
 def refusal(workspace: Path, megabytes: int, more: int) -> str:

@@ -51,6 +51,7 @@ async def shell(
         raise ToolError(NO_BOX)
     complaints: tuple[Complaint, ...] = (
         lambda process: overuse(process, settings.shell_memory),
+        lambda process: allowance.urgent_complaint(),
         lambda process: allowance.complaint(),
     )
     seconds = settings.shell_timeout

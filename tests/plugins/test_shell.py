@@ -14,8 +14,8 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from agent.settings import ToolSettings
-from agent.tools import box
-from agent.tools.allowance import MOST_PROCESSES
+from agent.tools import allowance, box
+from agent.tools.allowance import MOST_PROCESSES, used
 from agent.tools.base import Permission, ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
@@ -273,6 +273,21 @@ async def test_a_command_that_fills_the_chats_folder_is_killed(
     assert text == "Exit code 0. It wrote nothing.", "what was too much could be deleted"
 
 
+async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
+    tmp_path: Path, is_boxed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who has very many files can't write beside them until they have been counted once more."""
+
+    def slowly(workspace: Path) -> int:
+        time.sleep(1)
+        return used(workspace)
+
+    monkeypatch.setattr(allowance, "used", slowly)
+    writing = "for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
+    text = await limited(tmp_path, f"sleep 2; {writing}; sleep 6", ToolSettings(files_quota=10))
+    assert text.startswith("It was killed, because this chat may keep 10 MB of files")
+
+
 async def test_no_file_becomes_larger_than_there_is_room_for(
     tmp_path: Path, is_boxed: bool
 ) -> None:
@@ -300,10 +315,10 @@ workspace = Path("/mnt")
 (workspace / "files").mkdir()
 running = Allowance.of(workspace, 1_000)
 fill("a", 10)
-print(refusal(workspace, 1_000, 5_000_000), running.complaint(), sep="|")
+print(refusal(workspace, 1_000, 5_000_000), running.urgent_complaint(), sep="|")
 fill("b", 9)
-print(refusal(workspace, 1_000, 5_000_000), running.complaint(), sep="|")
-print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).complaint(), sep="|")
+print(refusal(workspace, 1_000, 5_000_000), running.urgent_complaint(), sep="|")
+print(refusal(workspace, 1_000, 0), Allowance.of(workspace, 1_000).urgent_complaint(), sep="|")
 """
 
 
