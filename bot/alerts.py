@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Callable
 
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery, address_of
@@ -14,6 +12,7 @@ from channels.message import Address, Outbound
 from memory.record import people
 from memory.record.mailbox import AddressColumns
 from memory.record.store import Store, StoreError
+from memory.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +33,7 @@ class Alerts:
         self._store, self._delivery, self._access = store, delivery, access
         self._clock = clock
         self._told: dict[str, float] = {}
-        self._tasks: set[asyncio.Task[object]] = set()
+        self._tasks = BackgroundTasks()
 
     async def model_refused(self, sentence: str, heard_at: Address) -> None:
         """A provider refused the key or the account; the sentence was the answer at an address."""
@@ -42,7 +41,7 @@ class Alerts:
 
     def model_refused_unheard(self, sentence: str) -> None:
         """The same, where no answer said it: another model answered, or a summary was wanted."""
-        self._start(self._tell(sentence, sentence))
+        self._tasks.start(self._tell(sentence, sentence))
 
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """A channel could not reach its platform for a while."""
@@ -50,7 +49,7 @@ class Alerts:
             f"The channel {channel} can't be reached ({_reason(error)}); it is tried again and "
             "again, and goes on where it was."
         )
-        self._start(self._tell(f"no way to {channel}", sentence, without=channel))
+        self._tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
 
     async def damaged(self, sentence: str) -> None:
         """Something of what is kept is damaged, or was put aside."""
@@ -59,11 +58,6 @@ class Alerts:
     async def clock_jumped(self, sentence: str) -> bool:
         """The clock is not to be believed; says whether an owner could be told."""
         return await self._tell("clock", sentence)
-
-    def _start(self, telling: Coroutine[Any, Any, object]) -> None:
-        task = asyncio.create_task(telling)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""

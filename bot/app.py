@@ -57,6 +57,7 @@ from memory.keys import ConversationKey
 from memory.record import overrides, soundness
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
+from memory.tasks import ended
 from plugins.api import HookContext, Ports
 from plugins.context_usage import usage_of
 from plugins.loader import load
@@ -176,9 +177,7 @@ class App:
         ending, stopped = map(asyncio.create_task, (self.idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((ending,), timeout=self.config.shutdown_timeout)
-        for task in (ending, stopped, warming):
-            task.cancel()
-        await asyncio.gather(ending, stopped, warming, return_exceptions=True)
+        await ended(ending, stopped, warming)
         await self.schedule.stop()
         for queues in self._work:
             await queues.close()
@@ -394,6 +393,4 @@ async def _first_of(
     waiting = asyncio.create_task(stopping.wait())
     everything = asyncio.create_task(asyncio.wait(awaited))
     await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)
-    for task in (waiting, everything, *listeners):
-        task.cancel()
-    await asyncio.gather(waiting, everything, *listeners, return_exceptions=True)
+    await ended(waiting, everything, *listeners)

@@ -35,6 +35,7 @@ from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record.store import StoreError
 from memory.stateless import GivenMessage, StatelessLog, StatelessTurn
+from memory.tasks import ended
 
 log = logging.getLogger(__name__)
 
@@ -129,8 +130,7 @@ class _RunningRequest:
             log.info("answered a request in %.2f s", time.monotonic() - started)
             yield self._completed(reply)
         finally:
-            task.cancel()
-            await asyncio.wait({task})
+            await ended(task)
             await self._turn.close()
 
     async def _work(self) -> Message:

@@ -11,6 +11,8 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 
+from memory.tasks import BackgroundTasks
+
 Job = Callable[[], Awaitable[None]]
 
 log = logging.getLogger(__name__)
@@ -22,7 +24,7 @@ class KeyedQueues:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: dict[Hashable, deque[Job]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._job_done = asyncio.Event()
 
     def put(self, queue: Hashable, job: Job) -> None:
@@ -31,9 +33,7 @@ class KeyedQueues:
             self._jobs[queue].append(job)
             return
         self._jobs[queue] = deque([job])
-        task = asyncio.create_task(self._run(queue), name=f"{self._name} {queue}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._run(queue), f"{self._name} {queue}")
 
     def depth(self, queue: Hashable) -> int:
         """Jobs of a queue that are not done, the running one included."""
@@ -55,14 +55,11 @@ class KeyedQueues:
 
     async def idle(self) -> None:
         """Wait until every queue is empty, also of jobs that are added meanwhile."""
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._tasks.idle()
 
     async def close(self) -> None:
         """Cancel what runs and forget what waits."""
-        for task in tuple(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _run(self, queue: Hashable) -> None:
         jobs = self._jobs[queue]

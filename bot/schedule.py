@@ -12,6 +12,7 @@ from datetime import datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from bot.forgetting import Forgetting
+from memory.tasks import BackgroundTasks
 
 if TYPE_CHECKING:
     from apscheduler.schedulers.asyncio import AsyncIOScheduler
@@ -37,7 +38,7 @@ class Schedule:
     ) -> None:
         self._zone, self._tick, self._often = zone, tick, often
         self._scheduler: AsyncIOScheduler | None = None
-        self._ticking: asyncio.Task[None] | None = None
+        self._ticking = BackgroundTasks()
 
     async def start(self) -> None:
         """Tick now, and every night from now on."""
@@ -56,13 +57,11 @@ class Schedule:
 
     async def idle(self) -> None:
         """Wait until no tick is under way."""
-        if self._ticking is not None:
-            await asyncio.wait((self._ticking,))
+        await self._ticking.idle()
 
     async def stop(self) -> None:
         """No more ticks; one that is under way is cut short."""
-        if self._ticking is not None:
-            self._ticking.cancel()
+        self._ticking.cancel()
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
             await asyncio.sleep(0)  # it shuts down in the loop's next round
@@ -70,8 +69,8 @@ class Schedule:
 
     async def due(self) -> None:
         """Let a tick happen, unless one is under way."""
-        if self._ticking is None or self._ticking.done():
-            self._ticking = asyncio.create_task(self._tick_once(), name="tick")
+        if not self._ticking:
+            self._ticking.start(self._tick_once(), "tick")
 
     async def _tick_once(self) -> None:
         try:

@@ -35,7 +35,8 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
-from memory.turn_log import OpenTurn, unbroken
+from memory.tasks import ended, unbroken
+from memory.turn_log import OpenTurn
 
 log = logging.getLogger(__name__)
 
@@ -279,8 +280,7 @@ class Turns:
         try:
             done = await self._is_done(task, key, seconds)
             if not done:
-                task.cancel()
-                await asyncio.wait({task})
+                await ended(task)
         finally:  # also when the bot shuts down: the turn stays open and goes on at the next start
             del self._running[key.id]
             task.cancel()

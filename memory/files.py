@@ -18,6 +18,7 @@ from typing import Any
 
 from memory.record import exchange
 from memory.record.store import StoreError
+from memory.tasks import BackgroundTasks
 from memory.turns import Turn
 
 log = logging.getLogger(__name__)
@@ -84,28 +85,26 @@ class Mirror:
 
     def __init__(self) -> None:
         self._touched: dict[str, Write] = {}
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tasks = BackgroundTasks()
+        self._followed: set[str] = set()
         self._hurry = asyncio.Event()
 
     def touch(self, name: str, write: Write) -> None:
         """Something was said in the conversation of this name, or forgotten: its files are due."""
         self._touched[name] = write
-        if name not in self._tasks:
-            self._tasks[name] = asyncio.create_task(self._follow(name), name=f"files {name}")
+        if name not in self._followed:
+            self._followed.add(name)
+            self._tasks.start(self._follow(name), f"files {name}")
 
     async def settle(self) -> None:
         """Write now what is due."""
         self._hurry.set()
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks.values()))
+        await self._tasks.idle()
         self._hurry.clear()
 
     async def close(self) -> None:
         """Stop; what is due is written with the next change."""
-        tasks = tuple(self._tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._tasks.close()
 
     async def _follow(self, name: str) -> None:
         pause = PAUSE
@@ -118,7 +117,7 @@ class Mirror:
                 await _try(self._touched.pop(name), name)
                 pause = max(PAUSE, _REST * (time.monotonic() - started))
         finally:
-            del self._tasks[name]
+            self._followed.discard(name)
 
 
 async def _try(write: Write, name: str) -> None:

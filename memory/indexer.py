@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from contextlib import suppress
 
 from memory.record.search import index
 from memory.record.store import Store
+from memory.tasks import BackgroundTasks
 
 log = logging.getLogger(__name__)
 
@@ -21,14 +20,14 @@ class Indexer:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._waiting: list[int] = []
-        self._task: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
 
     def turn_ended(self, conversation: int) -> None:
         """A turn ended in the conversation of this row."""
         self._waiting.append(conversation)
-        if len(self._waiting) >= TURNS and (self._task is None or self._task.done()):
+        if len(self._waiting) >= TURNS and not self._tasks:
             waiting, self._waiting = set(self._waiting), []
-            self._task = asyncio.create_task(self._index(waiting), name="index")
+            self._tasks.start(self._index(waiting), "index")
 
     async def catch_up(self, audience: str) -> None:
         """Index all that was said in an audience's conversations so far. Raises StoreError."""
@@ -37,15 +36,11 @@ class Indexer:
 
     async def idle(self) -> None:
         """Wait until no batch is under way."""
-        if self._task is not None:
-            await asyncio.wait((self._task,))
+        await self._tasks.idle()
 
     async def close(self) -> None:
         """Stop; what is left is indexed before a search."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
+        await self._tasks.close()
 
     async def _index(self, conversations: set[int]) -> None:
         try:

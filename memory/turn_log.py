@@ -4,11 +4,11 @@ agent sees it and records in it."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from memory.calibration import Calibration
 from memory.compactor import Compactor
@@ -21,24 +21,11 @@ from memory.messages import Image, Mark, Message, ToolCall, truncated
 from memory.record import ledger, mailbox, offload, transcript
 from memory.record.ledger import Bill, Spent
 from memory.services import MemoryServices
+from memory.tasks import unbroken
 from memory.turns import Entry, Turn
-
-T = TypeVar("T")
-
 
 BROKEN_OFF = "This call was ended before it was done; whether it had any effect is not known."
 """The result of a call of a turn that was broken off."""
-
-
-async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
-    committed and not known in memory would be done again."""
-    task = asyncio.create_task(work)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task})
-        raise
 
 
 class TurnLog:

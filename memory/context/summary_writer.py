@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any, TypeVar
 
 from memory.context import summary as words
 from memory.context import summary_fields
@@ -26,11 +25,10 @@ from memory.record.daily import Section
 from memory.record.ledger import Spent
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
+from memory.tasks import BackgroundTasks, unbroken
 from memory.turns import Turn, named
 
 log = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 
 _EXCERPTS = 100  # turns in a section of excerpts
@@ -56,8 +54,7 @@ class SummaryWriter:
         self._services, self._key, self._on_spent = services, key, on_spent
         self._taken_away = taken_away
         self._one_at_a_time = asyncio.Lock()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._writing: asyncio.Task[object] | None = None
+        self._tasks = BackgroundTasks()
         self.load(0)
 
     def load(self, row: int, reference: str = "") -> None:
@@ -145,7 +142,7 @@ class SummaryWriter:
 
     async def cancel(self) -> None:
         """Forget what is under way and waiting, on disk too (`/context clear`)."""
-        self._stop()
+        self._tasks.cancel()
         open_events = [event for event, summary in self._by_event.items() if not summary]
         await self._services.store.write(lambda db: summaries.cancel(db, self._row, open_events))
         for event in open_events:
@@ -154,15 +151,11 @@ class SummaryWriter:
 
     async def idle(self) -> None:
         """Wait until everything is done."""
-        while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+        await self._tasks.idle()
 
     async def close(self) -> None:
         """Stop; jobs that are not done are on disk, and are done at the next start."""
-        self._stop()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._writing is not None:
-            await asyncio.gather(self._writing, return_exceptions=True)
+        await self._tasks.close()
 
     async def halt(self) -> None:
         """Stop, and let a summary end that a person waits for: nothing is written any more."""
@@ -179,13 +172,7 @@ class SummaryWriter:
     # --- doing it --------------------------------------------------------------------------
 
     def _start(self, work: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.create_task(self._in_turn(work), name=f"summaries {self._key.id}")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    def _stop(self) -> None:
-        for task in self._tasks:
-            task.cancel()
+        self._tasks.start(self._in_turn(work), f"summaries {self._key.id}")
 
     async def _in_turn(self, work: Callable[[], Awaitable[None]]) -> None:
         async with self._one_at_a_time:
@@ -206,7 +193,7 @@ class SummaryWriter:
         if summary is not None and (summary.model or job.style in words.OUT_OF_CONTEXT):
             section, data = await self._section(job, summary), self._services.data
             place = daily.quarantine(data) if summary.is_untrusted else data
-            await self._to_the_end(asyncio.to_thread(daily.append, place, section))
+            await unbroken(asyncio.to_thread(daily.append, place, section))
         if summary is not None and job.style != "excerpt":
             self._note(job.event, summary.id)
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
@@ -236,17 +223,13 @@ class SummaryWriter:
         if offloader is not None:
             turns = await self._turns(job.turns)
             entries = [entry for turn in turns for entry in turn.entries]
-            reference = await self._to_the_end(
+            reference = await unbroken(
                 offload.attempted(lambda: offloader.offload_context(self._key.id, entries))
             )
             if reference and not getattr(offloader, "offers", ""):
                 keep = self._services.store.write
                 await keep(lambda db: summaries.keep_reference(db, job.id, reference))
                 self.reference = reference
-
-    async def _to_the_end(self, writing: Coroutine[Any, Any, T]) -> T:
-        task = self._writing = asyncio.create_task(writing)
-        return await asyncio.shield(task)  # a thread goes on when its task is cancelled
 
     async def _section(self, job: Job, summary: Summary) -> Section:
         """Dated by when the last of its turns was said, whenever it is written."""

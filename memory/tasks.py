@@ -1,0 +1,63 @@
+"""Work in the background: started, named, waited for and ended in one place."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+class BackgroundTasks:
+    """Tasks that nobody awaits as they run; each is known here until it is done."""
+
+    def __init__(self) -> None:
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    def __bool__(self) -> bool:
+        return bool(self._tasks)
+
+    def start(self, work: Coroutine[Any, Any, T], name: str | None = None) -> asyncio.Task[T]:
+        """Begin; what fails without being heard is asyncio's to log."""
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def idle(self) -> None:
+        """Wait until all are done, also those that are started meanwhile."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    def cancel(self) -> None:
+        """Have all end, without waiting for that."""
+        for task in tuple(self._tasks):
+            task.cancel()
+
+    async def close(self) -> None:
+        """Have all end, and wait until they have."""
+        await ended(*self._tasks)
+
+
+async def ended(*tasks: asyncio.Task[Any]) -> None:
+    """Cancel tasks and wait until they are over, however they end. Whoever waits may be cancelled
+    again and again meanwhile: they end in peace."""
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+    for task in tasks:
+        if not task.cancelled():
+            task.exception()  # it is heard
+
+
+async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
+    committed and not known in memory would be done again."""
+    task = asyncio.create_task(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        raise
