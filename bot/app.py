@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agent.models import catalogue
 from agent.models.base import ModelError
-from agent.models.providers import PROVIDERS
+from agent.models.endpoint import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
 from agent.skills import Library

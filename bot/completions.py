@@ -27,8 +27,7 @@ from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.spending import Spending
 from channels.base import Delta, KeyHolder
-from channels.completion import Completed, CompletionRequest, Given, HandedCall, NotCompleted
-from channels.message import Address
+from channels.message import Address, Completed, CompletionRequest, Given, HandedCall, NotCompleted
 from memory.context.emergency import NoRoom
 from memory.conversations import Conversations
 from memory.keys import ConversationKey

@@ -26,11 +26,10 @@ from bot.received import CommandLine, Received, command_line, key_of
 from channels.base import Channel, ChannelError, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey
-from memory.record import aside, mailbox
-from memory.record.aside import Kind
-from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
-from memory.record.rows import UNREADABLE
+from memory.record import mailbox
+from memory.record.mailbox import AddressColumns, InboxRow, Kind, OutboxRow
 from memory.record.store import Store, StoreError
+from memory.record.tables import UNREADABLE
 
 log = logging.getLogger(__name__)
 
@@ -228,7 +227,7 @@ class Delivery:
         self, kind: Kind, row: int, place: AddressColumns, error: Exception
     ) -> None:
         """A message or a reply that can't be read any more is not worked on, and not lost."""
-        await self._store.write(lambda db: aside.put_aside(db, kind, row, repr(error)))
+        await self._store.write(lambda db: mailbox.put_aside(db, kind, row, repr(error)))
         what = "A message" if kind == "inbox" else "A reply"
         sentence = (
             f"{what} in the chat {place.channel}/{place.chat} is damaged on the disk and was put "

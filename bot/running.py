@@ -19,8 +19,7 @@ from bot.keys import ApiKeys
 from bot.received import Received, command_line, escaped, key_of, spoken
 from bot.turns import Turns
 from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
-from channels.completion import Completed, CompletionRequest
-from channels.message import Address, Inbound, Reply, cleaned
+from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, cleaned
 from memory.conversations import Conversations
 from memory.messages import Message
 from memory.record.store import StoreError

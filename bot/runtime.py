@@ -27,8 +27,7 @@ from bot.ports import choice_of, summary_choice_of, summary_window, window_in_fo
 from bot.settings import Settings, SettingsStore
 from bot.spending import SpendingLimits
 from bot.turns import TurnRules
-from channels.completion import CompletionRequest
-from channels.message import Address
+from channels.message import Address, CompletionRequest
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
 from memory.conversation import Conversation

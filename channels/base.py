@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol, runtime_checkable
 
-from channels.completion import Completed, CompletionRequest
-from channels.message import Address, Inbound, Outbound, Reply
+from channels.message import Address, Completed, CompletionRequest, Inbound, Outbound, Reply
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,20 +1,70 @@
 """What an audience remembers: its daily memory files, and all that was said in its conversations.
 
-Nobody reads another audience's: every method works on one audience alone.
+Nobody reads another audience's: every method of `AudienceMemory` works on one alone. `Indexer`
+keeps the search index up with what is said; `Quarantine` holds, of all audiences, what was made
+from what came from outside, until an owner has looked through it: no tool of a model reaches it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from memory.indexer import Indexer
 from memory.record import daily, search, summaries, transcript
 from memory.record.daily import Note
 from memory.record.search import Found, Scope, index
+from memory.record.store import Store
 from memory.services import MemoryServices
+from memory.tasks import BackgroundTasks
+
+log = logging.getLogger(__name__)
+
+TURNS = 25
+"""Turns that are indexed together, in all conversations; a search does not wait for that many."""
+
+
+class Indexer:
+    """One for all conversations of a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._waiting: list[int] = []
+        self._tasks = BackgroundTasks()
+
+    def turn_ended(self, conversation: int) -> None:
+        """A turn ended in the conversation of this row."""
+        self._waiting.append(conversation)
+        if len(self._waiting) >= TURNS and not self._tasks:
+            waiting, self._waiting = set(self._waiting), []
+            self._tasks.start(self._index(waiting), "index")
+
+    async def catch_up(self, audience: str) -> None:
+        """Index all that was said in an audience's conversations so far. Raises StoreError."""
+        for row in await self._store.read(lambda db: index.behind(db, audience)):
+            await self._index_one(row)
+
+    async def idle(self) -> None:
+        """Wait until no batch is under way."""
+        await self._tasks.idle()
+
+    async def close(self) -> None:
+        """Stop; what is left is indexed before a search."""
+        await self._tasks.close()
+
+    async def _index(self, conversations: set[int]) -> None:
+        try:
+            for row in sorted(conversations):
+                await self._index_one(row)
+        except Exception:
+            log.exception("what was said could not be indexed; the next search tries again")
+
+    async def _index_one(self, row: int) -> None:
+        while await self._store.write(lambda db: index.catch_up(db, row), is_synced=False):
+            pass  # each batch in a transaction of its own, so that others come in between
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,3 +140,50 @@ class AudienceMemory:
 
     def _notes(self, day: date) -> list[Note]:
         return list(daily.notes(self._services.data, self._audience, day))
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """A section that waits, and whose it is."""
+
+    audience: str
+    note: Note
+
+
+class Quarantine:
+    """Shows and settles what waits. Who may do that is for the commands to say. `on_release` hears
+    in which conversation something was let in."""
+
+    def __init__(
+        self, services: MemoryServices, on_release: Callable[[str], Awaitable[None]]
+    ) -> None:
+        self._services, self._on_release = services, on_release
+
+    async def waiting(self, audience: str = "") -> list[Waiting]:
+        """What waits, of an audience or ("") of all, in the order in which it was summarised."""
+
+        def read() -> list[Waiting]:
+            place = daily.quarantine(self._services.data)
+            whose = [audience] if audience else daily.audiences(place)
+            found = [
+                Waiting(one, note)
+                for one in whose
+                for day in daily.days(place, one)
+                for note in daily.notes(place, one, day)
+                if note.job
+            ]
+            return sorted(found, key=lambda one: one.note.job)
+
+        return await asyncio.to_thread(read)
+
+    async def release(self, one: Waiting) -> None:
+        """Let a section into its audience's daily memory."""
+        data, job = self._services.data, one.note.job
+        if await asyncio.to_thread(daily.release, data, one.audience, job):
+            await self._services.store.write(lambda db: summaries.trust(db, job))
+            await self._on_release(one.note.conversation)
+
+    async def reject(self, one: Waiting) -> None:
+        """Delete a section."""
+        place, which = daily.quarantine(self._services.data), daily.Which(frozenset({one.note.job}))
+        await asyncio.to_thread(daily.remove, place, one.audience, which)

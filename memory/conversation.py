@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from memory import files
-from memory.audience_memory import AudienceMemory
+from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, KnownModels
 from memory.compactor import Compactor
 from memory.context.change import NOTHING_AWAY, TakenAway
@@ -33,9 +33,7 @@ from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.files import Mirror, Written
-from memory.indexer import Indexer
 from memory.keys import ConversationKey
-from memory.quarantine import Quarantine
 from memory.record import (
     daily,
     forget,

@@ -14,12 +14,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
+from memory.audience_memory import Indexer
 from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
-from memory.indexer import Indexer
 from memory.keys import ConversationKey
-from memory.record import aside, ledger, mailbox, summaries, titles, transcript
+from memory.record import ledger, mailbox, summaries, titles, transcript
 from memory.record.titles import Listed
 from memory.services import MemoryServices
 
@@ -149,7 +149,7 @@ class Conversations:
 
     async def _put_job_aside(self, key: ConversationKey, job: int) -> None:
         why = f"it was taken up {MOST_ATTEMPTS} times and never done"
-        await self.services.store.write(lambda db: aside.put_aside(db, "job", job, why))
+        await self.services.store.write(lambda db: mailbox.put_aside(db, "job", job, why))
         sentence = (
             f"What left the context of {key.id} could not be brought to its daily memory in "
             f"{MOST_ATTEMPTS} starts, so that is put aside; the transcript still has it, and the "

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent.models.base import ModelError
-from agent.models.endpoint import Endpoint
-from agent.models.providers import PROVIDERS
+from agent.models.endpoint import PROVIDERS, Endpoint
 
 if TYPE_CHECKING:
     from agent.models.openai_client import Client

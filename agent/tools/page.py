@@ -1,9 +1,18 @@
-"""The text of an HTML page. One pass from left to right, so that no page takes longer than its
-length: the parsers at hand take minutes for a megabyte of tags that never end."""
+"""The text of an HTML page, whatever its encoding.
+
+One pass from left to right, so that no page takes longer than its length: the parsers at hand take
+minutes for a megabyte of tags that never end.
+
+A page names its encoding itself. Python would look for a codec of any such name, import it, and run
+it: `punycode` takes minutes for a megabyte, `idna` and `unicode_escape` are no encodings of pages
+at all. So names are looked up in the list below, which is that of the WHATWG's Encoding Standard
+(its labels and what each means); `webencodings`, which has it too, has seen no release since 2017.
+"""
 
 from __future__ import annotations
 
 import re
+from codecs import getincrementaldecoder
 from html import unescape
 
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "svg", "iframe", "textarea"})
@@ -80,3 +89,78 @@ def _after_element(html: str, name: str, start: int) -> int:
     """The place behind an element of which nothing is text."""
     found = re.compile(f"</{name}", re.IGNORECASE).search(html, start)
     return _after(html, ">", found.start()) if found else len(html)
+
+
+_PIECE = 65_536
+"""Bytes that are decoded at a time: a codec holds the interpreter while it works (15 ms at most for
+so many, measured with bytes that none of them knows)."""
+
+# The codec of Python that does what the standard wants, and the labels that mean it. Where the
+# standard tells a bigger encoding by the name of a smaller one (latin1 is windows-1252), so does
+# this; what only the standard has (x-user-defined, replacement) is read as UTF-8.
+LABELS = {
+    "utf-8": "utf-8 utf8 unicode-1-1-utf-8 unicode11utf8 unicode20utf8 x-unicode20utf8",
+    "cp866": "866 cp866 csibm866 ibm866",
+    "iso8859-2": "csisolatin2 iso-8859-2 iso-ir-101 iso8859-2 iso88592 iso_8859-2 "
+    "iso_8859-2:1987 l2 latin2",
+    "iso8859-3": "csisolatin3 iso-8859-3 iso-ir-109 iso8859-3 iso88593 iso_8859-3 "
+    "iso_8859-3:1988 l3 latin3",
+    "iso8859-4": "csisolatin4 iso-8859-4 iso-ir-110 iso8859-4 iso88594 iso_8859-4 "
+    "iso_8859-4:1988 l4 latin4",
+    "iso8859-5": "csisolatincyrillic cyrillic iso-8859-5 iso-ir-144 iso8859-5 iso88595 "
+    "iso_8859-5 iso_8859-5:1988",
+    "iso8859-6": "arabic asmo-708 csiso88596e csiso88596i csisolatinarabic ecma-114 iso-8859-6 "
+    "iso-8859-6-e iso-8859-6-i iso-ir-127 iso8859-6 iso88596 iso_8859-6 iso_8859-6:1987",
+    "iso8859-7": "csisolatingreek ecma-118 elot_928 greek greek8 iso-8859-7 iso-ir-126 iso8859-7 "
+    "iso88597 iso_8859-7 iso_8859-7:1987 sun_eu_greek",
+    "iso8859-8": "csiso88598e csisolatinhebrew hebrew iso-8859-8 iso-8859-8-e iso-ir-138 "
+    "iso8859-8 iso88598 iso_8859-8 iso_8859-8:1988 visual csiso88598i iso-8859-8-i logical",
+    "iso8859-10": "csisolatin6 iso-8859-10 iso-ir-157 iso8859-10 iso885910 l6 latin6",
+    "iso8859-13": "iso-8859-13 iso8859-13 iso885913",
+    "iso8859-14": "iso-8859-14 iso8859-14 iso885914",
+    "iso8859-15": "csisolatin9 iso-8859-15 iso8859-15 iso885915 iso_8859-15 l9",
+    "iso8859-16": "iso-8859-16",
+    "koi8-r": "cskoi8r koi koi8 koi8-r koi8_r",
+    "koi8-u": "koi8-ru koi8-u",
+    "mac-roman": "csmacintosh mac macintosh x-mac-roman",
+    "mac-cyrillic": "x-mac-cyrillic x-mac-ukrainian",
+    "cp874": "dos-874 iso-8859-11 iso8859-11 iso885911 tis-620 windows-874",
+    "cp1250": "cp1250 windows-1250 x-cp1250",
+    "cp1251": "cp1251 windows-1251 x-cp1251",
+    "cp1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 "
+    "iso8859-1 iso88591 iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii windows-1252 x-cp1252",
+    "cp1253": "cp1253 windows-1253 x-cp1253",
+    "cp1254": "cp1254 csisolatin5 iso-8859-9 iso-ir-148 iso8859-9 iso88599 iso_8859-9 "
+    "iso_8859-9:1989 l5 latin5 windows-1254 x-cp1254",
+    "cp1255": "cp1255 windows-1255 x-cp1255",
+    "cp1256": "cp1256 windows-1256 x-cp1256",
+    "cp1257": "cp1257 windows-1257 x-cp1257",
+    "cp1258": "cp1258 windows-1258 x-cp1258",
+    "gb18030": "gb18030 chinese csgb2312 csiso58gb231280 gb2312 gb_2312 gb_2312-80 gbk iso-ir-58 "
+    "x-gbk",
+    "big5hkscs": "big5 big5-hkscs cn-big5 csbig5 x-x-big5",
+    "euc-jp": "cseucpkdfmtjapanese euc-jp x-euc-jp",
+    "iso2022-jp": "csiso2022jp iso-2022-jp",
+    "cp932": "csshiftjis ms932 ms_kanji shift-jis shift_jis sjis windows-31j x-sjis",
+    "cp949": "cseuckr csksc56011987 euc-kr iso-ir-149 korean ks_c_5601-1987 ks_c_5601-1989 ksc5601 "
+    "ksc_5601 windows-949",
+    "utf-16-be": "unicodefffe utf-16be",
+    "utf-16-le": "csunicode iso-10646-ucs-2 ucs-2 unicode unicodefeff utf-16 utf-16le",
+}
+_CODECS = {label: codec for codec, labels in LABELS.items() for label in labels.split()}
+
+
+def codec_of(label: str | None) -> str:
+    """The codec for the name of an encoding, whoever wrote it: one of the list, else UTF-8."""
+    return _CODECS.get(label.strip().lower(), "utf-8") if label else "utf-8"
+
+
+def decoded(content: bytes, label: str | None) -> str:
+    """The text of these bytes, with U+FFFD where they are none; in time that is linear in their
+    number. For a thread where there may be many: other threads have their turn in between."""
+    decoder = getincrementaldecoder(codec_of(label))("replace")
+    pieces = [
+        decoder.decode(content[at : at + _PIECE], at + _PIECE >= len(content))
+        for at in range(0, len(content), _PIECE)
+    ]
+    return "".join(pieces)

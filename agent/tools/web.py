@@ -16,9 +16,8 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from agent.tools.charset import decoded
 from agent.tools.errors import ToolError
-from agent.tools.page import text_of
+from agent.tools.page import decoded, text_of
 
 MOST_REDIRECTS = 5
 LARGEST = 2_000_000

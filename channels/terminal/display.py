@@ -1,22 +1,43 @@
 """What things look like: each function renders one thing to text with ANSI styles, `width` columns
-wide and ending with a newline. NO_COLOR and TERM=dumb are rich's to honour.
+wide and ending with a newline. NO_COLOR and TERM=dumb are rich's to honour. Text of models, tools
+and files may say anything, but not act on the terminal.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from io import StringIO
 
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.segment import Segment, SegmentLines
 from rich.text import Text
 from rich.theme import Theme
 
+from channels.base import ContextUsage
 from channels.message import Action
 from channels.splitting import has_vast_table, split
-from channels.terminal.controls import one_line, without_controls
+
+_SEQUENCES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
+    r"|\x1b[\]PX^_][^\n\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?"  # OSC, DCS, …: titles, clipboard
+    r"|\x1b[ -/]*[0-~]"  # two-character sequences
+)
+# C0 without tab and newline, DEL and C1; characters that reorder what is read; lone surrogates.
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def without_controls(text: str) -> str:
+    """The words of `text` alone: escape sequences and control characters are taken out."""
+    return _CONTROLS.sub("", _SEQUENCES.sub("", text))
+
+
+def one_line(text: str) -> str:
+    return " ".join(without_controls(text).split())
+
 
 _THEME = Theme(
     {
@@ -124,3 +145,127 @@ def _trimmed(line: Iterable[Segment]) -> list[Segment]:
         last = segments.pop()
         segments.append(Segment(last.text.rstrip(), last.style))
     return segments
+
+
+_CELLS = 8
+_WARM, _HOT = 0.75, 0.9
+
+
+def bar_text(usage: ContextUsage, width: int) -> str:
+    """`ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02`, shorter where `width` columns don't hold it.
+
+    `~` marks a number of tokens that is our estimate and not the provider's count.
+    """
+    tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
+    turns = _of(usage.turns, usage.max_turns)
+    cost = _cost(usage) and f" · {_cost(usage)}"
+    forms = (
+        f"ctx {tokens} {_meter(fullness(usage))} · {turns} turns{cost}",
+        f"ctx {tokens} · {turns} turns{cost}",
+        f"{tokens} · {turns}t",
+        tokens,
+    )
+    return next((form for form in forms if cell_len(form) <= width), "")
+
+
+def bar_style(usage: ContextUsage) -> str:
+    """The style class of the line: yellow from 75% of the limit on, red from 90%."""
+    full = fullness(usage)
+    return "class:bar.hot" if full >= _HOT else "class:bar.warm" if full >= _WARM else "class:bar"
+
+
+def fullness(usage: ContextUsage) -> float:
+    """The share of the token limit in use; 0 without a limit."""
+    return usage.tokens / usage.max_tokens if usage.max_tokens else 0.0
+
+
+def _meter(full: float) -> str:
+    cells = min(_CELLS, round(full * _CELLS))
+    return "▇" * cells + "▁" * (_CELLS - cells)
+
+
+def _of(part: int, whole: int) -> str:
+    return f"{_short(part)}/{_short(whole)}" if whole else _short(part)
+
+
+def _short(number: int) -> str:
+    """9 -> "9", 12400 -> "12.4k", 50000 -> "50k", 1000000 -> "1M"."""
+    for size, unit in ((1_000_000, "M"), (1_000, "k")):
+        if number >= 0.9995 * size:
+            scaled = number / size
+            return f"{scaled:.{0 if scaled >= 100 else 1}f}".removesuffix(".0") + unit
+    return str(number)
+
+
+def _cost(usage: ContextUsage) -> str:
+    """Nothing before the first turn: no cost yet doesn't mean that the model is free."""
+    if usage.cost is None:
+        return "$?"
+    if usage.cost == 0:
+        return "$0" if usage.turns else ""
+    return f"${usage.cost:.2f}" if usage.cost >= 0.005 else "<$0.01"
+
+
+_SHORT = 2_000
+"""Characters of a block that is looked at with each new line."""
+_GROWTH = 1.2
+"""How many times as long a longer one must be before it is looked at again."""
+
+
+class StreamedAnswer:
+    """The text of one step. Whole markdown blocks leave it in order, once; the rest is its tail."""
+
+    def __init__(self) -> None:
+        self._taken = ""
+        self._lines = ""  # whole lines, clean
+        self._pieces: list[str] = []  # of the line that still grows, as they came
+        self._looked_at = 0  # how long the lines were when no block in them was finished
+        self._has_new_line = False
+
+    def add(self, delta: str) -> None:
+        if "\n" not in delta:
+            self._pieces.append(delta)
+            return
+        *lines, rest = (self._line + delta).split("\n")
+        self._pieces = [rest]
+        self._lines += "".join(without_controls(line) + "\n" for line in lines)
+        self._has_new_line = True
+
+    @property
+    def _line(self) -> str:
+        """The line that still grows: it may end within a sequence."""
+        self._pieces = ["".join(self._pieces)]
+        return self._pieces[0]
+
+    @property
+    def tail(self) -> str:
+        return self._lines + without_controls(self._line)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether a part of it was taken, and so can't be taken back."""
+        return bool(self._taken.strip())
+
+    def take(self) -> str:
+        """The blocks that are finished since the last call; "" if there are none."""
+        if not self._has_new_line or len(self._lines) < _GROWTH * self._looked_at:
+            return ""
+        # rich.markdown is slow to import, and the first prompt doesn't wait for it.
+        from channels.terminal.markdown import finished  # noqa: PLC0415
+
+        self._has_new_line = False
+        end = finished(self._lines)
+        block, self._lines = self._lines[:end], self._lines[end:]
+        self._looked_at = 0 if end or len(self._lines) < _SHORT else len(self._lines)
+        self._taken += block
+        return block
+
+    def take_all(self) -> str:
+        rest, self._lines, self._pieces, self._looked_at = self.tail, "", [], 0
+        self._taken += rest
+        return rest
+
+    def rest_of(self, final: str) -> str | None:
+        """What of the final text was not taken yet; None when it doesn't begin with what was."""
+        text, taken = without_controls(final).strip(), self._taken.strip()
+        return text.removeprefix(taken) if text.startswith(taken) else None

@@ -1,12 +1,13 @@
 """The screen's lower end: what still changes, the input line, and the bar. All else is scrollback.
 
-Text for the scrollback goes above the input line, which stays usable all the time.
+Text for the scrollback goes above the input line, which stays usable all the time: each thing once,
+in order, with an empty line between things (`Scroll`).
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
@@ -38,6 +39,9 @@ from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
+from channels.base import ToolStarted
+from channels.message import Reply
+from channels.terminal import display
 from channels.terminal.completion import Suggestion
 
 _STYLE = Style.from_dict(
@@ -293,3 +297,55 @@ class _Completer(Completer):
 
 def _prefix(line: int, wrap: int) -> StyleAndTextTuples:
     return [("class:prompt", "  " if line or wrap else "› ")]
+
+
+class Scroll:
+    def __init__(self, screen: Screen | DumbScreen) -> None:
+        self._screen = screen
+        self._ends_with_line = False
+
+    def answer(self, markdown: str) -> None:
+        if markdown.strip():
+            self._put(display.markdown(markdown, self._screen.width))
+
+    def command_reply(self, reply: Reply) -> None:
+        self._put(display.command_reply(reply.text, self._screen.width))
+        for path in reply.images:
+            self.note(f"Picture: {path}")
+
+    def next_steps(self, reply: Reply) -> None:
+        if reply.actions:
+            self._put(display.next_steps(reply.actions, self._screen.width))
+
+    def question(self, text: str) -> None:
+        self._screen.echo("\n" + display.question(text, self._screen.width))
+        self._ends_with_line = False
+
+    def note(self, text: str) -> None:
+        self._put_line(display.note(text, self._screen.width))
+
+    def tool(self, call: ToolStarted, outcome: str) -> None:
+        self._put_line(display.tool(call.name, call.arguments, outcome, self._screen.width))
+
+    def show_below(self, tail: str, calls: Sequence[ToolStarted], questions: Sequence[str]) -> None:
+        """What is still to come up: the unfinished end of an answer, the tools that run, the
+        questions that wait."""
+        width, height = self._screen.width, self._screen.height
+        lines = "".join(display.tool(call.name, call.arguments, "", width) for call in calls)
+        parts = [
+            tail and display.unfinished(tail, width, height),
+            lines,
+            *(display.question(text, width, is_waiting=True) for text in questions),
+        ]
+        text = "\n".join(part for part in parts if part)
+        joins = self._ends_with_line and lines and not tail
+        self._screen.show(text if joins or not text else "\n" + text)
+
+    def _put(self, text: str) -> None:
+        self._screen.write("\n" + text)
+        self._ends_with_line = False
+
+    def _put_line(self, text: str) -> None:
+        """Lines of tools and notes that follow each other keep together."""
+        self._screen.write(text if self._ends_with_line else "\n" + text)
+        self._ends_with_line = True

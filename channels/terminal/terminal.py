@@ -29,12 +29,9 @@ from channels.base import (
     TurnStarted,
 )
 from channels.message import Address, Inbound, Outbound
-from channels.terminal.answer import StreamedAnswer
-from channels.terminal.bar import bar_style, bar_text
-from channels.terminal.completion import Suggestion, Vocabulary, choices
-from channels.terminal.lines import Lines
-from channels.terminal.screen import DumbScreen, Screen
-from channels.terminal.scroll import Scroll
+from channels.terminal.completion import Lines, Suggestion, Vocabulary, choices
+from channels.terminal.display import StreamedAnswer, bar_style, bar_text
+from channels.terminal.screen import DumbScreen, Screen, Scroll
 
 ADDRESS = Address("terminal", "main")
 _LEAVING = {"/quit", "/exit"}

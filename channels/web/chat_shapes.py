@@ -18,8 +18,7 @@ from urllib.parse import urlsplit
 import orjson
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from channels.completion import CompletionRequest, Given
-from channels.message import Attachment
+from channels.message import Attachment, CompletionRequest, Given
 from channels.web.operations import Problem
 from channels.web.shapes import NAME
 

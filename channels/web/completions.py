@@ -23,8 +23,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from channels.base import Bot, Delta, KeyHolder
-from channels.completion import Completed, NotCompleted
-from channels.message import Address, Inbound, cleaned
+from channels.message import Address, Completed, Inbound, NotCompleted, cleaned
 from channels.web.chat_shapes import (
     MODEL,
     ChatMessage,

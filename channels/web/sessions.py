@@ -15,6 +15,7 @@ from starlette.responses import FileResponse, Response
 from channels.base import Bot
 from channels.message import Address, Inbound, Reply
 from channels.web.feed import Feed, FeedEvent, Feeds
+from channels.web.markup import picture
 from channels.web.operations import (
     EVENT_STREAM,
     Operation,
@@ -25,7 +26,6 @@ from channels.web.operations import (
     stream,
     unanswered,
 )
-from channels.web.pictures import picture
 from channels.web.shapes import (
     NAME,
     CommandReply,

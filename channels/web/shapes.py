@@ -10,8 +10,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraint
 
 from channels.base import Said, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Attachment, Outbound, Reply
-from channels.web.markup import html
-from channels.web.pictures import published
+from channels.web.markup import html, published
 
 NAME = r"^[\w.@:+~-]{1,100}$"
 """The names of sessions: letters, digits, and a few signs that need no escape in an address."""

@@ -20,7 +20,7 @@ from peewee import SqliteDatabase
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
-from memory.record import mailbox, rows, summaries, tables, transcript
+from memory.record import mailbox, summaries, tables, transcript
 from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -90,7 +90,7 @@ def delete(
         everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
         for table in (*everything, tables.CallStart):
             table.delete().where(table.conversation == conversation).execute(database)
-        rows.update(database, tables.Conversation, conversation, title="")
+        tables.update(database, tables.Conversation, conversation, title="")
     else:
         _delete_turns(database, conversation, _gone(database, conversation, frozenset(turns)))
     mailbox.forget(database, key.id, conversation)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from peewee import SqliteDatabase, fn
 
-from memory.record import rows, tables
+from memory.record import tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def insert(
     """Store one call, booked to who spoke last in the conversation; to `person` where it belongs to
     none."""
     who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
-    rows.insert(
+    tables.insert(
         database,
         tables.Usage,
         conversation=conversation,

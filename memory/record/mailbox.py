@@ -1,22 +1,24 @@
-"""Inbox and outbox on disk: what came in and is not answered, what goes out and is not sent.
+"""Inbox and outbox on disk: what came in and is not answered, what goes out and is not sent; and
+rows that can't be read, or that brought the bot down again and again, put aside.
 
 Both hold plain rows; what they mean is decided in `bot/delivery`.
 """
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 import orjson
 from peewee import IntegrityError, SqliteDatabase
 
-from memory.record import aside, rows, tables
+from memory.record import tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +80,7 @@ def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[I
         "attachments": message.attachments,
     }
     try:
-        row = rows.insert(database, table, **once, **rest)
+        row = tables.insert(database, table, **once, **rest)
     except IntegrityError:
         is_it = reduce(and_, (getattr(table, name) == value for name, value in once.items()))
         (known,) = table.select().where(is_it).tuples().execute(database)
@@ -108,7 +110,7 @@ def answer(database: SqliteDatabase, inbox: int, parts: Sequence[OutboxRow]) -> 
 
 def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
     """Store what goes out; `inbox` is the row that it answers, if any. Returns its id."""
-    return rows.insert(
+    return tables.insert(
         database,
         tables.Outbox,
         inbox=inbox,
@@ -127,12 +129,12 @@ def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
 
 def close(database: SqliteDatabase, inbox: int) -> None:
     """A message needs no answer any more."""
-    rows.update(database, tables.Inbox, inbox, is_done=True)
+    tables.update(database, tables.Inbox, inbox, is_done=True)
 
 
 def begin(database: SqliteDatabase, inbox: int) -> None:
     """A command is being carried out."""
-    rows.update(database, tables.Inbox, inbox, attempts=1)
+    tables.update(database, tables.Inbox, inbox, attempts=1)
 
 
 def count_resume(database: SqliteDatabase, inbox: int, progress: int, is_call: bool) -> int:
@@ -143,7 +145,7 @@ def count_resume(database: SqliteDatabase, inbox: int, progress: int, is_call: b
     query = columns.select(columns.attempts, columns.progress).where(columns.id == inbox)
     attempts, before = next(iter(query.tuples().execute(database)), (0, 0))
     attempts = attempts + 1 if is_call or before == progress else 1
-    rows.update(database, columns, inbox, attempts=attempts, progress=progress)
+    tables.update(database, columns, inbox, attempts=attempts, progress=progress)
     return int(attempts)
 
 
@@ -164,12 +166,12 @@ def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
 def count_tries(database: SqliteDatabase, tries: Mapping[int, int]) -> None:
     """How often replies, by their ids, were tried in vain."""
     for outbox, count in tries.items():
-        rows.update(database, tables.Outbox, outbox, tries=count)
+        tables.update(database, tables.Outbox, outbox, tries=count)
 
 
 def mark_sent(database: SqliteDatabase, outbox: int) -> None:
     """The platform has this reply."""
-    rows.update(database, tables.Outbox, outbox, is_sent=True)
+    tables.update(database, tables.Outbox, outbox, is_sent=True)
 
 
 def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
@@ -185,17 +187,17 @@ def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
         database
     )
     inbox.delete().where(_is_at(inbox, conversation) & inbox.id.not_in(stay)).execute(database)
-    aside.forget(database, conversation, aside.mail_chat(*_place(conversation)))
+    chats = (conversation, mail_chat(*_place(conversation)))
+    aside = tables.Aside
+    aside.delete().where(aside.chat.in_(chats)).execute(database)
 
 
 def delete_before(database: SqliteDatabase, before: float) -> None:
-    """Delete what was answered and sent before a time (seconds since 1970)."""
-    for table, is_over in (
-        (tables.Outbox, tables.Outbox.is_sent == 1),
-        (tables.Inbox, tables.Inbox.is_done == 1),
-    ):
-        table.delete().where(is_over & (table.at < before)).execute(database)
-    aside.delete_before(database, before)
+    """Delete what was answered and sent, or put aside, before a time (seconds since 1970)."""
+    inbox, outbox, aside = tables.Inbox, tables.Outbox, tables.Aside
+    outbox.delete().where((outbox.is_sent == 1) & (outbox.at < before)).execute(database)
+    inbox.delete().where((inbox.is_done == 1) & (inbox.at < before)).execute(database)
+    aside.delete().where(aside.at < before).execute(database)
 
 
 def _is_at(table: Any, conversation: str) -> Any:
@@ -219,3 +221,41 @@ def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:
     place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
     return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"], row["tries"])
+
+
+# --- what is out of the way -----------------------------------------------------------------------
+
+
+Kind = Literal["job", "inbox", "outbox"]
+_TABLES: dict[Kind, Any] = {"job": tables.Job, "inbox": tables.Inbox, "outbox": tables.Outbox}
+
+
+def put_aside(database: SqliteDatabase, kind: Kind, row: int, why: str) -> bool:
+    """Move a row to where nobody works on it any more; False where it is gone already."""
+    table = _TABLES[kind]
+    query = table.select().where(table.id == row)
+    for found in query.dicts().execute(database):
+        tables.Aside.insert(
+            kind=kind,
+            chat=_chat(database, kind, found),
+            content=json.dumps(found, default=str),
+            why=why,
+            at=time.time(),
+        ).execute(database)
+        table.delete().where(table.id == row).execute(database)
+        return True
+    return False
+
+
+def _chat(database: SqliteDatabase, kind: Kind, row: dict[str, object]) -> str:
+    """Where a row belongs, so that it is forgotten with its chat."""
+    if kind != "job":
+        return mail_chat(str(row["channel"]), str(row["chat"]), str(row["thread"]))
+    columns = tables.Conversation
+    query = columns.select(columns.key).where(columns.id == row["conversation"])
+    return next((str(key) for (key,) in query.tuples().execute(database)), "")
+
+
+def mail_chat(channel: str, chat: str, thread: str) -> str:
+    """The name of the chat that mail belongs to."""
+    return json.dumps([channel, chat, thread])

@@ -214,7 +214,7 @@ def _outbox_tries(database: SqliteDatabase) -> None:
 
 
 def _aside(database: SqliteDatabase) -> None:
-    """How often a job was taken up, and what was put aside (`memory/record/aside.py`)."""
+    """How often a job was taken up, and what was put aside (`memory/record/mailbox.py`)."""
     database.execute_sql("ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
         """CREATE TABLE aside (

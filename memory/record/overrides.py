@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from peewee import SqliteDatabase
 
-from memory.record import rows, tables
+from memory.record import tables
 
 EVERYWHERE = ""
 """The scope of an override that holds for all conversations; others are conversation ids."""
@@ -21,7 +21,7 @@ def load(database: SqliteDatabase) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
     query = columns.select(columns.scope, columns.key, columns.value)
     for scope, key, value in query.tuples().execute(database):
-        for said in rows.readable([value], orjson.loads):
+        for said in tables.readable([value], orjson.loads):
             found.setdefault(scope, {})[key] = said
     return found
 

@@ -13,7 +13,7 @@ from peewee import SqliteDatabase
 from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
-from memory.record.rows import readable
+from memory.record.tables import readable
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,20 @@ Their columns are written down once, in `migrations.py`: any name asked for here
 They are bound to no database: queries are executed on the one that a `Store` hands to the work
 (`query.execute(database)`), so that several can be open. Rows come as SQLite has them: what is
 true or false is 1 or 0.
+
+Writing an INSERT takes peewee's query builder longer than carrying it out takes SQLite, and a
+message with its answer is ten such statements. So the common ones are put together here, as plain
+statements; whatever is rarer, or has more to it, is a peewee query.
 """
 
 from __future__ import annotations
 
-from peewee import Column, Table
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from typing import Any, TypeVar
+
+from peewee import Column, SqliteDatabase, Table
 
 
 class _Table(Table):
@@ -37,3 +46,48 @@ Pairing = _Table("pairing")
 ApiKey = _Table("api_key")
 Inbox = _Table("inbox")
 Outbox = _Table("outbox")
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+log = logging.getLogger(__name__)
+
+UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError)
+"""What decoding a damaged row may raise."""
+
+
+def insert(database: SqliteDatabase, table: Table, **values: Any) -> int:
+    """Insert a row; returns its id. Raises IntegrityError for one that is there already."""
+    statement = _insertion(table, tuple(values))
+    row: int = database.execute_sql(statement, tuple(values.values())).lastrowid
+    return row
+
+
+def update(database: SqliteDatabase, table: Table, row: int, **values: Any) -> None:
+    """Change columns of the row with this id."""
+    statement = _change(table, tuple(values))
+    database.execute_sql(statement, (*values.values(), row))
+
+
+def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
+    """What `read` makes of the rows that were found, without those that it can't read: a damaged
+    row must not take all the others along. Each is logged, and `python main.py doctor` counts
+    them."""
+    for row in found:
+        try:
+            yield read(row)
+        except UNREADABLE as error:
+            log.warning("a row of the database can't be read and is left out: %r", error)
+
+
+@cache
+def _insertion(table: Table, names: tuple[str, ...]) -> str:
+    columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
+    return f'INSERT INTO "{table.__name__}" ({columns}) VALUES ({places})'
+
+
+@cache
+def _change(table: Table, names: tuple[str, ...]) -> str:
+    columns = ", ".join(f'"{name}" = ?' for name in names)
+    return f'UPDATE "{table.__name__}" SET {columns} WHERE id = ?'

@@ -7,7 +7,7 @@ from typing import Any
 
 from peewee import SqliteDatabase, fn
 
-from memory.record import rows, tables
+from memory.record import tables
 
 BEGINNING = 200
 """Characters of the first question that stand for a title that was not given."""
@@ -24,7 +24,7 @@ class Listed:
 
 def rename(database: SqliteDatabase, conversation: int, title: str) -> None:
     """Give a conversation a title; "" takes it away."""
-    rows.update(database, tables.Conversation, conversation, title=title)
+    tables.update(database, tables.Conversation, conversation, title=title)
 
 
 def title(database: SqliteDatabase, conversation: int) -> str:

@@ -20,7 +20,7 @@ from memory.context.fingerprint import PromptFingerprint
 from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
-from memory.record import rows, tables
+from memory.record import tables
 from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def find_or_create(database: SqliteDatabase, key: ConversationKey) -> Conversati
 
 def _fingerprint(kept: str) -> PromptFingerprint:
     """What the last request began with; unknown where that can't be read."""
-    found: Any = next(rows.readable([kept], orjson.loads), {})
+    found: Any = next(tables.readable([kept], orjson.loads), {})
     return found if isinstance(found, dict) else {}
 
 
@@ -84,7 +84,7 @@ def keep_fingerprint(
 ) -> None:
     """Keep what the next request begins with."""
     kept = orjson.dumps(fingerprint).decode()
-    rows.update(database, tables.Conversation, conversation, framing=kept)
+    tables.update(database, tables.Conversation, conversation, framing=kept)
 
 
 def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:
@@ -114,9 +114,9 @@ def insert(
     """Add entries at the end. `inbox` are the inbox rows that the first of them came in with,
     `person` is who spoke (None: who did before)."""
     for entry, row in zip_longest(entries, inbox):
-        rows.insert(database, tables.Message, **_row(conversation, entry), inbox=row)
+        tables.insert(database, tables.Message, **_row(conversation, entry), inbox=row)
     last = entries[-1]
-    rows.update(
+    tables.update(
         database,
         tables.Conversation,
         conversation,
@@ -292,7 +292,7 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     """All view events of a conversation, oldest first."""
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
-    return list(rows.readable(query.dicts().execute(database), _event))
+    return list(tables.readable(query.dicts().execute(database), _event))
 
 
 def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Snapshot | None:
@@ -405,7 +405,7 @@ def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
         files = tuple(fields.pop("files", ()))
         message = Message(role, text, calls, images=images, files=files, **fields)  # type: ignore[arg-type]
         return Entry(seq, turn, message, tokens, datetime.fromtimestamp(at, UTC))
-    except rows.UNREADABLE as error:
+    except tables.UNREADABLE as error:
         log.warning("message %s of t%s is damaged, its text alone is left: %r", seq, turn, error)
         said = text if isinstance(text, str) else str(text)
         # As from outside: whether it was is among what is lost.
@@ -420,7 +420,7 @@ def _snapshot(event: ViewEvent) -> str:
 def _read_snapshot(kept: str) -> Snapshot | None:
     """A snapshot that can't be read costs the model a note, and the event nothing."""
     return next(
-        rows.readable(filter(None, [kept]), lambda text: Snapshot.from_json(orjson.loads(text))),
+        tables.readable(filter(None, [kept]), lambda text: Snapshot.from_json(orjson.loads(text))),
         None,
     )
 

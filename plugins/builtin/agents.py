@@ -1,11 +1,29 @@
-"""`/agent`: who of the configuration's agents answers in this conversation."""
+"""Who answers: `/agent`, `/model`, and the tool `delegate`, by which the model hands a task to a
+sub-agent (flo.monster)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from typing import Annotated
 
-from plugins.api import Action, AgentInfo, Ask, Command, CommandError, Reply, command, hookimpl
+from pydantic import Field
+
+from plugins.api import (
+    Action,
+    AgentInfo,
+    Ask,
+    Command,
+    CommandError,
+    Reply,
+    Tool,
+    ToolContext,
+    ToolError,
+    command,
+    hookimpl,
+    tool,
+)
+from plugins.builtin.config import HERE
 from plugins.wording import amount, cell
 
 NONE_GIVEN = (
@@ -63,6 +81,54 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
     )
 
 
+@command("model", "Show or change the model that answers", "[NAME] [--here]")
+async def model(ask: Ask) -> Reply:
+    """Without a name: the model in force. With one: the same as `/config model NAME`."""
+    words = [word for word in ask.words if word != HERE]
+    name, is_here = " ".join(words), len(words) < len(ask.words)
+    here = ask.conversation.key.id
+    if is_here and not name:
+        raise CommandError(f"/model wants a model's name before {HERE}.")
+    if name and not is_here:
+        ask.require_owner("change the model for all conversations")
+    if name:
+        await ask.bot.settings.set("model", name, here if is_here else "", ask.person)
+    about = ask.bot.models.about(ask.conversation.key)
+    window = f"a window of {amount(about.window)} tokens" if about.window else "an unknown window"
+    tools = "with tools" if about.takes_tools else "without tools"
+    after = f" If it fails: {', '.join(about.fallbacks)}." if about.fallbacks else ""
+    where = "in this conversation" if is_here else "in all conversations"
+    now = f"From the next turn on, {where}: " if name else ""
+    set_here = ask.bot.settings.describe("model", here)
+    if name and not is_here and set_here.layer not in ("/config", "default"):
+        now = f"From the next turn on, {name} answers in all other conversations; here stays "
+    return Reply(f"{now}{about.name} ({about.where}), {window}, {tools}.{after}", asdict(about))
+
+
+@tool(needs_conversation=True)
+async def delegate(
+    context: ToolContext, task: Annotated[str, Field(min_length=1, max_length=100_000)]
+) -> str:
+    """Hand a task to a sub-agent that works on it alone, with the same tools and files, and tells
+    you its result. Good for a task that takes many steps or much reading of which you only need the
+    outcome. Tasks that do not depend on each other can be handed out in the same reply.
+
+    Args:
+        task: All that the sub-agent is told: it sees nothing of this conversation. Say what is to
+            be done, what it needs to know, and what the result should hold.
+    """
+    if context.delegate is None:
+        raise ToolError("No sub-agent can be sent from here: do the task yourself.")
+    if not task.strip():
+        raise ToolError("delegate wants a task: what the sub-agent shall do.")
+    return await context.delegate(task)
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [delegate]
+
+
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [agent]
+    return [agent, model]

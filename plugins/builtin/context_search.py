@@ -13,8 +13,7 @@ from pydantic import Field
 from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words
 from memory.turns import turn_number
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
-from plugins.found import blocks, window
-from plugins.wording import count
+from plugins.wording import blocks, count, window
 
 LONGEST = 20_000
 """Characters that are returned at most, besides headers and names; less where the model's window

@@ -1,11 +1,14 @@
-"""`/new`, `/title`, `/stop`, `/status`, `/whoami`: the conversation and the bot around it."""
+"""The conversation and the bot around it: `/new`, `/title`, `/stop`, `/undo`, `/retry`, `/approve`,
+`/deny`, `/status`, `/whoami`, `/version`, `/start` and `/help`."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
 
+from memory.context.change import Change
+from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.wording import beginning, count, duration, literal
+from plugins.wording import beginning, cell, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
@@ -96,6 +99,157 @@ async def whoami(ask: Ask) -> Reply:
     )
 
 
+_BACK = Action("Bring back", "/context undo")
+
+
+@command("undo", "Take the last turns back, as if they had not been said", "[N]")
+async def undo(ask: Ask) -> Reply:
+    """`/undo [N]`: stops the running turn, which is the last one then."""
+    taken = _last(ask, _number(ask.text))
+    first = await _take_back(ask, taken, "taken back with /undo")
+    questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
+    is_one = len(taken) == 1
+    text = (
+        f"{first}Taken back:\n\n{questions}\n\n{'It is' if is_one else 'They are'} out of the "
+        f"context and kept on disk; /context undo brings {'it' if is_one else 'them'} back."
+    )
+    return Reply(text, {"turns": [turn.id for turn in taken]}, (_BACK,))
+
+
+@command("retry", "Take the last turn back and ask its question again")
+async def retry(ask: Ask) -> Reply:
+    """`/retry`: the new answer comes as that of a new turn."""
+    if ask.words:
+        raise CommandError("/retry takes nothing after it: it asks your last question again.")
+    (turn,) = taken = _last(ask, 1)
+    first = await _take_back(ask, taken, "asked again with /retry")
+    message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
+    return Reply(
+        f"{first}{turn.id} is taken back and asked again: {_words(turn)}",
+        {"turn": turn.id, "asked": message},
+    )
+
+
+def _number(text: str) -> int:
+    """The N of `/undo N`; 1 where there is none."""
+    word = text.strip() or "1"
+    if word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0:
+        return int(word)
+    raise CommandError(
+        "/undo wants how many turns to take back, like /undo 2; to take out others, say "
+        "/context drop t3."
+    )
+
+
+def _last(ask: Ask, most: int) -> tuple[Turn, ...]:
+    """The last turns in play, the running one among them."""
+    turns = ask.conversation.context.view().whole
+    if not turns:
+        raise CommandError("There is nothing to take back: no turn is in play.")
+    if most > len(turns):
+        there_are = "Only one turn is" if len(turns) == 1 else f"Only {len(turns)} turns are"
+        raise CommandError(f"{there_are} in play; nothing was taken back.")
+    return turns[-most:]
+
+
+async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
+    """Stop what runs, and take the turns out of the view; returns what to say of the stop."""
+    conversation = ask.conversation
+    is_stopped = ask.bot.turns.stop(conversation.key)
+    await conversation.context.idle.wait()
+    numbers = frozenset(turn.number for turn in turns)
+    await conversation.editor.change("drop", Change(drop=numbers), why)
+    return "I stopped the running answer. " if is_stopped else ""
+
+
+def _words(turn: Turn) -> str:
+    return f"“{literal(beginning(turn.question.text))}”"
+
+
+@command("help", "List all commands, or explain one", "[COMMAND]")
+async def help_(ask: Ask) -> Reply:
+    """All commands in a table, or one of them whole."""
+    wanted = ask.text.strip().lstrip("/").lower()
+    commands = ask.bot.commands
+    if wanted in commands:
+        return Reply(_one(commands[wanted]), {"commands": [_data(commands[wanted])]})
+    name, _, rest = wanted.partition(" ")
+    subs = {sub.name: sub for sub in commands[name].subs} if name in commands else {}
+    if found := subs.get(rest.strip()):
+        one = {"name": f"{name} {found.name}", "summary": found.summary}
+        return Reply(f"`/{name} {found.name}`: {found.summary}", {"commands": [one]})
+    unknown = f"There is no command /{wanted}.\n\n" if wanted else ""
+    rows = "\n".join(
+        f"| /{name} {cell(commands[name].usage)} | {cell(commands[name].summary)} |"
+        for name in sorted(commands)
+    )
+    text = (
+        f"{unknown}| command | what it does |\n|---|---|\n{rows}\n\n"
+        "Anything else goes to the model; `//text` sends it a text that begins with a slash."
+    )
+    return Reply(text, {"commands": [_data(commands[name]) for name in sorted(commands)]})
+
+
+def _one(command: Command) -> str:
+    subs = "".join(f"\n- `/{command.name} {sub.name}`: {sub.summary}" for sub in command.subs)
+    return f"`/{command.name} {command.usage}`".replace(" `", "`") + f": {command.summary}{subs}"
+
+
+def _data(command: Command) -> dict[str, object]:
+    return {
+        "name": command.name,
+        "usage": command.usage,
+        "summary": command.summary,
+        "subcommands": [{"name": sub.name, "summary": sub.summary} for sub in command.subs],
+    }
+
+
+@command("start", "Say hello and what to do next")
+async def start(ask: Ask) -> Reply:
+    """A greeting for someone who has just arrived."""
+    model = ask.bot.models.about(ask.conversation.key)
+    return Reply(
+        f"Hello! I am Parley; {model.name} answers here. Just write to me. "
+        "/context shows what the model sees of our talk, /config tunes it, /help lists the rest."
+    )
+
+
+@command("version", "Show the version of the bot")
+async def version(ask: Ask) -> Reply:
+    """The version, as the changelog counts it."""
+    return Reply(f"Parley {ask.bot.version}", {"version": ask.bot.version})
+
+
+@command("approve", "Allow what the bot has asked whether it may, or see it again", "[NAME]")
+async def approve(ask: Ask) -> Reply:
+    """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
+    if not ask.words:
+        return _waiting(ask)
+    _answer(ask, "approve", is_allowed=True)
+    return Reply("Allowed.", {"is_allowed": True})
+
+
+@command("deny", "Forbid what the bot has asked whether it may", "NAME")
+async def deny(ask: Ask) -> Reply:
+    """`/deny K7QM`: whoever may talk there."""
+    _answer(ask, "deny", is_allowed=False)
+    return Reply("Denied; it goes on without.", {"is_allowed": False})
+
+
+def _waiting(ask: Ask) -> Reply:
+    questions = ask.bot.approvals.waiting(ask.conversation.key)
+    if not questions:
+        raise CommandError("No question waits here.")
+    actions = tuple(action for question in questions for action in question.actions)
+    return Reply("\n\n".join(question.text for question in questions), actions=actions)
+
+
+def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
+    if len(ask.words) != 1:
+        raise CommandError(f"/{name} wants the name that stands in the question, like K7QM.")
+    ask.bot.approvals.answer(ask.words[0], ask.person, ask.address, is_allowed)
+
+
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [new, title, stop, status, whoami]
+    return [new, title, stop, status, whoami, undo, retry, help_, start, version, approve, deny]

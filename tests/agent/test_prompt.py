@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from agent.prompt import Prompt, base
 from agent.tools.toolbox import Toolbox
+from plugins.builtin.agents import delegate
 from plugins.builtin.context_search import context_search
-from plugins.builtin.delegate import delegate
 from tests.memory.rooms import KEY
 
 PROMPT, TOOLS = Prompt(), Toolbox([context_search, delegate]).wire

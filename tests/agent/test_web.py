@@ -15,10 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
-from agent.tools import charset
 from agent.tools import web as pages
 from agent.tools.errors import ToolError
-from agent.tools.page import text_of
+from agent.tools.page import LABELS, codec_of, decoded, text_of
 from agent.tools.web import Fetcher, is_public
 
 PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
@@ -294,21 +293,21 @@ async def test_the_encodings_of_the_web_are_read(
 def test_whatever_a_page_calls_its_encoding_it_is_one_of_the_list(
     label: str, content: bytes
 ) -> None:
-    assert charset.codec_of(label) in set(charset.LABELS)
-    assert isinstance(charset.decoded(content, label), str)
+    assert codec_of(label) in set(LABELS)
+    assert isinstance(decoded(content, label), str)
 
 
-@pytest.mark.parametrize("codec", sorted(charset.LABELS))
+@pytest.mark.parametrize("codec", sorted(LABELS))
 def test_two_megabytes_of_no_text_are_decoded_in_pieces_of_no_time(codec: str) -> None:
-    label = charset.LABELS[codec].split()[0]
+    label = LABELS[codec].split()[0]
     for byte in (b"\x81", b"\xff", b"\x1b$B"):
         started = time.process_time()
-        charset.decoded(byte * (pages.LARGEST // len(byte)), label)
+        decoded(byte * (pages.LARGEST // len(byte)), label)
         assert time.process_time() - started < 10
 
 
 def test_a_piece_that_ends_in_a_character_is_no_end_of_it() -> None:
-    assert charset.decoded("茶".encode() * 100_000, "utf-8") == "茶" * 100_000
+    assert decoded("茶".encode() * 100_000, "utf-8") == "茶" * 100_000
 
 
 async def test_errors_are_told_in_a_sentence(site: Site) -> None:

@@ -20,7 +20,7 @@ from agent.models.base import (
 from bot.completions import _RunningRequest, finish_of, is_of_two
 from bot.problems import problem_of
 from channels.base import KeyHolder
-from channels.completion import CompletionRequest, Given
+from channels.message import CompletionRequest, Given
 from memory.context.emergency import NoRoom
 from tests.fakes.openai_server import Hang
 from tests.whole.house import living

@@ -25,10 +25,14 @@ from rich.cells import cell_len
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
 from channels.message import Action, Outbound, Reply
 from channels.terminal import Terminal, display
-from channels.terminal.answer import StreamedAnswer
-from channels.terminal.bar import bar_style, bar_text
 from channels.terminal.completion import Suggestion, Vocabulary, choices
-from channels.terminal.controls import one_line, without_controls
+from channels.terminal.display import (
+    StreamedAnswer,
+    bar_style,
+    bar_text,
+    one_line,
+    without_controls,
+)
 from channels.terminal.markdown import ending, finished
 from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS

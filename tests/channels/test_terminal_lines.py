@@ -7,7 +7,7 @@ from pathlib import Path
 
 from channels.base import Remembering
 from channels.terminal import Terminal
-from channels.terminal.lines import Lines
+from channels.terminal.completion import Lines
 
 
 async def remembered(lines: Lines) -> list[str]:

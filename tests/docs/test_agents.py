@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.models.providers import PROVIDERS
+from agent.models.endpoint import PROVIDERS
 from agent.models.selection import place_of
 from bot.app import credentials
 from bot.ports import choice_of, summary_choice_of

@@ -31,8 +31,7 @@ from channels.base import (
     ToolStarted,
     TurnStarted,
 )
-from channels.completion import Completed, CompletionRequest
-from channels.message import Action, Address, Inbound, Outbound, Reply
+from channels.message import Action, Address, Completed, CompletionRequest, Inbound, Outbound, Reply
 
 USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True)
 COMMANDS = {

@@ -18,8 +18,7 @@ from channels.splitting import split
 from channels.telegram.rendering import first_message, messages
 from channels.telegram.telegram import Telegram
 from channels.terminal import display
-from channels.terminal.answer import StreamedAnswer
-from channels.terminal.controls import without_controls
+from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
 from memory.context.limits import Limits
 from memory.context.summary import checked

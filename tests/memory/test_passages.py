@@ -16,7 +16,7 @@ from memory.context.strategies import STRATEGIES
 from memory.messages import Message, ToolCall
 from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words, spread
 from memory.record.search.said import finder, told
-from plugins.found import blocks
+from plugins.wording import blocks
 from tests.memory.rooms import Lodge
 
 

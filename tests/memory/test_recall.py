@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memory import indexer
+from memory import audience_memory
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.daily import Note
@@ -177,7 +177,7 @@ async def test_each_message_is_indexed_once(lodge: Lodge) -> None:
 async def test_many_turns_are_indexed_without_a_search(
     lodge: Lodge, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(indexer, "TURNS", 2)
+    monkeypatch.setattr(audience_memory, "TURNS", 2)
     await lodge.says("Tea?")
     await lodge.settle()
     assert count(lodge) == 0

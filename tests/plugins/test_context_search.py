@@ -20,7 +20,7 @@ from memory.record.search import Found, Hit, Words
 from memory.record.search.said import Span, finder, told
 from memory.turns import Entry
 from plugins.builtin.context_search import LONGEST, as_text, context_search
-from plugins.found import window
+from plugins.wording import window
 from tests.memory.rooms import KEY, Lodge
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)

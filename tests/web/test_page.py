@@ -271,7 +271,7 @@ async def test_a_phone_shows_one_column_and_opens_the_others(
         width = await tab.page.evaluate("document.documentElement.scrollWidth")
         assert width == PHONE["width"]
         await expect(tab.page.locator("#panel")).not_to_be_visible()
-        await tab.page.click("#glance")
+        await tab.page.click("#usage")
         await tab.shows_state("t1", "in play")
         await tab.presses("Close context")
         await expect(tab.page.locator("#panel")).not_to_be_visible()
@@ -330,7 +330,7 @@ async def test_axe_finds_nothing_that_keeps_anyone_out(
         await tab.sees(".card table")
         await find_nothing(tab)
         if viewport:
-            await tab.page.click("#glance")
+            await tab.page.click("#usage")
         await tab.page.click("#settings summary")
         await find_nothing(tab)
         await tab.presses("Clear", ".controls")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agent.models import selection
-from agent.models.providers import PROVIDERS, Provider
+from agent.models.endpoint import PROVIDERS, Provider
 from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address

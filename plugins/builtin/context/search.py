@@ -9,8 +9,7 @@ from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import IN_PLAY, States, states
 from plugins.builtin.context.turns import role
-from plugins.found import excerpt, pieces
-from plugins.wording import beginning, count, literal
+from plugins.wording import beginning, count, excerpt, literal, pieces
 
 SHOWN = 10
 """Hits that are shown."""

@@ -3,7 +3,7 @@ outside is remembered when an owner has looked through it."""
 
 from __future__ import annotations
 
-from memory.quarantine import Waiting
+from memory.audience_memory import Waiting
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.wording import count, literal
 

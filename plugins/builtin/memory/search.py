@@ -16,8 +16,7 @@ from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import role, said
-from plugins.found import blocks, excerpt, window
-from plugins.wording import beginning, count, literal
+from plugins.wording import beginning, blocks, count, excerpt, literal, window
 
 SHOWN = 10
 """Hits that are shown, of each kind."""
