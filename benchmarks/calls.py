@@ -25,7 +25,7 @@ from typing import Any
 
 from bot.app import assemble
 from bot.settings import load_layers
-from channels.base import Bot, Capabilities
+from channels.base import Bot
 from channels.message import Address, Inbound, Outbound
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 
@@ -72,7 +72,6 @@ class Hands:
     """A channel: what is handed in goes to the bot, what the bot sends is awaited."""
 
     name = "pipe"
-    capabilities = Capabilities()
 
     def __init__(self) -> None:
         self._bot: asyncio.Future[Bot] = asyncio.get_running_loop().create_future()

@@ -97,11 +97,11 @@ class Delivery:
     async def _parts(self, address: Address, reply: Reply) -> Sequence[Reply]:
         """The reply as its channel will send it. One that is surely short enough need not be asked
         about; one that can't be taken apart goes as it is."""
-        channel = self._channels.get(address.channel)
-        if channel is None or len(reply.text) <= channel.capabilities.longest // 4:
+        channel: object = self._channels.get(address.channel)
+        if not isinstance(channel, InParts) or len(reply.text) <= channel.longest // 4:
             return [reply]
         try:
-            return await asyncio.to_thread(_taken_apart, channel, reply)
+            return await asyncio.to_thread(channel.parts, reply)
         except Exception:
             log.exception("a reply of %s characters stays in one piece", len(reply.text))
             return [reply]
@@ -235,10 +235,6 @@ class Delivery:
         )
         log.error("%s", sentence)
         self.troubles.append(sentence)
-
-
-def _taken_apart(channel: object, reply: Reply) -> Sequence[Reply]:
-    return channel.parts(reply) if isinstance(channel, InParts) else [reply]
 
 
 async def _unheard(channel: str, error: Exception) -> None:

@@ -224,18 +224,6 @@ class Bot(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Capabilities:
-    """What a platform can show. `longest`: the most characters of one message (0: any number)."""
-
-    edits: bool = False
-    buttons: bool = False
-    images: bool = False
-    typing: bool = False
-    markup: str = "plain"
-    longest: int = 0
-
-
 @runtime_checkable
 class Remembering(Protocol):
     """A channel that keeps something of what people wrote by itself: a history of lines."""
@@ -247,8 +235,11 @@ class Remembering(Protocol):
 
 @runtime_checkable
 class InParts(Protocol):
-    """A channel whose platform takes messages up to some length. The parts of a longer reply are in
-    the outbox each by itself, so that a crash between two repeats none that is there."""
+    """A channel whose platform takes messages up to some length, `longest` characters. The parts of
+    a longer reply are in the outbox each by itself, so that a crash between two repeats none that
+    is there."""
+
+    longest: int
 
     def parts(self, reply: Reply) -> Sequence[Reply]:
         """The reply as one or more, in order, none longer than the platform takes; asked for in a
@@ -271,7 +262,6 @@ class Channel(Protocol):
     """A messaging platform. A channel translates; it decides nothing."""
 
     name: str
-    capabilities: Capabilities
 
     async def listen(self, bot: Bot) -> None:
         """Hand every message to `bot.submit` until the platform ends (end of input, quit) or this

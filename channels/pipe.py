@@ -26,7 +26,7 @@ from typing import Any, BinaryIO
 
 import orjson
 
-from channels.base import Bot, Capabilities, ChannelError
+from channels.base import Bot, ChannelError
 from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
@@ -55,7 +55,6 @@ class Pipe:
     """A channel over two binary streams."""
 
     name = "pipe"
-    capabilities = Capabilities()
 
     def __init__(self, source: BinaryIO, target: BinaryIO, is_jsonl: bool) -> None:
         self._lines, self._writer = _LineReader(source), _Writer(target)

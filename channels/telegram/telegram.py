@@ -12,7 +12,7 @@ from telegram import BotCommand
 from telegram.error import InvalidToken, TelegramError
 from telegram.ext import ExtBot
 
-from channels.base import Bot, Capabilities, ChannelError
+from channels.base import Bot, ChannelError
 from channels.message import Outbound, Reply
 from channels.settings import TelegramSettings
 from channels.telegram.desk import Desk
@@ -41,9 +41,7 @@ class Telegram:
     """A bot at Telegram. `settings` are asked for when they are needed."""
 
     name = "telegram"
-    capabilities = Capabilities(
-        edits=True, buttons=True, images=True, typing=True, markup="telegram", longest=LONGEST
-    )
+    longest = LONGEST
 
     def __init__(
         self, token: str, settings: Callable[[], TelegramSettings], rhythm: Rhythm | None = None

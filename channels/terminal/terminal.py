@@ -17,7 +17,6 @@ from prompt_toolkit.utils import is_dumb_terminal
 from channels.base import (
     Activity,
     Bot,
-    Capabilities,
     ContextChanged,
     ContextUsage,
     Delta,
@@ -55,7 +54,6 @@ class Terminal:
     """Whoever sits at this machine talks to the bot here; `history` keeps what they typed."""
 
     name = "terminal"
-    capabilities = Capabilities(typing=True, markup="markdown")
 
     def __init__(self, history: Path, greeting: str = "") -> None:
         self._history, self._greeting = history, greeting

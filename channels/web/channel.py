@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from channels.base import KEY_PREFIX, Bot, Capabilities
+from channels.base import KEY_PREFIX, Bot
 from channels.listening import Caps, ListeningSocket, listening, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
@@ -92,7 +92,6 @@ class Web:
     hears at once if there is none to have. Raises CannotListen."""
 
     name = "web"
-    capabilities = Capabilities(edits=True, buttons=True, images=True, typing=True, markup="html")
 
     def __init__(self, config: WebConfig) -> None:
         if sentence := why_closed(config):

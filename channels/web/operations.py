@@ -15,7 +15,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
-from channels.web.shapes import NAME, Failure, failure
+from channels.web.shapes import Failure, failure
 
 log = logging.getLogger(__name__)
 
@@ -101,11 +101,6 @@ class Parameter:
             "description": self.meaning,
             "schema": dict(self.schema),
         }
-
-
-SESSION = Parameter(
-    "id", "path", "The session's name, yours to choose.", {"type": "string", "pattern": NAME}
-)
 
 
 @dataclass(frozen=True, slots=True)

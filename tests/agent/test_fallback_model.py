@@ -15,8 +15,8 @@ from agent.models.base import (
     ModelUnreachable,
 )
 from agent.models.embedded import EmbeddedModel
-from agent.models.scripted import Fixed, ScriptedModel
 from agent.models.selection import FallbackModel
+from tests.fakes.scripted_model import Fixed, ScriptedModel
 
 TOOL = {"type": "function", "function": {"name": "look", "parameters": {}}}
 HELLO = ModelRequest([{"role": "user", "content": "Hello?"}], [TOOL], tool_choice="none")

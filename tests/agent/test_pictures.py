@@ -15,11 +15,11 @@ from agent import pictures as sent
 from agent.models.base import ModelReply, ModelRequest, ModelUnreachable
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
-from agent.models.scripted import ScriptedModel
 from agent.models.selection import FallbackModel
 from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, blind, faded, too_many
 from memory.messages import PICTURE, Image, Message
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
+from tests.fakes.scripted_model import ScriptedModel
 
 PNG = b"\x89PNG\r\n\x1a\n picture"
 IMAGES = tuple(Image(f"{number:064d}", "image/png") for number in range(40))

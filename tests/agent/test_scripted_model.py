@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from agent.models.base import ModelReply, ModelRequest, ModelUnreachable, Usage
-from agent.models.scripted import Fixed, ScriptedModel
 from memory.messages import ToolCall
+from tests.fakes.scripted_model import Fixed, ScriptedModel
 
 HELLO = ModelRequest([{"role": "user", "content": "Hello?"}])
 CALL = ToolCall("c1", "look", "{}")

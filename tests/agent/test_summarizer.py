@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 
 from agent.models.base import ContextOverflow, ModelRefused, ModelRequest
-from agent.models.scripted import ScriptedModel
 from agent.summarizer import ModelSummarizer
 from memory.context.summary import SummaryRequest
 from memory.context.summary_fields import SCHEMA
 from memory.keys import ConversationKey
 from memory.record.ledger import Spent
+from tests.fakes.scripted_model import ScriptedModel
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 

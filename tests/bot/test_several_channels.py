@@ -9,7 +9,7 @@ import pytest
 
 from bot.app import App, assemble
 from bot.settings import load_layers
-from channels.base import Bot, Capabilities, Channel, ChannelError, Notice
+from channels.base import Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound
 from tests.whole.house import PATIENCE, Hands
 
@@ -18,7 +18,6 @@ class Platform:
     """A channel that listens for ever, or fails at once."""
 
     name = "platform"
-    capabilities = Capabilities()
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error, self.is_closed = error, False

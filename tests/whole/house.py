@@ -16,7 +16,7 @@ from typing import Any
 
 from bot.app import App, assemble
 from bot.settings import load_layers
-from channels.base import Accepted, Activity, Bot, Capabilities
+from channels.base import Accepted, Activity, Bot
 from channels.message import Address, Attachment, Inbound, Outbound, Reply
 from tests.fakes.openai_server import OpenAIServer, Script
 
@@ -29,7 +29,6 @@ class Hands:
     """The channel: what a test says goes in, what the bot sends is kept."""
 
     name: str = "pipe"
-    capabilities: Capabilities = field(default_factory=Capabilities)
     sent: list[Outbound] = field(default_factory=list)
 
     def __post_init__(self) -> None:

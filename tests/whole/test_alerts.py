@@ -13,7 +13,7 @@ import pytest
 from bot.alerts import QUIET
 from bot.app import assemble
 from bot.settings import SettingsStore, load_layers
-from channels.base import Bot, Capabilities
+from channels.base import Bot
 from channels.message import Outbound
 from channels.retry import TROUBLE
 from channels.telegram import Rhythm, Telegram
@@ -169,7 +169,7 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
     tmp_path: Path, way: str
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "none", "owners": ["broken/boss"]}')
-    desk, broken = Hands("pipe"), Broken("broken", Capabilities())
+    desk, broken = Hands("pipe"), Broken("broken")
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     app = await assemble(layers, tmp_path / "data", [desk, broken])
     task = asyncio.create_task(app.run())
@@ -195,7 +195,7 @@ async def test_the_owner_hears_too_when_one_that_was_out_of_reach_is_down_for_go
     tmp_path: Path,
 ) -> None:
     (tmp_path / "config.json").write_text('{"model": "none"}')
-    desk, broken = Hands("pipe"), Broken("broken", Capabilities())
+    desk, broken = Hands("pipe"), Broken("broken")
     layers = load_layers(tmp_path / "config.json", {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"})
     app = await assemble(layers, tmp_path / "data", [desk, broken])
     task = asyncio.create_task(app.run("pipe"))

@@ -69,10 +69,9 @@ import asyncio, os, sys
 from pathlib import Path
 from bot.app import assemble
 from bot.settings import load_layers
-from channels.base import Capabilities
 
 class Dying:
-    name, capabilities = "telegram", Capabilities()
+    name = "telegram"
     def __init__(self):
         self.is_sent = asyncio.Event()
     async def listen(self, bot):
