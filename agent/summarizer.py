@@ -22,7 +22,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import spent_on
-from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.summary import SummaryRequest, SummaryResult, divided
 from memory.keys import ConversationKey
 
 log = logging.getLogger(__name__)
@@ -63,7 +63,7 @@ class ModelSummarizer:
             if isinstance(error, AccountRefused):
                 self.on_refused(str(error))
             return SummaryResult("", model.name)
-        return SummaryResult(text, work.model_name, frozenset(work.left_out))
+        return SummaryResult(text, work.model_name, work.new, frozenset(work.left_out))
 
     async def ask(self, model: Model, request: SummaryRequest) -> ModelReply:
         """One piece's summary; a model that can't keep to a schema is told of it in words, once."""
@@ -103,7 +103,8 @@ class ModelSummarizer:
 
 @dataclass(slots=True)
 class _Work:
-    """A summary in the making: which model wrote it, and what no model would take."""
+    """A summary in the making: which model wrote it, what of each piece's is new, and what no model
+    would take."""
 
     by: ModelSummarizer
     model: Model
@@ -111,6 +112,12 @@ class _Work:
     window: int
     model_name: str
     left_out: set[int] = field(default_factory=set)
+    diary: list[str] = field(default_factory=list)
+
+    @property
+    def new(self) -> str:
+        """What is new, if the model has said it of every piece."""
+        return "\n\n".join(self.diary) if all(self.diary) else ""
 
     async def done(self) -> str:
         """The summary. Raises ModelError."""
@@ -150,7 +157,11 @@ class _Work:
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
         reply = await self.by.ask(self.model, request)
         self.model_name = reply.model
-        return reply.text.strip()
+        if not self.request.prior:
+            return reply.text.strip()
+        summary, diary = divided(reply.text)
+        self.diary.append(diary)
+        return summary
 
 
 def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
@@ -52,6 +53,15 @@ TASKS: Mapping[Style, str] = {
 }
 """What the model is asked; a style that is not here asks no model."""
 
+_DIARY = "=== Diary ==="
+_CONTINUED = (
+    "A summary of what came before stands first: write it anew, so that it stands for what "
+    f"followed as well. Then write the line {_DIARY} and under it, for a diary in which the "
+    "earlier summary stands already, what followed alone, with its names, numbers, decisions and "
+    "results. Repeat nothing in the diary that only the earlier summary tells of."
+)
+_DIARY_LINE = re.compile(r"^[\s#*_`>=-]*Diary[\s#*_`:=-]*$", re.IGNORECASE | re.MULTILINE)
+
 _RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
 _LINE_SHOWN = 160  # characters of a message in a plain extract
 _EXCERPT_SHOWN = 500  # characters of a question and of a reply that nothing else tells of
@@ -64,7 +74,10 @@ class SummaryRequest:
     """What the summariser is handed: the task, what is summarised, and the most tokens to answer
     with. `parts` are turns, the oldest first, and `prior` is the summary of what came before them;
     `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` hears of every
-    call that it took, also where nothing came of it."""
+    call that it took, also where nothing came of it.
+
+    With a `prior` the answer has two parts, which `divided` parts: the summary that continues it,
+    and what of it is new, for the daily memory."""
 
     task: str
     parts: tuple[str, ...]
@@ -82,11 +95,13 @@ class SummaryRequest:
 
 @dataclass(frozen=True, slots=True)
 class SummaryResult:
-    """A summary as the model wrote it. `left_out` are the indexes of the parts that no model would
-    take."""
+    """A summary as the model wrote it. `diary` is what of it the request's `prior` does not tell,
+    where there was one and the model said so; `left_out` are the indexes of the parts that no model
+    would take."""
 
     text: str
     model: str
+    diary: str = ""
     left_out: frozenset[int] = frozenset()
 
 
@@ -98,10 +113,34 @@ class Summarizer(Protocol):
         ...
 
 
-def task(style: Style, focus: str, limits: Limits) -> str:
-    """What to ask a model for a summary in this style; "" where none is asked."""
+def task(style: Style, focus: str, limits: Limits, is_continued: bool = False) -> str:
+    """What to ask a model for a summary in this style, which may continue another; "" where none is
+    asked."""
     words = (style == "structured" and limits.compression_prompt) or TASKS.get(style, "")
-    return f"{words}\n\nAbove all keep what concerns: {focus}" if words and focus else words
+    wish = f"Above all keep what concerns: {focus}" if focus else ""
+    is_in_words = is_continued and style != "structured"  # which has a field for it
+    parts = (words, wish, _CONTINUED if is_in_words else "")
+    return "\n\n".join(filter(None, parts)) if words else ""
+
+
+def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:
+    """The schema of what is asked, where there is one."""
+    if style != "structured":
+        return None
+    fields = summary_fields.schema(limits.summary_schema)
+    return summary_fields.with_diary(fields) if is_continued else fields
+
+
+def divided(answer: str) -> tuple[str, str]:
+    """The summary in an answer that continues another, and what of it is new; "" where the answer
+    does not say that."""
+    fields = summary_fields.divided(answer)
+    if fields is not None:
+        return fields
+    marks = list(_DIARY_LINE.finditer(answer))
+    if not marks:
+        return answer.strip(), ""
+    return answer[: marks[-1].start()].strip(), answer[marks[-1].end() :].strip()
 
 
 def parts(style: Style, turns: Sequence[Turn]) -> tuple[str, ...]:

@@ -26,6 +26,11 @@ SCHEMA: Mapping[str, Any] = {
 TEMPLATE = "\n\n".join(f"# {name.replace('_', ' ').capitalize()}\n{{{name}}}" for name in FIELDS)
 """How the fields are shown to the model; `summary_template` may say otherwise."""
 
+_DIARY = "diary_of_what_followed"
+_NEW = (
+    "For a diary in which the earlier summary stands already: what followed alone, with its names, "
+    "numbers, decisions and results, and nothing that only the earlier summary tells of"
+)
 _PLACE = re.compile(r"\{([^{}\n]{1,200})\}")
 _JSON = re.compile(r"(```\w*\s*)?[\[{]")
 _LONGEST = 100_000
@@ -37,6 +42,29 @@ def schema(text: str) -> Mapping[str, Any]:
     """The schema from the settings (checked there), or AgentScope's."""
     own: Mapping[str, Any] = json.loads(text) if text else SCHEMA
     return own
+
+
+def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of a summary that continues another: one field more, for what is new in it."""
+    properties = fields.get("properties", {})
+    if _DIARY in properties:
+        return fields
+    diary = {"type": "string", "description": _NEW}
+    more = {"required": [*fields["required"], _DIARY]} if "required" in fields else {}
+    return {**fields, "properties": {**properties, _DIARY: diary}, **more}
+
+
+def divided(answer: str) -> tuple[str, str] | None:
+    """The fields of an answer to that, as JSON, and what is new; None for one that has no such
+    field."""
+    found = _object(answer)
+    if found is None or _DIARY not in found:
+        return None
+    try:
+        diary = _as_words(found.pop(_DIARY)).strip()
+        return json.dumps(found, ensure_ascii=False), diary
+    except (ValueError, RecursionError):
+        return None
 
 
 def template_error(template: str, schema_text: str) -> str:
@@ -85,15 +113,22 @@ def _filled(template: str, fields: Mapping[str, str]) -> str:
 
 
 def _fields(answer: str) -> dict[str, str] | None:
-    """The fields of a structured answer, also where text or a code fence stands around it."""
+    """The fields of a structured answer, in words."""
+    found = _object(answer)
+    try:
+        return found and {name: _as_words(value).strip() for name, value in found.items()}
+    except (ValueError, RecursionError):
+        return None
+
+
+def _object(answer: str) -> dict[str, Any] | None:
+    """The JSON object in an answer, also where text or a code fence stands around it."""
     start, end = answer.find("{"), answer.rfind("}")
     try:
         found = json.loads(answer[start : end + 1]) if 0 <= start < end else None
-        if not isinstance(found, dict):
-            return None
-        return {str(name): _as_words(value).strip() for name, value in found.items()}
     except (ValueError, RecursionError):
         return None
+    return found if isinstance(found, dict) else None
 
 
 def _as_words(value: Any) -> str:

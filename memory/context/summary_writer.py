@@ -14,7 +14,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from memory.context import summary as words
-from memory.context import summary_fields
 from memory.context.change import TakenAway
 from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
@@ -190,7 +189,7 @@ class SummaryWriter:
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
         await self._offload(job)
         summary = await self._summary_for(job, spec)
-        if summary is not None and (summary.model or job.style in words.OUT_OF_CONTEXT):
+        if summary is not None and summary.section:
             section, data = await self._section(job, summary), self._services.data
             place = daily.quarantine(data) if summary.is_untrusted else data
             await unbroken(asyncio.to_thread(daily.append, place, section))
@@ -236,7 +235,7 @@ class SummaryWriter:
         entries = [entry for turn in await self._turns(summary.turns) for entry in turn.entries]
         times = [entry.at for entry in entries if entry.at is not transcript.DAMAGED]
         at = max(times, default=datetime.now(UTC)).astimezone(self._services.zone())
-        return Section(self._key, at, named(summary.turns), summary.text, job.id)
+        return Section(self._key, at, named(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
         """Have a summary written, check it, and store it; one without a model serves where the
@@ -248,6 +247,7 @@ class SummaryWriter:
         limits = replace(self._services.limits_for(self._key), **dict(spec.once))
         meter, style = self._services.meter, spec.style
         written, model, left_out = words.without_model(style, turns, prior), "", set[int]()
+        section = written if style in words.OUT_OF_CONTEXT else ""
         if style not in words.OUT_OF_CONTEXT:
             parts = words.parts(style, turns)
             replaced = await asyncio.to_thread(meter.count, words.material(parts, prior))
@@ -255,6 +255,7 @@ class SummaryWriter:
             said = words.checked(style, result.text, limits)
             if said and meter.count(said) < replaced:
                 written, model = said, result.model
+                section = result.diary if prior else said
                 left_out = {turns[index].number for index in result.left_out}
             written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
         has_outside = any(turn.has_outside for turn in turns)
@@ -264,6 +265,7 @@ class SummaryWriter:
                 prior=before.id if before else 0,
                 focus=spec.focus,
                 text=written,
+                section=section,
                 tokens=meter.count(written),
                 model=model,
                 is_untrusted=bool(before and before.is_untrusted) or has_outside,
@@ -273,18 +275,19 @@ class SummaryWriter:
     async def _ask_model(
         self, spec: SummarySpec, parts: tuple[str, ...], prior: str, limits: Limits
     ) -> SummaryResult:
-        """A model's summary; an empty one where none is asked."""
-        task = words.task(spec.style, spec.focus, limits)
+        """A model's summary; an empty one where none is asked. One that continues another has room
+        to say what is new."""
+        task = words.task(spec.style, spec.focus, limits, bool(prior))
         if not task:
             return SummaryResult("", "")
-        schema = summary_fields.schema(limits.summary_schema)
+        most = limits.summary_tokens
         spent: list[Spent] = []
         request = SummaryRequest(
             task,
             parts,
-            limits.summary_tokens,
+            most + most // 2 if prior else most,
             self._key,
-            schema if spec.style == "structured" else None,
+            words.schema(spec.style, limits, bool(prior)),
             prior,
             spent.append,
         )

@@ -233,6 +233,15 @@ def _references(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''")
 
 
+def _sections(database: SqliteDatabase) -> None:
+    """What of a summary the daily memory has; until now all of it, also what it only continued."""
+    database.execute_sql("ALTER TABLE summary ADD COLUMN section TEXT NOT NULL DEFAULT ''")
+    database.execute_sql(
+        """UPDATE summary SET section = text WHERE model != '' OR id IN
+            (SELECT summary FROM job WHERE style IN ('lines', 'excerpt'))"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -253,6 +262,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _aside,
     _every_call_start,
     _references,
+    _sections,
 ]
 
 

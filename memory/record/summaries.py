@@ -20,8 +20,9 @@ from memory.record.tables import readable
 class Summary:
     """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
 
-    `model` is the one that wrote it, "" for a plain extract; `tokens` is raw; `is_untrusted` says
-    whether it was made of results from outside that nobody has looked through.
+    `section` is what of it the daily memory has: what is of `turns` alone, "" where only excerpts
+    tell that. `model` is the one that wrote it, "" for a plain extract; `tokens` is raw;
+    `is_untrusted` says whether it was made of results from outside that nobody has looked through.
     """
 
     turns: tuple[int, ...]
@@ -32,6 +33,7 @@ class Summary:
     model: str
     id: int = 0
     is_untrusted: bool = False
+    section: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,7 @@ def insert_summary(database: SqliteDatabase, conversation: int, summary: Summary
         prior=summary.prior,
         focus=summary.focus,
         text=summary.text,
+        section=summary.section,
         tokens=summary.tokens,
         model=summary.model,
         is_untrusted=summary.is_untrusted,
@@ -185,6 +188,7 @@ def told(database: SqliteDatabase, conversation: int) -> frozenset[int]:
         made.select(made.turns)
         .from_(made.join(job, on=(job.summary == made.id)))
         .where((job.conversation == conversation) & (job.is_done == 1) & (made.model != ""))
+        .where(made.section != "")
     )
     excerpts = job.select(job.turns).where(
         (job.conversation == conversation) & (job.style == "excerpt")
@@ -239,6 +243,7 @@ def _summary(row: dict[str, Any]) -> Summary:
         row["model"],
         row["id"],
         bool(row["is_untrusted"]),
+        row["section"],
     )
 
 

@@ -65,6 +65,35 @@ async def test_text_beyond_the_window_is_taken_in_pieces() -> None:
     assert len(spent) == len(model.requests)
 
 
+async def test_what_is_new_is_what_every_piece_says_of_itself() -> None:
+    def answer(request: ModelRequest) -> str:
+        number = len(model.requests)
+        return f"All until {number}.\n\n**=== Diary ===**\nNew in {number}."
+
+    model = ScriptedModel(answer)
+    request = SummaryRequest("Sum up.", ("line\n" * 1_500,), 100, KEY, prior="All until 0.")
+    result = await summarizer(model, window=1_000).summarize(request)
+    pieces = len(model.requests)
+    assert pieces > 1
+    assert result.text == f"All until {pieces}."
+    assert result.diary == "\n\n".join(f"New in {number}." for number in range(1, pieces + 1))
+    assert "Diary" not in str(model.requests[1].messages[1]["content"])
+
+
+async def test_where_one_piece_does_not_say_it_nothing_is_said_of_any() -> None:
+    model = ScriptedModel(["One.\n=== Diary ===\nNew.", "Two."])
+    request = SummaryRequest("Sum up.", ("line\n" * 1_500,), 100, KEY, prior="All until 0.")
+    result = await summarizer(model, window=1_000).summarize(request)
+    assert (result.text, result.diary) == ("Two.", "")
+
+
+async def test_a_first_summary_is_as_the_model_wrote_it() -> None:
+    text = "They chose a name:\n=== Diary ===\nand kept it."
+    model = ScriptedModel([text])
+    request = SummaryRequest("Sum up.", ("They talked.",), 100, KEY)
+    assert (await summarizer(model).summarize(request)).text == text
+
+
 def turns(count: int) -> tuple[str, ...]:
     """Parts of a hundred tokens each."""
     return tuple(f"turn{number} " + "word " * 99 for number in range(count))

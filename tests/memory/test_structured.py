@@ -18,6 +18,7 @@ from memory.context import summary
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
 from memory.context.strategies import structured
+from memory.context.summary_fields import SCHEMA, divided, with_diary
 from memory.context.view import View
 from memory.messages import Message, ToolCall
 from memory.turns import Entry, Turn
@@ -218,6 +219,20 @@ async def test_a_second_compression_continues_the_first(lodge: Lodge) -> None:
     first = conversation.context.replayed.cut
     await until(lodge, lambda view: conversation.context.replayed.cut != first)
     assert "Build a shed." in lodge.summarizer.requests[-1].text
+
+
+def test_a_summary_that_continues_another_has_a_field_for_what_is_new() -> None:
+    schema = with_diary(SCHEMA)
+    (diary,) = set(schema["properties"]) - set(SCHEMA["properties"])
+    assert diary in schema["required"]
+    answer = json.dumps({"task_overview": "All of it.", diary: ["t5 came.", "t6 came."]})
+    assert divided(f"Here it is:\n{answer}") == (
+        '{"task_overview": "All of it."}',
+        "- t5 came.\n- t6 came.",
+    )
+    assert divided('{"task_overview": "All of it."}') is None
+    own = {"type": "object", "properties": {diary: {"type": "string"}}}
+    assert with_diary(own) == own, "a field of the person's own is theirs"
 
 
 def test_what_a_field_says_is_no_template() -> None:

@@ -54,7 +54,8 @@ def answer(request: Received) -> Say:
     """A model that has its question noted when it ends in "!", and then repeats it."""
     messages = request.body["messages"]
     if messages[0]["content"].startswith("Summarise"):
-        return Say(f"They spoke of {len(messages[1]['content'])} things.")
+        diary = "\n=== Diary ===\nOf these." if "=== Diary ===" in messages[0]["content"] else ""
+        return Say(f"They spoke of {len(messages[1]['content'])} things.{diary}")
     asked = [m["content"] for m in messages if m["role"] == "user"][-1].rpartition("\n\n")[2]
     if asked.endswith("!") and messages[-1]["role"] == "user":
         calls = (_call("first", asked), _call("second", asked))
@@ -209,8 +210,11 @@ async def test_a_summary_that_was_written_down_as_the_bot_died_is_not_written_ag
     files, settings = Files(tmp_path / "data"), {"agent_max_context_turns": 3}
 
     def script(request: Received) -> Say:
-        is_summary = request.body["messages"][0]["content"].startswith("Summarise")
-        return Say("".join(f"<!-- job {n} -->" for n in range(9)) if is_summary else "I see.")
+        task = request.body["messages"][0]["content"]
+        marks = "".join(f"<!-- job {n} -->" for n in range(9))
+        if not task.startswith("Summarise"):
+            return Say("I see.")
+        return Say(f"{marks}\n=== Diary ===\n{marks}" if "=== Diary ===" in task else marks)
 
     async with living(tmp_path, script, settings) as house:
         for number in range(9):
