@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from memory.context import summary as words
 from memory.context.change import TakenAway
@@ -190,14 +191,30 @@ class SummaryWriter:
         await self._offload(job)
         summary = await self._summary_for(job, spec)
         if summary is not None and summary.section:
-            section, data = await self._section(job, summary), self._services.data
-            place = daily.quarantine(data) if summary.is_untrusted else data
+            section, place = await self._section(job, summary), self._place(summary.is_untrusted)
             await unbroken(asyncio.to_thread(daily.append, place, section))
         if summary is not None and job.style != "excerpt":
             self._note(job.event, summary.id)
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
+        if summary is not None and summary.model and summary.section:
+            await self._drop_excerpts(summary.is_untrusted)
         if job.style not in words.OUT_OF_CONTEXT:
             await self.keep_excerpts(job.turns, job.event)
+
+    def _place(self, is_untrusted: bool) -> Path:
+        data = self._services.data
+        return daily.quarantine(data) if is_untrusted else data
+
+    async def _drop_excerpts(self, is_untrusted: bool) -> None:
+        """What was written down of turns in an emergency goes once a summary tells of them all."""
+        row, store = self._row, self._services.store
+        jobs = await store.read(lambda db: summaries.superseded(db, row, is_untrusted))
+        if not jobs:
+            return
+        which, place = daily.Which(frozenset(jobs)), self._place(is_untrusted)
+        await unbroken(asyncio.to_thread(daily.remove, place, self._key.audience, which))
+        for job in jobs:
+            await store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
 
     async def _summary_for(self, job: Job, spec: SummarySpec) -> Summary | None:
         """The summary of a job: one that is there, if a person has taken nothing of it away since.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase
+from peewee import Select, SqliteDatabase
 
 from memory.context.summary import Style
 from memory.keys import ConversationKey
@@ -183,18 +183,40 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
 def told(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
     which may be on its way there."""
-    job, made = tables.Job, tables.Summary
-    by_model = (
-        made.select(made.turns)
-        .from_(made.join(job, on=(job.summary == made.id)))
-        .where((job.conversation == conversation) & (job.is_done == 1) & (made.model != ""))
-        .where(made.section != "")
-    )
+    job = tables.Job
+    by_model = _sections_by_model(conversation)
     excerpts = job.select(job.turns).where(
         (job.conversation == conversation) & (job.style == "excerpt")
     )
     rows = [*by_model.tuples().execute(database), *excerpts.tuples().execute(database)]
     return frozenset(turn for (turns,) in rows for turn in orjson.loads(turns))
+
+
+def superseded(database: SqliteDatabase, conversation: int, is_untrusted: bool) -> list[int]:
+    """The jobs whose excerpts are in the daily memory (or, of what is untrusted, in the quarantine)
+    and only tell, in fewer words, what summaries there tell by now."""
+    job, made = tables.Job, tables.Summary
+    by_model = _sections_by_model(conversation).where(made.is_untrusted == is_untrusted)
+    told = {n for (turns,) in by_model.tuples().execute(database) for n in orjson.loads(turns)}
+    excerpts = (
+        job.select(job.id, job.turns)
+        .from_(job.join(made, on=(job.summary == made.id)))
+        .where((job.conversation == conversation) & (job.is_done == 1) & (job.style == "excerpt"))
+        .where(made.is_untrusted == is_untrusted)
+    )
+    found = excerpts.tuples().execute(database)
+    return [one for one, turns in found if told.issuperset(orjson.loads(turns))]
+
+
+def _sections_by_model(conversation: int) -> Select:
+    """The turns of each summary of a model of which there is a section."""
+    job, made = tables.Job, tables.Summary
+    return (
+        made.select(made.turns)
+        .from_(made.join(job, on=(job.summary == made.id)))
+        .where((job.conversation == conversation) & (job.is_done == 1) & (made.model != ""))
+        .where(made.section != "")
+    )
 
 
 def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:

@@ -3,6 +3,7 @@ and after every emergency."""
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from tests.fakes.openai_server import Answer, Fail, Received, Say, openai_overflow
 from tests.points.scene import (
     answering,
+    content,
     daily,
     events,
     has_results,
@@ -24,6 +26,7 @@ from tests.points.scene import (
     talk,
     whole,
 )
+from tests.points.wire import settle
 from tests.whole.house import House, living
 
 SMALL: dict[str, Any] = {"max_tokens": 10_000, "output_reserved": 500, "keep_recent": 4}
@@ -150,6 +153,34 @@ async def test_what_left_is_in_the_daily_memory_once(tmp_path: Path) -> None:
         left = await departed(house)
     assert len(left) > 15
     assert {daily(tmp_path).count(fact(n)) for n in left if n != 9} == {2}, "question and reply"
+
+
+def with_diary(request: Received) -> Answer:
+    """A summary that says what is new in it, where it continues another."""
+    is_continued = "=== Diary ===" in content(request.body["messages"][0])
+    return Say("They talked.\n=== Diary ===\nThey went on." if is_continued else "They talked.")
+
+
+def spans(text: str) -> list[set[int]]:
+    """The turns that each section of the daily memory is headed with."""
+    found = re.findall(r"^## .*· t(\d+)(?: to t(\d+))? <!--", text, re.MULTILINE)
+    return [set(range(int(first), int(last or first) + 1)) for first, last in found]
+
+
+async def test_what_an_emergency_wrote_down_goes_when_a_summary_tells_of_it(
+    tmp_path: Path,
+) -> None:
+    """DESIGN.md 8: the summary, and excerpts of the turns that none covers; not both."""
+    script = answering(refused_once, with_diary)
+    async with living(tmp_path, script, {"context": SMALL | {"strategy": "trim"}}) as house:
+        await talk(house, *(told(number) for number in range(1, 9)), "the last word")
+        await settle(house)
+        assert missing(daily(tmp_path), [8]) == [], "the emergency wrote down what stayed"
+        await talk(house, "one more", "/context compact")
+        await settle(house)
+        found = spans(daily(tmp_path))
+        told_twice = [n for n in range(1, 10) if sum(n in span for span in found) != 1]
+        assert not told_twice, found
 
 
 async def retired(tmp_path: Path, settings: dict[str, Any]) -> str:
