@@ -3,12 +3,16 @@
 A step is one reply of the model, however many tools it asks for. All that is done is recorded in
 the turn as it happens, so the loop can be left at any moment (`/stop`, a crash) and entered again:
 it goes on with what the turn's entries say is missing.
+
+A sub-agent is the same loop on a task alone, sent by a tool of another one's turn: its context is
+its system prompt and its task (flo.monster), so it never grows large; its calls to the model are on
+the conversation's bill, and what came of it stands in the activity log in a line.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -19,6 +23,7 @@ from agent.models.base import (
     ContextOverflow,
     Model,
     ModelAnswerBroken,
+    ModelError,
     ModelReply,
     ModelRequest,
     Usage,
@@ -27,18 +32,18 @@ from agent.models.base import (
 from agent.models.catalogue import spent_on
 from agent.pictures import Pictures
 from agent.prompt import SUBAGENT
-from agent.subagent import TOOL as DELEGATE
-from agent.subagent import SubAgents
 from agent.tools.base import ToolContext
+from agent.tools.errors import ToolError
 from agent.tools.toolbox import Toolbox
+from memory.context.emergency import NoRoom
+from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
 from memory.context.terse import TerseFilter, extracted
 from memory.context.view import View
 from memory.messages import Mark, Message, ToolCall
 from memory.record.ledger import Spent
 from memory.record.store import StoreError
-from memory.stateless import StatelessTurn
-from memory.subagent_turn import SubagentTurn
+from memory.stateless import StatelessTurn, SubagentTurn
 from memory.turn_log import OpenTurn
 
 ToolChoice = Literal["auto", "none"]
@@ -296,3 +301,41 @@ def _with_own_ids(calls: tuple[ToolCall, ...], turn: OpenTurn) -> tuple[ToolCall
         taken.add(call.id)
         own.append(call)
     return tuple(own)
+
+
+Answer = Callable[[SubagentTurn], Awaitable[Message]]
+"""Has an agent work on a sub-agent's turn until its reply stands."""
+DELEGATE = "delegate"
+"""The tool by which sub-agents are sent; they do not have it themselves."""
+
+
+class SubAgents:
+    """Those that one tool call sends. `answer` has one work on its turn; `line` says in one line
+    what came of them ("": none), `is_untrusted` whether they, or the tool itself, have read what
+    comes from outside."""
+
+    def __init__(self, answer: Answer, turn: OpenTurn, call: ToolCall) -> None:
+        self._answer, self._turn, self._call = answer, turn, call.id
+        self._lines: list[str] = []
+        self.is_untrusted = False
+
+    @property
+    def line(self) -> str:
+        return "; ".join(self._lines)
+
+    def mark(self) -> None:
+        """The result holds what comes from outside."""
+        self.is_untrusted = True
+
+    async def work(self, task: str) -> str:
+        """Have a sub-agent work on the task, within the same limits; returns its result. Raises
+        ToolError. It is cancelled with its caller."""
+        own = await SubagentTurn.sent_by(self._turn, task, self._call)
+        try:
+            reply = await self._answer(own)
+        except (ModelError, NoRoom) as error:
+            raise ToolError(f"The sub-agent could not finish its task: {error}") from error
+        finally:
+            self.is_untrusted |= any(entry.message.is_untrusted for entry in own.entries)
+        self._lines.append(reply.terse or first_words(task, reply.text))
+        return reply.told

@@ -13,12 +13,18 @@ from memory.calibration import Calibration
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
-from memory.context.fingerprint import PromptFingerprint, changed, fingerprint
-from memory.context.forecast import FARTHEST, Forecast, certain, forecast
+from memory.context.forecast import (
+    FARTHEST,
+    Forecast,
+    Preview,
+    certain,
+    climbed,
+    forecast,
+    with_question,
+)
 from memory.context.limits import Limits
-from memory.context.meter import PromptPrefix
+from memory.context.meter import PromptFingerprint, PromptPrefix, changed, fingerprint
 from memory.context.plan import Plan
-from memory.context.preview import Preview, climbed, with_question
 from memory.context.strategies import slim
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View

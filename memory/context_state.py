@@ -11,7 +11,7 @@ from typing import Any
 from memory.calibration import Calibration
 from memory.context.change import Boundaries, ReplayedState, ViewEvent, replayed
 from memory.context.limits import Limits
-from memory.context.log import log_lines
+from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
 from memory.context.snapshot import Snapshot, note, taken
 from memory.context.strategies import STRATEGIES, Strategy

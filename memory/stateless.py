@@ -1,7 +1,8 @@
-"""A turn that a client of OpenAI's protocol sent whole: it stands in no transcript and no list.
+"""Turns that stand in no transcript and no list: one that a client of OpenAI's protocol sent whole,
+and a sub-agent's, its task alone and what follows from it.
 
-What the client sent is taken at its word: no strategy cuts it, nothing of it is summarised or kept.
-What the model says and what its tools return come after it, within the limits of every turn.
+What such a client sent is taken at its word: no strategy cuts it, nothing of it is summarised or
+kept. What the model says and what its tools return come after it, within the limits of every turn.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 
 from memory.calibration import Calibration, KnownModels
 from memory.compactor import Compactor
+from memory.context import compaction, emergency
 from memory.context.change import Boundaries
 from memory.context.emergency import NoRoom
 from memory.context.meter import PromptPrefix
@@ -29,8 +31,6 @@ from memory.turn_log import OpenTurn, TurnLog
 from memory.turns import Entry, Turn
 
 _AT_ONCE = 50  # messages
-PURPOSE = "request"
-"""What the ledger calls the calls of such a turn."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class StatelessTurn(OpenTurn):
 
     async def book(self, spent: Spent) -> None:
         """Put a call on the bill of the person."""
-        await super().book(replace(spent, purpose=PURPOSE))
+        await super().book(replace(spent, purpose="request"))
 
     async def close(self) -> None:
         """Those who were told of its tools hear that it is over."""
@@ -158,3 +158,72 @@ class StatelessTurn(OpenTurn):
 async def _entry(log: TurnLog, place: int, message: Message) -> Entry:
     arrived, tokens = await log.receive(message)
     return Entry(place, 1, arrived, tokens, datetime.now(UTC))
+
+
+class SubagentTurn(OpenTurn):
+    """An open turn in which an agent works as in any other: within the same window, on the same
+    bill, with results of the same length. What is said in it is forgotten with it. `call` is the
+    id of the tool call that sent it."""
+
+    def __init__(self, log: TurnLog, task: Entry, call: str) -> None:
+        super().__init__(log, Turn(task.turn, (task,)))
+        self._call = call
+        self._boundaries = Boundaries()
+
+    @classmethod
+    async def sent_by(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
+        """The turn of a sub-agent that a call in this turn sends with a task."""
+        message, tokens = await turn.log.receive(Message("user", task))
+        return cls(turn.log, Entry(1, turn.number, message, tokens, datetime.now(UTC)), call)
+
+    async def begin(self) -> None:
+        """Nothing: it is a part of a turn that has begun. Its tool calls are heard like others."""
+
+    async def begin_call(self, call: ToolCall, *, is_once: bool) -> None:
+        """What must not run twice is about to: so neither must the call that sent the sub-agent,
+        which would do it all over again after a crash. That this one has begun is known."""
+        if is_once:
+            await self.log.begin_call(self.number, self._call, is_once=True)
+
+    async def fit(self, prefix: PromptPrefix) -> View:
+        """The task and all that followed, with what is too long clipped. Raises NoRoom."""
+        await self._clip(prefix)
+        view, limits = self._view(prefix), self.log.state.limits
+        if view.tokens > limits.ceiling:
+            raise emergency.no_room(view, limits)
+        return self._seen(view)
+
+    async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
+        """The provider refused what was made from `view`: believe it, and clip what is long."""
+        self._overflows += 1
+        before = self._boundaries
+        self.log.calibration.believe_refusal(view, self.log.state.limits_as_set, window)
+        await self._clip(prefix)
+        return self._boundaries != before
+
+    async def calibrate(self, view: View, reported: int, model: str) -> None:
+        """Nothing: what the meter is corrected by are the conversation's own requests."""
+
+    async def record(self, *messages: Message, spent: Spent | None = None) -> None:
+        """Add messages, and put what they cost on the conversation's bill."""
+        for message in messages:
+            arrived, tokens = await self.log.receive(self._stained(message))
+            seq = self.entries[-1].seq + 1
+            self.entries.append(Entry(seq, self.number, arrived, tokens, datetime.now(UTC)))
+        if spent is not None:
+            await self.book(spent)
+
+    async def book(self, spent: Spent) -> None:
+        """Put a call on the conversation's bill."""
+        await super().book(replace(spent, purpose="subagent"))
+
+    def _view(self, prefix: PromptPrefix) -> View:
+        turn = Turn(self.number, tuple(self.entries))
+        return self.log.view_alone(turn, self._boundaries, prefix)
+
+    async def _clip(self, prefix: PromptPrefix) -> None:
+        view = self._view(prefix)
+        limits, meter = self.log.state.limits, self.log.services.meter
+        plan = await compaction.step_of_ladder(view, limits, 0, meter)
+        change = await compaction.measured(plan.change, view, meter)
+        self._boundaries = self._boundaries.moved_by(change)

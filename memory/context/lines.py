@@ -6,10 +6,13 @@ line that is made of its own first words, so that no turn is missing.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
+from memory.context.meter import Meter
+from memory.context.view import LogLine
 from memory.turns import Entry, Turn
 
 _QUESTION = 60  # characters of a question in a line made of first words
@@ -66,3 +69,16 @@ def _shortened(text: str, chars: int) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(text.split())
+
+
+def as_text(line: Line) -> str:
+    """ "[t1 2024-01-15T10:30] assistant: created dashboard", in UTC, to the minute."""
+    return f"[t{line.turn} {line.at.astimezone(UTC):%Y-%m-%dT%H:%M}] {line.role}: {line.text}"
+
+
+def log_lines(turns: Iterable[Turn], meter: Meter) -> tuple[LogLine, ...]:
+    """The lines of these turns, those that are complete, as they are sent."""
+    texts = [(turn, as_text(line)) for turn in turns if turn.is_complete for line in lines_of(turn)]
+    return tuple(
+        LogLine(turn.number, text, meter.count(text) + 1, turn.has_outside) for turn, text in texts
+    )

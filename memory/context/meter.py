@@ -188,3 +188,27 @@ def _ranks(path: Path) -> dict[bytes, int]:
         )
     lines = (line.split() for line in BytesIO(raw))  # a list of them would be 8 MB more
     return {a2b_base64(token): int(rank) for token, rank in lines}
+
+
+PromptFingerprint = Mapping[str, str]
+"""By what it is called in a sentence: the model, and digests of the system prompt and tools."""
+
+
+def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
+    """Of requests that begin with this prefix, for this model."""
+    tools = json.dumps(prefix.tools, ensure_ascii=False)
+    return {"model": model, "system prompt": _digest(prefix.system), "tools": _digest(tools)}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def changed(before: PromptFingerprint, now: PromptFingerprint) -> str:
+    """What has changed, in a sentence; "" where nothing has, or nothing was before."""
+    names = [f"the {name}" for name in now if before and before.get(name) != now[name]]
+    if not names:
+        return ""
+    verb = "were" if len(names) > 1 or names == ["the tools"] else "was"
+    last = f" and {names[-1]}" if len(names) > 1 else names[0]
+    return f"{', '.join(names[:-1])}{last} {verb} changed"

@@ -9,8 +9,7 @@ from typing import Any, Literal, Protocol
 
 from memory.context import summary_fields
 from memory.context.limits import Limits
-from memory.context.lines import lines_of
-from memory.context.log import as_text
+from memory.context.lines import as_text, lines_of
 from memory.keys import ConversationKey
 from memory.messages import PICTURE, Message
 from memory.record.ledger import Spent

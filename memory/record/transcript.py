@@ -16,7 +16,7 @@ import orjson
 from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import NOTHING_AWAY, Change, TakenAway, ViewEvent
-from memory.context.fingerprint import PromptFingerprint
+from memory.context.meter import PromptFingerprint
 from memory.context.snapshot import Snapshot
 from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall

@@ -16,7 +16,7 @@ from plugins.api import (
     command,
     hookimpl,
 )
-from plugins.builtin.context.ranges import turns_of
+from plugins.builtin.context.state import turns_of
 from plugins.wording import count
 
 YES = "yes"

@@ -13,8 +13,8 @@ from memory.conversation import Conversation
 from memory.events import NOTHING, EventName
 from plugins.api import Event, HookContext, Listener, Verdict, hookimpl
 from plugins.rules import Rule
-from plugins.rules.actions import CompactContext, InjectMessage, LogAction, Notify
 from plugins.rules.conditions import Moment
+from plugins.rules.rule import CompactContext, InjectMessage, LogAction, Notify
 
 log = logging.getLogger(__name__)
 

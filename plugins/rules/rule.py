@@ -1,19 +1,68 @@
-"""A hook rule, and how what is written in the configuration becomes rules."""
+"""A hook rule with its actions, and how what is written in the configuration becomes rules."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, TypeAdapter, ValidationError, model_validator
+from pydantic import (
+    AliasChoices,
+    BeforeValidator,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from memory.events import EventName
-from plugins.rules.actions import Action, CompactContext
-from plugins.rules.conditions import Always, Condition, ContextPressure, Strict
+from plugins.rules.conditions import Always, Condition, ContextPressure, Strict, spelled_out
 from plugins.rules.faults import Fault, RuleFaults, faults_of
+
+LONGEST = 10_000
+"""Characters of a text that a rule says."""
+
+
+class CompactContext(Strict):
+    """Make the context smaller. What is left out is what the settings say at that moment."""
+
+    type: Literal["compact_context"] = "compact_context"
+    strategy: Literal["", "truncate", "summarize"] = ""
+    keep_recent: int = Field(
+        default=0, ge=0, le=1_000, validation_alias=AliasChoices("keep_recent", "keep_last")
+    )
+    summary_max_tokens: int = Field(default=0, ge=0, le=100_000)
+
+
+class InjectMessage(Strict):
+    """Say something to the model, which reads it at its next step."""
+
+    type: Literal["inject_message"] = "inject_message"
+    content: str = Field(min_length=1, max_length=LONGEST)
+
+
+class LogAction(Strict):
+    """Write a line to the bot's log."""
+
+    type: Literal["log"] = "log"
+    message: str = Field(min_length=1, max_length=LONGEST)
+    level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+class Notify(Strict):
+    """Say something to the person, beside the conversation."""
+
+    type: Literal["notify"] = "notify"
+    message: str = Field(min_length=1, max_length=LONGEST)
+
+
+Action = Annotated[
+    Annotated[CompactContext | InjectMessage | LogAction | Notify, Field(discriminator="type")],
+    BeforeValidator(spelled_out),
+]
+
 
 AUTO_COMPACT = "_auto_compact"
 MOST_RULES = 200

@@ -14,9 +14,9 @@ from bot.settings import SettingError, SettingsStore, load_layers
 from memory.context.limits import Limits
 from memory.events import EventName
 from plugins.rules import Rule, auto_compact, compacting
-from plugins.rules.actions import Action
 from plugins.rules.conditions import Condition
 from plugins.rules.faults import members
+from plugins.rules.rule import Action
 from tests.docs.pages import ROOT
 
 PAGE = (ROOT / "docs" / "hooks.md").read_text("utf-8")

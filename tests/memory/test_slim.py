@@ -10,10 +10,9 @@ from typing import Any
 
 import pytest
 
-from memory.context import log
 from memory.context.change import Change
 from memory.context.limits import Limits
-from memory.context.lines import Line
+from memory.context.lines import Line, as_text
 from memory.context.view import ACKNOWLEDGED, LOG, View
 from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent
@@ -56,7 +55,7 @@ def test_the_documents_log_of_five_lines() -> None:
         Line(number, datetime(2024, 1, 15, 10, minute, 59, tzinfo=UTC), "assistant", text)
         for number, (minute, text) in enumerate(zip(minutes, words, strict=True), 1)
     ]
-    assert "\n".join(map(log.as_text, lines)) == DOCUMENTED
+    assert "\n".join(map(as_text, lines)) == DOCUMENTED
 
 
 async def test_the_documented_shape_log_acknowledgement_full_turns_question(lodge: Lodge) -> None:

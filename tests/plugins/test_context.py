@@ -21,8 +21,7 @@ from plugins.api import CommandError
 from plugins.builtin.context import picture
 from plugins.builtin.context.drawing import rendered
 from plugins.builtin.context.picture import Picture, TokenBlock, flowed, svg
-from plugins.builtin.context.ranges import turns_of
-from plugins.builtin.context.state import STATES, states
+from plugins.builtin.context.state import STATES, states, turns_of
 from plugins.wording import beginning, literal, pieces, shortened, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)

@@ -23,8 +23,8 @@ from memory.keys import ConversationKey
 from plugins.api import HookContext
 from plugins.builtin.rules import Engine
 from plugins.rules import Fault, Rule, RuleFaults, auto_compact, parse
-from plugins.rules.actions import CompactContext
 from plugins.rules.conditions import Moment
+from plugins.rules.rule import CompactContext
 from tests.memory.rooms import Lodge
 
 SEED_BLOCK = """

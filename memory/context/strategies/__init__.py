@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.strategies import full, slim, split, structured, trim
+from memory.context.strategies import slim, split, structured, trim
 from memory.context.summary import Style
 from memory.context.view import Rendering, View
 
@@ -31,7 +31,7 @@ class Strategy:
 STRATEGIES: dict[str, Strategy] = {
     "trim": Strategy(trim.plan),
     "slim": Strategy(slim.plan, "exchange", "rollup"),
-    "full": Strategy(full.plan),
+    "full": Strategy(lambda view, limits: None),  # flo.monster: everything is sent, always
     "truncate": Strategy(split.plan, "system", "reminder", waits=True, by_rule=True),
     "summarize": Strategy(split.plan, "system", "recap", waits=True, by_rule=True),
     "structured": Strategy(structured.plan, "system", "structured", waits=True),

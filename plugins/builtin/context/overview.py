@@ -20,7 +20,7 @@ from memory.conversation import Conversation
 from memory.messages import Role
 from memory.record.ledger import Bill
 from plugins.api import Ask
-from plugins.builtin.context.ranges import ids
+from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import compacting, parse
 

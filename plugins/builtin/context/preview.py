@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from memory.context.forecast import Preview
 from memory.context.plan import Plan
-from memory.context.preview import Preview
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Hold, hold
-from plugins.builtin.context.ranges import ids
 from plugins.builtin.context.show import effect, held_off, reason
+from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import role, said
 from plugins.wording import amount, beginning, literal, shortened, table
 

@@ -16,8 +16,8 @@ from memory.record.summaries import Summary
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.overview import hold, touched
-from plugins.builtin.context.ranges import be, ids, turns_of
 from plugins.builtin.context.show import UNDO, by, called, held_off, moment
+from plugins.builtin.context.state import be, ids, turns_of
 from plugins.builtin.context.turns import quoted
 from plugins.wording import amount, beginning, count, literal
 

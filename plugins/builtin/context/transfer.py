@@ -14,7 +14,7 @@ from memory.messages import Message
 from memory.record.exchange import MOST_BYTES, Unreadable, parsed
 from memory.turns import named
 from plugins.api import Action, Ask, CommandError, Reply, ToolError
-from plugins.builtin.context.ranges import ids
+from plugins.builtin.context.state import ids
 from plugins.wording import amount, count
 
 

@@ -10,9 +10,8 @@ from memory.messages import Message
 from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gathered
-from plugins.builtin.context.ranges import turns_of
 from plugins.builtin.context.show import actions, as_text
-from plugins.builtin.context.state import States, states
+from plugins.builtin.context.state import States, states, turns_of
 from plugins.wording import amount, beginning, literal, shortened, table
 
 NEWEST = 30
