@@ -102,7 +102,10 @@ async def _in_time(work: Callable[[], Awaitable[T]]) -> T:
     left behind. Raises TimeoutError, and whatever it raises."""
 
     async def run() -> T:
-        return await work()
+        try:
+            return await work()
+        except SystemExit as error:  # which would end the bot
+            raise RuntimeError("it wanted to end the process") from error
 
     task = asyncio.create_task(run())
     done, _ = await asyncio.wait({task}, timeout=PATIENCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import tomllib
 from pathlib import Path
@@ -9,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import example
-from tests.fakes.openai_server import Call, Say
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.points.wire import answered
 from tests.whole.house import living
 
 DICE = example("plugins.md", "python")
@@ -80,6 +82,35 @@ async def test_the_hook_on_the_page_has_the_last_word_in_the_prompt(tmp_path: Pa
         )
         await house.says("Hi", chat="other")
         assert "heating" not in house.sent_to_model()[0]["content"]
+
+
+async def test_the_offloader_on_the_page_keeps_what_leaves_and_the_model_reads_it(
+    tmp_path: Path,
+) -> None:
+    plugins = tmp_path / "data" / "plugins"
+    plugins.mkdir(parents=True)
+    (plugins / "shelf.py").write_text(example("plugins.md", "py3"))
+    where = "shelf://pipe/main/turns"
+
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        is_asked = last["role"] == "user" and str(last["content"]).endswith("Look it up.")
+        calls = (Call("read_shelf", json.dumps({"reference": where}), "a"),) if is_asked else ()
+        return Say("" if calls else "Fine.", calls)
+
+    async with living(tmp_path, script, {"agent_max_context_turns": 2}) as house:
+        for number in range(5):
+            await house.says(f"The number is {number}.")
+            await house.app.conversations.settle()
+        await house.says("Look it up.")
+        sent = answered(house)[-1]["messages"]
+        assert where in json.dumps(sent)
+        assert "user: The number is 0." in sent[-1]["content"]
+        await house.says("/forget t1 yes")
+        await house.says("Look it up.")
+        said = answered(house)[-1]["messages"][-1]["content"]
+        assert "is 1." in said
+        assert "is 0." not in said
 
 
 async def test_the_skill_on_the_page_is_listed_and_read(tmp_path: Path) -> None:
