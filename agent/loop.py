@@ -32,8 +32,8 @@ from agent.models.base import (
 from agent.models.catalogue import spent_on
 from agent.pictures import Pictures
 from agent.prompt import SUBAGENT
+from agent.tools import ToolError
 from agent.tools.base import ToolContext
-from agent.tools.errors import ToolError
 from agent.tools.toolbox import Toolbox
 from memory.context.emergency import NoRoom
 from memory.context.lines import first_words

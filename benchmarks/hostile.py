@@ -26,7 +26,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 from agent.tools.page import decoded
 from agent.tools.search import SECONDS, Search
 from benchmarks import damaged_files, half_open, hostile_endpoint, loop_held

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from agent.tools import ToolError
 from agent.tools.base import Permission
-from agent.tools.errors import ToolError
 from bot.access import ALPHABET
 from bot.delivery import Delivery
 from channels.message import Action, Address, Reply

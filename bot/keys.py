@@ -17,9 +17,8 @@ from datetime import datetime, tzinfo
 from bot.access import Access, name_of
 from channels.base import KEY_PREFIX, KeyHolder
 from channels.message import Address
-from memory.record import api_keys
-from memory.record.api_keys import ApiKey
-from memory.record.people import Role
+from memory.record import people
+from memory.record.people import ApiKey, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
 
@@ -77,7 +76,7 @@ class ApiKeys:
         key, person = new_key(), person_of(name)
         made = ApiKey(person, role, may_command, self._clock())
         digest = digest_of(key)
-        if not await self._store.write(lambda db: api_keys.add(db, made, digest, "main.py")):
+        if not await self._store.write(lambda db: people.add_key(db, made, digest, "main.py")):
             raise CommandError(
                 f"There is a key {name} already; choose another name, or revoke it first with "
                 f"python main.py key revoke {name}."
@@ -86,12 +85,12 @@ class ApiKeys:
 
     async def all(self) -> list[ApiKey]:
         """All keys, the oldest first."""
-        return await self._store.read(api_keys.every)
+        return await self._store.read(people.keys)
 
     async def revoke(self, name: str) -> None:
         """Let this key open nothing any more. Raises CommandError."""
         person = person_of(name)
-        if not await self._store.write(lambda db: api_keys.revoke(db, person)):
+        if not await self._store.write(lambda db: people.revoke_key(db, person)):
             raise CommandError(f"There is no key {name}; python main.py key list shows all.")
 
     async def holder(self, key: str) -> KeyHolder | None:
@@ -99,7 +98,7 @@ class ApiKeys:
         if not key.startswith(KEY_PREFIX):
             return None
         digest = digest_of(key)
-        found = await self._store.read(lambda db: api_keys.find(db, digest))
+        found = await self._store.read(lambda db: people.find_key(db, digest))
         if found is None or not self._access.knows(found.person, found.role):
             await self._access.take_up()  # another process has let them in, or lets them in no more
         if found is None:
@@ -112,5 +111,5 @@ class ApiKeys:
         if not 0 <= now - key.used < MINUTE:
             with suppress(StoreError):  # a full disk must not keep anybody out
                 await self._store.write(
-                    lambda db: api_keys.mark_used(db, key.person, now), is_synced=False
+                    lambda db: people.mark_key_used(db, key.person, now), is_synced=False
                 )

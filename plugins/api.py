@@ -24,8 +24,8 @@ from typing import Any, Literal, Protocol
 
 import pluggy
 
+from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
-from agent.tools.errors import ToolError
 from agent.tools.schema import tool
 from channels.message import Action, Address, Reply
 from memory.conversation import Conversation

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 from agent.tools.workspace import WRITABLE
 
 MEGABYTE = 1_000_000

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 
 from agent.settings import ToolSettings
 from agent.skills import Skill
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 

@@ -17,8 +17,8 @@ from typing import Any, get_args, get_type_hints, overload
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from agent.tools import ToolError
 from agent.tools.base import Tool, ToolContext, Touch
-from agent.tools.errors import ToolError
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what OpenAI's protocol takes as a function's name
 _SECTION = re.compile(r"^(Args|Returns|Raises|Yields|Examples?):\s*$", re.MULTILINE)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 from agent.tools.workspace import quoted
 
 SECONDS = 5

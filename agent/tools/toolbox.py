@@ -12,8 +12,8 @@ from typing import Any
 from pydantic_core import to_json
 
 from agent.settings import ToolSettings
+from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
-from agent.tools.errors import ToolError
 from agent.tools.schema import takes
 from memory.messages import ToolCall
 

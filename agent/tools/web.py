@@ -16,7 +16,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 from agent.tools.page import decoded, text_of
 
 MOST_REDIRECTS = 5

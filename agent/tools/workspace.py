@@ -17,7 +17,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 
 WRITABLE = "files"
 """The folder of a workspace that tools may write in."""

@@ -1,4 +1,4 @@
-"""Tools that need nothing but themselves: the time and a calculator."""
+"""Tools that need nothing but themselves: the time, a calculator, and reading a skill."""
 
 from __future__ import annotations
 
@@ -46,11 +46,6 @@ def calculate(expression: Annotated[str, Field(max_length=1000)]) -> str:
         return _written(_calculator.eval(expression, _parsed(expression)))
     except _FAULTS as error:
         raise ToolError(f"{expression[:100]!r} {_reason(error)}") from None
-
-
-@hookimpl
-def parley_tools() -> list[Tool]:
-    return [calculate, current_time]
 
 
 def spoken(moment: datetime) -> str:
@@ -206,3 +201,23 @@ def _reason(error: Exception) -> str:
         advice = f"did you mean {nearest[0]}?" if nearest else f"known are {', '.join(known)}."
         return f"uses {name!r}, which is unknown: {advice}"
     return next(f"{reason}." for kind, reason in _REASONS.items() if isinstance(error, kind))
+
+
+@tool(touches={"reads"})
+def read_skill(context: ToolContext, name: str) -> str:
+    """Read the instructions of a skill.
+
+    Args:
+        name: The skill's name, as the system prompt lists it.
+    """
+    by_name = {skill.name: skill for skill in context.skills}
+    if name in by_name:
+        return by_name[name].text()
+    near = difflib.get_close_matches(name, by_name, n=1)
+    guess = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(by_name) or 'none'}."
+    raise ToolError(f"There is no skill {name[:100]!r}; {guess}")
+
+
+@hookimpl
+def parley_tools() -> list[Tool]:
+    return [calculate, current_time, read_skill]

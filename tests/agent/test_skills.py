@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.skills import LONGEST_BODY, Library, Skill, listed
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 
 PDF = "---\nname: pdf-forms\ndescription: Fill in PDF forms.\n---\n\n# PDF forms\n\nFirst, read.\n"
 

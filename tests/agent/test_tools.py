@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
+from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext, unasked
-from agent.tools.errors import ToolError
 from agent.tools.schema import tool
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from yarl import URL
 
+from agent.tools import ToolError
 from agent.tools import web as pages
-from agent.tools.errors import ToolError
 from agent.tools.page import LABELS, codec_of, decoded, text_of
 from agent.tools.web import Fetcher, is_public
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.tools.errors import ToolError
+from agent.tools import ToolError
 from agent.tools.workspace import files_below, list_folder, open_file, resolve, save_file
 
 SECRET = b"the secret outside"

@@ -14,7 +14,6 @@ from plugins.builtin.context import (
     drawing,
     history,
     preview,
-    search,
     show,
     steering,
     transfer,
@@ -46,7 +45,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "unpin": (steering.unpin, "let pinned turns leave again (unpin t7)"),
     "drop": (steering.drop, "take turns out (drop t3-t5)"),
     "clear": (steering.clear, "take all turns out; nothing is deleted"),
-    "search": (search.search, "find words in all that was said (search lisbon hotel)"),
+    "search": (history.search, "find words in all that was said (search lisbon hotel)"),
     "export": (transfer.export, "save the whole conversation as files"),
     "import": (transfer.import_, "add the turns of such a file (import context.json)"),
 }

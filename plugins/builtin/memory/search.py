@@ -18,7 +18,7 @@ from plugins.builtin.context.state import CLEARED, DROPPED, States, states
 from plugins.builtin.context.turns import role, said
 from plugins.wording import beginning, blocks, count, excerpt, literal, window
 
-SHOWN = 10
+HITS = 10
 """Hits that are shown, of each kind."""
 BESIDE = 80
 """Characters that are shown of the messages before and after a hit."""
@@ -35,7 +35,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     if not rest.strip():
         raise CommandError("/memory search wants words to look for: /memory search lisbon hotel.")
     conversation = ask.conversation
-    found = await conversation.memory.search(rest, SHOWN)
+    found = await conversation.memory.search(rest, HITS)
     events = await conversation.context.history()
     where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     total = found.notes.total + found.said.total
