@@ -29,21 +29,28 @@ class CarefulRequest(HTTPXRequest):
         if not isinstance(answer, dict) or not {"result", "description"} & answer.keys():
             raise NetworkError(NO_UPDATES)
         if isinstance(answer.get("result"), list):
-            numbered = [update for update in answer["result"] if _number(update) is not None]
+            numbered = [update for update in answer["result"] if number_of(update) is not None]
             answer["result"] = [readable(update) for update in numbered]
         return answer
 
 
 def readable(update: dict[str, Any]) -> dict[str, Any]:
-    """The update, or an empty one of its number."""
+    """An update that has a number, or an empty one of its number."""
     try:
-        Update.de_json(dict(update), None)
+        read = Update.de_json(dict(update), None)
+        # By these it is put in order beside others (`in_order`); the SDK takes them as they come.
+        hash((read.effective_chat and read.effective_chat.id, _album(read)))
     except Exception:
-        log.exception("update %s from Telegram can't be read and is left out", _number(update))
-        return {"update_id": _number(update)}
+        log.exception("update %s from Telegram can't be read and is left out", number_of(update))
+        return {"update_id": number_of(update)}
     return update
 
 
-def _number(update: object) -> int | None:
+def _album(update: Update) -> object:
+    return update.message and update.message.media_group_id
+
+
+def number_of(update: object) -> int | None:
+    """The number that Telegram gave an update; None where it has none, or it is not a number."""
     number = update.get("update_id") if isinstance(update, dict) else None
     return number if isinstance(number, int) else None

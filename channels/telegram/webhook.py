@@ -17,6 +17,7 @@ from tornado.web import Application, RequestHandler, stream_request_body
 
 from channels.listening import Caps, listening
 from channels.settings import TelegramSettings
+from channels.telegram.reading import number_of, readable
 
 log = logging.getLogger(__name__)
 
@@ -104,7 +105,10 @@ class _Call(RequestHandler):
 
     def _read(self, body: bytes) -> Update | None:
         try:
-            return Update.de_json(json.loads(body), self._bot)
+            update = json.loads(body)
+            if number_of(update) is None:
+                raise ValueError("it has no number")
+            return Update.de_json(readable(update), self._bot)
         except Exception:
             log.exception("an update from Telegram can't be read and is left out")
             return None

@@ -70,7 +70,17 @@ async def test_who_does_not_know_the_secret_is_refused_before_a_byte_of_the_body
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"{", b"[]", b"null", b"7", b"\xff", b'{"update_id": "a", "message": 7}', b"[" * 9_000],
+    [
+        *(b"", b"{", b"[]", b"null", b"7", b"\xff", b"[" * 9_000),
+        b'{"update_id": "a", "message": 7}',
+        b'{"update_id": [1]}',
+        b'{"update_id": {"a": 1}}',
+        b'{"update_id": "1"}',
+        b'{"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": {"id": [1], '
+        b'"type": "x"}}}',
+        b'{"update_id": 1, "message": {"message_id": 1, "date": 1, "chat": {"id": 1, "type": "x"}, '
+        b'"media_group_id": ["a"]}}',
+    ],
 )
 async def test_what_telegram_brings_and_nobody_can_read_is_confirmed(body: bytes) -> None:
     bot = silent()
