@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import logging
 import math
+import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http.cookies import CookieError, SimpleCookie
@@ -53,22 +54,11 @@ _POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
-_OF_PROXIES = ("x-forwarded", "x-original-", "x-envoy-", "cf-")
-"""How the headers begin by which proxies say for whom they ask; others say so by these names."""
-_OF_A_PROXY = frozenset(
-    {
-        "forwarded",
-        "via",
-        "x-real-ip",
-        "x-client-ip",
-        "x-cluster-client-ip",
-        "x-proxyuser-ip",
-        "true-client-ip",
-        "fastly-client-ip",
-        "fly-client-ip",
-        "cdn-loop",
-    }
+_OF_PROXIES = re.compile(
+    r"forwarded|proxy|^via$|^x-(original|envoy|traefik|nginx|varnish|ngrok)-|^cf-|^cdn-|^tailscale-"
+    r"|(real|client|cluster|user|src|remote)[-_]?(ip|addr)$"
 )
+"""What the headers are called by which proxies say for whom they ask, or that they are there."""
 _HEADERS = {
     "Content-Security-Policy": _POLICY,
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -233,9 +223,7 @@ def is_proxied(scope: Scope, headers: Headers) -> bool:
     """Whether a proxy passes this request on, as far as it can be told. HTTP/1.0 is what nginx
     speaks that was told nothing else; browsers and programs of today don't."""
     names = headers.keys()
-    return scope["http_version"] == "1.0" or any(
-        name in _OF_A_PROXY or name.startswith(_OF_PROXIES) for name in names
-    )
+    return scope["http_version"] == "1.0" or any(map(_OF_PROXIES.search, names))
 
 
 def peer_of(scope: Scope) -> str:

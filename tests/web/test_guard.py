@@ -164,6 +164,10 @@ def test_a_token_that_could_be_guessed_opens_nothing(host: str, token: str) -> N
         "X-Real-IP: 203.0.113.7",
         "Via: 1.1 proxy",
         "CF-Connecting-IP: 203.0.113.7",
+        "X-Azure-ClientIP: 203.0.113.7",
+        "WL-Proxy-Client-IP: 203.0.113.7",
+        "Remote-Addr: 203.0.113.7",
+        "X_Forwarded_For: 203.0.113.7",
     ],
 )
 async def test_without_a_token_nobody_gets_in_through_a_proxy(tmp_path: Path, header: str) -> None:
