@@ -14,8 +14,7 @@ from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of
 from memory.context.strategies import STRATEGIES
-from memory.context.strategies.split import split
-from memory.context.strategies.structured import plan as structured
+from memory.context.strategies.split import split, structured
 from memory.context.summary import Style
 from memory.context.view import View, clipped
 from memory.turns import named

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from memory.context import summary
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
-from memory.context.strategies import structured
+from memory.context.strategies.split import structured
 from memory.context.summary_fields import SCHEMA, divided, with_diary
 from memory.context.view import View
 from memory.messages import Message, ToolCall
@@ -292,7 +292,7 @@ def test_what_it_keeps_is_within_the_reserve_and_whole(
     shapes: list[tuple[int, list[int], int]], reserve: float
 ) -> None:
     view, limits = talked(shapes), Limits(window=2_000, output_reserved=0, reserve_ratio=reserve)
-    planned = structured.plan(view, limits)
+    planned = structured(view, limits)
     if planned is None:
         assert view.tokens < 1_600 or not view.complete
         return

@@ -19,8 +19,7 @@ from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context import picture
-from plugins.builtin.context.drawing import rendered
-from plugins.builtin.context.picture import Picture, TokenBlock, flowed, svg
+from plugins.builtin.context.picture import Picture, TokenBlock, flowed, rendered, svg
 from plugins.builtin.context.state import STATES, states, turns_of
 from plugins.wording import beginning, literal, pieces, shortened, table
 

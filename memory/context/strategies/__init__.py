@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.strategies import slim, split, structured, trim
+from memory.context.strategies import slim, split, trim
 from memory.context.summary import Style
 from memory.context.view import Rendering, View
 
@@ -34,5 +34,5 @@ STRATEGIES: dict[str, Strategy] = {
     "full": Strategy(lambda view, limits: None),  # flo.monster: everything is sent, always
     "truncate": Strategy(split.plan, "system", "reminder", waits=True, by_rule=True),
     "summarize": Strategy(split.plan, "system", "recap", waits=True, by_rule=True),
-    "structured": Strategy(structured.plan, "system", "structured", waits=True),
+    "structured": Strategy(split.structured, "system", "structured", waits=True),
 }

@@ -11,8 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
     advise,
-    drawing,
     history,
+    picture,
     preview,
     show,
     steering,
@@ -24,7 +24,7 @@ Verb = Callable[[Ask, str], Awaitable[Reply]]
 
 VERBS: Mapping[str, tuple[Verb, str]] = {
     "detail": (turns.show_detail, "everything, by turn and message"),
-    "map": (drawing.show, "a picture of it"),
+    "map": (picture.show, "a picture of it"),
     "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
     "preview": (preview.show, "what the next request will hold, and what goes before it"),
     "history": (history.show, "all that ever changed it, and who did it"),
