@@ -113,8 +113,8 @@ def _prompt(messages: list[dict[str, Any]]) -> str:
     return "".join(f"<{message['role']}>{message['content']}" for message in messages)
 
 
-WIDE = Limits(max_turns=20, max_tokens=10**6, window=2 * 10**6)
-NARROW = Limits(window=20_000, keep_recent=20)
+WIDE = Limits().but(max_turns=20, max_tokens=10**6, window=2 * 10**6)
+NARROW = Limits().but(window=20_000, keep_recent=20)
 """Cuts about every tenth turn, as `WIDE` does under `trim`."""
 STRATEGIES = {
     "trim, summary prepared ahead": WIDE,

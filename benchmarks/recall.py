@@ -168,7 +168,7 @@ class Searched:
 async def searched(data: Sequence[Dialogue]) -> Searched:
     """Say everything, then ask everything."""
     result = Searched()
-    async with memory(Limits(strategy="full"), Provider(0.1)) as conversations:
+    async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         for dialogue in data:
             conversation = await conversations.get(dialogue.key)
             for turn in dialogue.turns:
@@ -218,7 +218,9 @@ async def held(name: str, data: Sequence[Dialogue], search: Searched, price: flo
     """Hold the conversations under a strategy, and look what is in the context at the end."""
     result = Strategy(name)
     window = 10**6 if name == "full" else WINDOW
-    limits = Limits(strategy=name, window=window, fold_turns=7)  # as "auto" does with such a cache
+    limits = Limits().but(
+        strategy=name, window=window, fold_turns=7
+    )  # as "auto" does with such a cache
     for dialogue in data:
         provider = Provider(price)
         async with memory(limits, provider) as conversations:

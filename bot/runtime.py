@@ -34,14 +34,8 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
 from memory.record.offload import LocalWorkspace, Offloader
-from memory.settings import ContextSettings
 from plugins.rules import compacting
 
-SAME_NAME = set(Limits.__dataclass_fields__) & set(ContextSettings.model_fields) - {
-    "max_tokens",  # there it is a limit of trim, here the window
-    "fold_turns",
-    "auto_compact",
-}
 _MOST_KNOWN = 1_000  # conversations
 
 
@@ -249,8 +243,8 @@ class RuntimeConfig:
 def limits_of(settings: Settings, window: int, model: str, sees: bool = True) -> Limits:
     """The limits that these settings mean for a model with such a window."""
     context = settings.context
-    named = {name: getattr(context, name) for name in SAME_NAME}
     return Limits(
+        strategy=context.strategy,
         max_turns=settings.agent_max_context_turns,
         max_tokens=settings.agent_max_context_tokens,
         window=window,
@@ -258,5 +252,5 @@ def limits_of(settings: Settings, window: int, model: str, sees: bool = True) ->
         auto_compact=context.auto_compact and not compacting(settings.hooks),
         model=model,
         picture=PICTURE_TOKENS if sees else UNSEEN_TOKENS,
-        **named,
+        context=context,
     )

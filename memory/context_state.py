@@ -115,7 +115,7 @@ class ContextState:
             self._preface,
             self._lines,
             STRATEGIES[self._strategy].preface,
-            limits.merge_system,
+            limits.context.merge_system,
             self.current,
             self.newest,
         )

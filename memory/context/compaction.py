@@ -167,7 +167,7 @@ class Split:
     def plan(self, view: View, limits: Limits) -> Plan | None:
         """All but the last messages leave, with a reminder or a recap in their place."""
         plan = split(
-            view, self.keep_recent or limits.keep_recent, self.why or "a rule asked for it"
+            view, self.keep_recent or limits.context.keep_recent, self.why or "a rule asked for it"
         )
         strategy = self.strategy or ("truncate" if limits.strategy == "truncate" else "summarize")
         style = STRATEGIES[strategy].style
@@ -180,7 +180,7 @@ def compressed(config: Mapping[str, Any]) -> Planner:
     """What AgentScope's compress_context() does with these limits for one call."""
 
     def plan(view: View, limits: Limits) -> Plan | None:
-        made = structured(view, replace(limits, **config))
+        made = structured(view, limits.but(**config))
         once = tuple(sorted(config.items()))
         return made and replace(made, strategy="structured", style="structured", once=once)
 

@@ -59,7 +59,7 @@ def halved(view: View, limits: Limits, why: str) -> Plan | None:
     one that stands across the line is squeezed, so that no half of it stays. None where nothing
     would leave."""
     messages = sum(len(turn.entries) for turn in view.turns)
-    stay = max(LEAST_KEPT, limits.keep_recent // 2)
+    stay = max(LEAST_KEPT, limits.context.keep_recent // 2)
     leaving, squeeze = [], frozenset[int]()
     for turn, end in zip(view.turns, accumulate(len(t.entries) for t in view.turns), strict=True):
         if turn not in view.movable:
@@ -203,10 +203,10 @@ def _clips(
     """Clips of all results and user texts that are longer, in all turns or in one, and of what the
     model said and called beside them where it `has_calls`; none where `truncate_oversized` forbids
     them (Digitorn)."""
-    if not limits.truncate_oversized:
+    if not limits.context.truncate_oversized:
         return Change()
     clips = {
-        entry.seq: _clip(entry, chars, limits.snip_oversized)
+        entry.seq: _clip(entry, chars, limits.context.snip_oversized)
         for turn in view.turns
         for entry in turn.entries
         if (not only or turn.number == only)

@@ -3,52 +3,45 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
+from memory.settings import ContextSettings
 
 DEFAULT_WINDOW = 128_000
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """All sizes in tokens. `window` is the model's context window, `output_reserved` what its
-    reply may need of it; `max_turns` and `max_tokens` govern the strategy `trim` alone. `picture`
-    is what an image counts, which is little where the model can't see it.
-
-    `fold_turns` 0 means "auto". What the other fields govern is said where they can be set, in
-    `memory.settings`.
+    """All sizes in tokens. `window` is the model's context window; `max_turns` and `max_tokens`
+    govern the strategy `trim` alone. `strategy`, `fold_turns` (0 means "auto") and `auto_compact`
+    are what is in force, whatever the section says. `picture` is what an image counts, which is
+    little where the model can't see it. `context` is the section of the settings, which says what
+    its fields govern.
     """
 
     strategy: str = "trim"
     max_turns: int = 20
     max_tokens: int = 50_000
     window: int = DEFAULT_WINDOW
-    output_reserved: int = 4_096
-    tool_result_limit: int = 0
-    summary_max_tokens: int = 1_024
-    full_turns: int = 3
-    max_terse_entries: int = 50
     fold_turns: int = 0
-    keep_recent: int = 10
-    compression_trigger: float = 0.75
     auto_compact: bool = True
-    trigger_ratio: float = 0.8
-    reserve_ratio: float = 0.1
-    compression_prompt: str = ""
-    summary_template: str = ""
-    summary_schema: str = ""
-    truncate_oversized: bool = True
-    snip_oversized: bool = True
-    merge_system: bool = False
     model: str = ""
     picture: int = PICTURE_TOKENS
+    context: ContextSettings = field(default_factory=ContextSettings)
+
+    def but(self, **changes: Any) -> Limits:
+        """The same with other values, by their names here or in the section."""
+        own = {name: value for name, value in changes.items() if name in _OWN}
+        section = {name: value for name, value in changes.items() if name not in _OWN}
+        return replace(self, context=self.context.model_copy(update=section), **own)
 
     @property
     def ceiling(self) -> int:
         """The most that any request may hold, under every strategy."""
-        return self.window - min(self.output_reserved, self.window // 4)
+        return self.window - min(self.context.output_reserved, self.window // 4)
 
     @property
     def budget(self) -> int:
@@ -60,20 +53,22 @@ class Limits:
         """Tokens at which the strategy in force lets turns leave."""
         match self.strategy:
             case "structured":
-                return min(round(self.trigger_ratio * self.window), self.ceiling)
+                return min(round(self.context.trigger_ratio * self.window), self.ceiling)
             case "truncate" | "summarize":
-                return round(self.compression_trigger * self.ceiling)
+                return round(self.context.compression_trigger * self.ceiling)
         return self.budget
 
     @property
     def summary_tokens(self) -> int:
         """The most that a summary may hold: it must not fill what the cut has freed."""
-        return min(self.summary_max_tokens, self.budget // 8)
+        return min(self.context.summary_max_tokens, self.budget // 8)
 
     @property
     def longest_result(self) -> int:
         """The most that one tool result may hold when it arrives."""
-        return self.tool_result_limit or min(50_000, self.window // 4)
+        return self.context.tool_result_limit or min(50_000, self.window // 4)
 
+
+_OWN = frozenset(Limits.__dataclass_fields__)
 
 LimitsFor = Callable[[ConversationKey], Limits]

@@ -115,7 +115,7 @@ class Summarizer(Protocol):
 def task(style: Style, focus: str, limits: Limits, is_continued: bool = False) -> str:
     """What to ask a model for a summary in this style, which may continue another; "" where none is
     asked."""
-    words = (style == "structured" and limits.compression_prompt) or TASKS.get(style, "")
+    words = (style == "structured" and limits.context.compression_prompt) or TASKS.get(style, "")
     wish = f"Above all keep what concerns: {focus}" if focus else ""
     is_in_words = is_continued and style != "structured"  # which has a field for it
     parts = (words, wish, _CONTINUED if is_in_words else "")
@@ -126,7 +126,7 @@ def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any
     """The schema of what is asked, where there is one."""
     if style != "structured":
         return None
-    fields = summary_fields.schema(limits.summary_schema)
+    fields = summary_fields.schema(limits.context.summary_schema)
     return summary_fields.with_diary(fields) if is_continued else fields
 
 
@@ -151,7 +151,7 @@ def checked(style: Style, answer: str, limits: Limits) -> str:
     """A model's answer as it will stand in the context; "" where it says nothing."""
     if style != "structured":
         return answer.strip()
-    return summary_fields.rendered(answer, limits.summary_template)
+    return summary_fields.rendered(answer, limits.context.summary_template)
 
 
 def material(parts: Sequence[str], prior: str) -> str:

@@ -261,7 +261,7 @@ class SummaryWriter:
         after = await self.summary_of(spec.after) if spec.after else 0
         before = await self.read(after) if after else None
         prior = before.text if before else ""
-        limits = replace(self._services.limits_for(self._key), **dict(spec.once))
+        limits = self._services.limits_for(self._key).but(**dict(spec.once))
         meter, style = self._services.meter, spec.style
         written, model, left_out = words.without_model(style, turns, prior), "", set[int]()
         section = written if style in words.OUT_OF_CONTEXT else ""

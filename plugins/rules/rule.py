@@ -157,11 +157,11 @@ def auto_compact(limits: Limits) -> Rule:
     return Rule(
         id=AUTO_COMPACT,
         on="turn_start",
-        condition=ContextPressure(threshold=limits.compression_trigger),
+        condition=ContextPressure(threshold=limits.context.compression_trigger),
         action=CompactContext(
             strategy="truncate" if limits.strategy == "truncate" else "summarize",
-            keep_recent=limits.keep_recent,
-            summary_max_tokens=limits.summary_max_tokens,
+            keep_recent=limits.context.keep_recent,
+            summary_max_tokens=limits.context.summary_max_tokens,
         ),
         cooldown=COOLDOWN,
     )

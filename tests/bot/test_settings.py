@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import timeit
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -19,6 +20,7 @@ from bot.settings import SettingError, Settings, SettingsStore, load_layers
 from bot.settings.docs import PAGE, page
 from bot.settings.schema import SETTINGS
 from memory.context.limits import DEFAULT_WINDOW, Limits
+from memory.settings import ContextSettings
 
 STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured")
 STRATEGY = "trim, slim, full, truncate, summarize or structured"
@@ -286,14 +288,17 @@ def test_a_schema_may_be_an_object_or_its_text(tmp_path: Path, value: Any) -> No
 
 def test_the_limits_of_a_conversation_are_what_is_set(tmp_path: Path) -> None:
     book = plain_book(tmp_path)
-    assert limits_of(book.effective(), DEFAULT_WINDOW, "") == Limits()
+    by_default = limits_of(book.effective(), DEFAULT_WINDOW, "")
+    assert replace(by_default, context=ContextSettings()) == Limits()
+    fields = ContextSettings().model_dump()
+    assert by_default.context.model_dump(include=set(fields)) == fields
 
     book.set("context.fold_turns", 7)
     book.set("context.trigger_ratio", 0.5)
     book.set("agent_max_context_turns", 9)
     limits = limits_of(book.effective(), 8000, "small")
 
-    assert (limits.fold_turns, limits.trigger_ratio, limits.max_turns) == (7, 0.5, 9)
+    assert (limits.fold_turns, limits.context.trigger_ratio, limits.max_turns) == (7, 0.5, 9)
     assert (limits.window, limits.model) == (8000, "small")
 
 

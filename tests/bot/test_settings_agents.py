@@ -346,7 +346,13 @@ def test_the_documents_two_agents_stand_side_by_side(configured: Configured) -> 
         settings = book.effective(conversation)
         limits = limits_of(settings, settings.context.max_tokens, settings.model)
         place = place_of(settings.brain, credentials(layers))
-        return limits.window, limits.keep_recent, limits.strategy, limits.model, place.base_url
+        return (
+            limits.window,
+            limits.context.keep_recent,
+            limits.strategy,
+            limits.model,
+            place.base_url,
+        )
 
     explorer = (65536, 15, "truncate", "deepseek-chat", "https://api.deepseek.com/v1")
     writer = (200_000, 8, "summarize", "claude-sonnet-4-5", "https://api.anthropic.com/v1")

@@ -38,7 +38,7 @@ def test_the_first_example_is_three_rules(tmp_path: Path) -> None:
 
 
 def test_the_rule_on_the_page_is_the_one_that_is_added(tmp_path: Path) -> None:
-    assert rules_in(tmp_path, INJECTED) == (auto_compact(Limits(strategy="summarize")),)
+    assert rules_in(tmp_path, INJECTED) == (auto_compact(Limits().but(strategy="summarize")),)
 
 
 def test_the_rules_that_replace_it_do(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC
 from pathlib import Path
 from typing import Any
@@ -85,7 +85,7 @@ class Lodge:
         return await self.conversations.get(key)
 
     def limit(self, **changes: Any) -> None:
-        self.limits = replace(self.limits, **changes)
+        self.limits = self.limits.but(**changes)
 
     async def says(
         self, text: str, results: Sequence[str] = (), reply: str = "Yes.", **who: Any

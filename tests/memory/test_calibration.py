@@ -13,7 +13,7 @@ from memory.context.meter import PrefixTokens
 from memory.context.view import View
 from memory.record.store import Store
 
-SET = Limits(model="a", window=128_000)
+SET = Limits().but(model="a", window=128_000)
 
 
 def sent(raw: int) -> View:

@@ -28,7 +28,7 @@ DOCUMENTED = """\
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, Limits(strategy="slim", fold_turns=1))
+    lodge = Lodge(tmp_path, Limits().but(strategy="slim", fold_turns=1))
     await lodge.open()
     yield lodge
     await lodge.close()

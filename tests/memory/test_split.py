@@ -28,7 +28,7 @@ NOW = datetime.fromtimestamp(0, UTC)
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    limits = Limits(strategy="summarize", window=4_000, output_reserved=0, keep_recent=4)
+    limits = Limits().but(strategy="summarize", window=4_000, output_reserved=0, keep_recent=4)
     lodge = Lodge(tmp_path, limits)
     await lodge.open()
     yield lodge
@@ -214,7 +214,9 @@ async def test_a_listener_can_hold_a_compaction_off(tmp_path: Path) -> None:
         heard.append(event)
         return Verdict("not now")
 
-    lodge = Lodge(tmp_path, Limits(strategy="summarize"), events=Events([Listener("me", veto)]))
+    lodge = Lodge(
+        tmp_path, Limits().but(strategy="summarize"), events=Events([Listener("me", veto)])
+    )
     await lodge.open()
     for _ in range(8):
         await lodge.says("hello")

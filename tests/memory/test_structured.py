@@ -38,7 +38,7 @@ NOW = datetime.fromtimestamp(0, UTC)
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, Limits(strategy="structured", window=10_000, output_reserved=100))
+    lodge = Lodge(tmp_path, Limits().but(strategy="structured", window=10_000, output_reserved=100))
     lodge.summarizer.answer = lambda request: json.dumps(FIELDS)
     await lodge.open()
     yield lodge
@@ -247,13 +247,15 @@ def test_fields_that_name_one_another_do_not_multiply() -> None:
     names = [f"f{n}" for n in range(10)]
     said = {name: f"{{{other}}} " * 20 for name, other in itertools.pairwise(names)}
     template = "".join(f"{{{name}}}" for name in names)
-    shown = summary.checked("structured", json.dumps(said), Limits(summary_template=template))
+    shown = summary.checked("structured", json.dumps(said), Limits().but(summary_template=template))
     assert len(shown) < 2 * len(json.dumps(said))
 
 
 def test_a_field_that_a_template_names_often_is_bounded() -> None:
     template, said = "{a}" * 3_000, json.dumps({"a": "x" * 20_000})
-    assert len(summary.checked("structured", said, Limits(summary_template=template))) <= 100_000
+    assert (
+        len(summary.checked("structured", said, Limits().but(summary_template=template))) <= 100_000
+    )
 
 
 @pytest.mark.parametrize("depth", [300, 900, 50_000])
@@ -291,7 +293,10 @@ def talked(shapes: list[tuple[int, list[int], int]]) -> View:
 def test_what_it_keeps_is_within_the_reserve_and_whole(
     shapes: list[tuple[int, list[int], int]], reserve: float
 ) -> None:
-    view, limits = talked(shapes), Limits(window=2_000, output_reserved=0, reserve_ratio=reserve)
+    view, limits = (
+        talked(shapes),
+        Limits().but(window=2_000, output_reserved=0, reserve_ratio=reserve),
+    )
     planned = structured(view, limits)
     if planned is None:
         assert view.tokens < 1_600 or not view.complete

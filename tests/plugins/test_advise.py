@@ -43,7 +43,7 @@ def cuts(*turns: int, strategy: str = "summarize", **more: Any) -> tuple[ViewEve
 
 
 def facts(strategy: str = "summarize", **known: Any) -> Facts:
-    limits = Limits(
+    limits = Limits().but(
         strategy=strategy, window=12_000, output_reserved=2_000, **known.pop("limits", {})
     )
     answers = known.pop("answers", Bill(calls=40, prompt=200_000, cost=0.4))
@@ -206,7 +206,7 @@ def test_each_strategy_has_an_answer_to_overflows(strategy: str) -> None:
 
 def test_nothing_is_advised_about_a_conversation_without_a_turn() -> None:
     for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured"):
-        assert advice(Facts(Limits(strategy=strategy), turns=0, tokens=0)) == ()
+        assert advice(Facts(Limits().but(strategy=strategy), turns=0, tokens=0)) == ()
     assert len(ROWS) == len({row.__name__ for row in ROWS})
 
 

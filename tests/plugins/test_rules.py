@@ -66,11 +66,11 @@ def faults(*written: Any) -> list[str]:
 
 def test_the_documented_block_is_the_rule_that_is_injected() -> None:
     (written,) = parse(yaml.safe_load(SEED_BLOCK)["runtime"]["hooks"])
-    assert written == auto_compact(Limits(strategy="summarize"))
+    assert written == auto_compact(Limits().but(strategy="summarize"))
 
 
 def test_the_injected_rule_has_the_figures_of_the_settings() -> None:
-    limits = Limits(
+    limits = Limits().but(
         strategy="truncate", compression_trigger=0.6, keep_recent=4, summary_max_tokens=2_048
     )
     made = auto_compact(limits)
@@ -318,7 +318,7 @@ def test_no_text_breaks_the_reading_of_rules(text: str) -> None:
 
 @pytest.fixture
 async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
-    lodge = Lodge(tmp_path, Limits(strategy="full", window=8_000))
+    lodge = Lodge(tmp_path, Limits().but(strategy="full", window=8_000))
     await lodge.open()
     yield lodge
     await lodge.close()

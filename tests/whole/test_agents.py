@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address
 from memory.context.limits import Limits
+from memory.settings import ContextSettings
 from tests.bot.test_settings_agents import AGENTS_BLOCK
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.whole.house import House, living
@@ -61,9 +63,9 @@ async def test_the_documents_two_agents_live_side_by_side_in_one_bot(
             await house.says("/agent explorer", chat="one")
             await house.says("/agent writer", chat="two")
             one, two, three = limits(house, "one"), limits(house, "two"), limits(house, "three")
-            assert (one.window, one.keep_recent, one.strategy) == (65536, 15, "truncate")
-            assert (two.window, two.keep_recent, two.strategy) == (200_000, 8, "summarize")
-            assert three == Limits(model="gpt-4o-mini")
+            assert (one.window, one.context.keep_recent, one.strategy) == (65536, 15, "truncate")
+            assert (two.window, two.context.keep_recent, two.strategy) == (200_000, 8, "summarize")
+            assert replace(three, context=ContextSettings()) == Limits(model="gpt-4o-mini")
             heard = [(await house.says("Hi", chat=chat)).text for chat in ("one", "two", "three")]
     assert heard == ["Deep.", "Sonnet.", "Mine."]
     assert [r.body["model"] for r in (*deep.requests, *sonnet.requests)] == [

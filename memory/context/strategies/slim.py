@@ -41,20 +41,22 @@ def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
     them, for `plan` to fold anew. Empty where no setting was raised."""
     folded, rolled = boundaries.folded, boundaries.rolled
     return Change(
-        folded=Folded() if 0 < folded.full < limits.full_turns else None,
-        rolled=Rolled(told=rolled.told) if 0 < rolled.lines < limits.max_terse_entries else None,
+        folded=Folded() if 0 < folded.full < limits.context.full_turns else None,
+        rolled=Rolled(told=rolled.told)
+        if 0 < rolled.lines < limits.context.max_terse_entries
+        else None,
     )
 
 
 def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     cut = cut_of(view, folding, view.boundaries.folded.cut)
-    folded = Folded(cut.cut, cut.keep, limits.full_turns)
+    folded = Folded(cut.cut, cut.keep, limits.context.full_turns)
     return Change(folded=folded, fold=frozenset(turn.number for turn in folding))
 
 
 def _folding(view: View, limits: Limits) -> tuple[Turn, ...]:
     """The turns that fold: none before there are enough of them."""
-    recent = {turn.number for turn in view.complete[-limits.full_turns :]}
+    recent = {turn.number for turn in view.complete[-limits.context.full_turns :]}
     old = tuple(turn for turn in view.movable if turn.number not in recent)
     return old if len(old) >= max(1, limits.fold_turns) else ()
 
@@ -63,20 +65,26 @@ def _roll(view: View, limits: Limits) -> Change:
     """Where the log begins once it is too long: at its newer half, so that it seldom is, or with
     `fold_turns: 1` at the newest lines that it may hold."""
     log = view.log
-    if len(log) <= limits.max_terse_entries:
+    if len(log) <= limits.context.max_terse_entries:
         return Change()
-    stay = limits.max_terse_entries // 2 if limits.fold_turns > 1 else limits.max_terse_entries
+    stay = (
+        limits.context.max_terse_entries // 2
+        if limits.fold_turns > 1
+        else limits.context.max_terse_entries
+    )
     first = len(log) - max(1, stay)
     is_torn = log[first - 1].turn == log[first].turn
     begin = log[first].turn + is_torn
     told = max(begin, view.boundaries.rolled.told)
-    return Change(rolled=Rolled(begin, limits.max_terse_entries, told))
+    return Change(rolled=Rolled(begin, limits.context.max_terse_entries, told))
 
 
 def _why(folding: tuple[Turn, ...], rolled: frozenset[int], limits: Limits) -> str:
     parts = []
     if folding:
-        parts.append(f"{limits.full_turns} turns stay in full, older ones become lines of the log")
+        parts.append(
+            f"{limits.context.full_turns} turns stay in full, older ones become lines of the log"
+        )
     if rolled:
-        parts.append(f"the log holds at most {limits.max_terse_entries} lines")
+        parts.append(f"the log holds at most {limits.context.max_terse_entries} lines")
     return " and ".join(parts)

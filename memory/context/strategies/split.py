@@ -22,13 +22,13 @@ from memory.turns import Entry
 
 def plan(view: View, limits: Limits) -> Plan | None:
     """What the rule `_auto_compact` does when a turn begins: nothing below the trigger."""
-    pressure, trigger = view.tokens / limits.ceiling, limits.compression_trigger
+    pressure, trigger = view.tokens / limits.ceiling, limits.context.compression_trigger
     if not limits.auto_compact or pressure < trigger:
         return None
     if trigger and not can_help(view, limits, round(trigger * limits.ceiling)):
         return None  # nothing gets below it; a trigger of 0 asks for a cut whenever one can be made
     why = f"the rule _auto_compact: the pressure was {pressure:.2f}, the trigger is {trigger:g}"
-    return split(view, limits.keep_recent, why)
+    return split(view, limits.context.keep_recent, why)
 
 
 def split(view: View, keep: int, why: str) -> Plan | None:
@@ -65,15 +65,15 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
 def structured(view: View, limits: Limits) -> Plan | None:
     """Nothing below the threshold, which is the ceiling where that is lower: in a small window the
     room for the reply takes more than a fifth."""
-    trigger = round(limits.trigger_ratio * limits.window)
+    trigger = round(limits.context.trigger_ratio * limits.window)
     threshold = min(trigger, limits.ceiling)
     if view.tokens < threshold or not can_help(view, limits, threshold):
         return None
-    share = f"{limits.trigger_ratio:g} of the window of {limits.window:,}"
+    share = f"{limits.context.trigger_ratio:g} of the window of {limits.window:,}"
     if limits.ceiling < trigger:
         share = f"{threshold:,}, what the window of {limits.window:,} holds besides the reply"
     why = f"{view.tokens:,} tokens were at or over {share}"
-    kept = split_at(view, _reserve_from(view, limits.reserve_ratio * limits.window), why)
+    kept = split_at(view, _reserve_from(view, limits.context.reserve_ratio * limits.window), why)
     if kept is not None and kept.tokens_after < threshold:
         return kept
     return split_at(view, _reserve_from(view, 0), why)

@@ -75,9 +75,9 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
     """How cuts come later, by strategy."""
     limits = facts.limits
     match limits.strategy:
-        case "truncate" | "summarize" if limits.compression_trigger < LESS_OFTEN:
+        case "truncate" | "summarize" if limits.context.compression_trigger < LESS_OFTEN:
             return "Let them come later.", (here("context.compression_trigger", LESS_OFTEN),)
-        case "structured" if limits.trigger_ratio < LESS_OFTEN:
+        case "structured" if limits.context.trigger_ratio < LESS_OFTEN:
             return "Let them come later.", (here("context.trigger_ratio", LESS_OFTEN),)
         case "trim" if facts.cuts[-1].tokens_before < 0.9 * limits.budget:
             return "Allow more turns.", (here("agent_max_context_turns", 2 * limits.max_turns),)
@@ -86,8 +86,10 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
             return "Allow more tokens.", (here("agent_max_context_tokens", more),)
     if facts.max_tokens:
         return "Use all of the model's window.", (here("context.max_tokens", 0),)
-    if limits.strategy in BY_RULE and limits.keep_recent > 2:
-        return "Let each one take more.", (here("context.keep_recent", limits.keep_recent // 2),)
+    if limits.strategy in BY_RULE and limits.context.keep_recent > 2:
+        return "Let each one take more.", (
+            here("context.keep_recent", limits.context.keep_recent // 2),
+        )
     return "Take a model with a larger window (/model).", ()
 
 
@@ -96,7 +98,7 @@ def loses_the_thread(facts: Facts) -> Advice | None:
     if facts.limits.strategy not in BY_RULE or not is_lost:
         return None
     longer = here("context.summary_max_tokens", LONGER_SUMMARY)
-    commands = (longer,) if facts.limits.summary_max_tokens < LONGER_SUMMARY else ()
+    commands = (longer,) if facts.limits.context.summary_max_tokens < LONGER_SUMMARY else ()
     found = (
         "The thread gets lost after cuts: you took back "
         f"{count(facts.undone, 'cut')}, and the model looked {count(facts.searches, 'time')} for "
@@ -156,15 +158,15 @@ def _has_huge_result(facts: Facts) -> bool:
 def _earlier(limits: Limits) -> tuple[str, ...]:
     match limits.strategy:
         case "truncate" | "summarize" if limits.auto_compact:
-            lower = min(EARLIER, limits.compression_trigger - 0.1)
+            lower = min(EARLIER, limits.context.compression_trigger - 0.1)
             return (here("context.compression_trigger", round(max(0.05, lower), 2)),)
         case "structured":
-            lower = min(EARLIER, limits.trigger_ratio - 0.1)
-            lower = round(max(limits.reserve_ratio + 0.05, lower), 2)
-            is_lower = lower < limits.trigger_ratio
+            lower = min(EARLIER, limits.context.trigger_ratio - 0.1)
+            lower = round(max(limits.context.reserve_ratio + 0.05, lower), 2)
+            is_lower = lower < limits.context.trigger_ratio
             return (here("context.trigger_ratio", lower),) if is_lower else ()
-        case "slim" if limits.full_turns > 1:
-            return (here("context.full_turns", limits.full_turns - 1),)
+        case "slim" if limits.context.full_turns > 1:
+            return (here("context.full_turns", limits.context.full_turns - 1),)
         case "trim":
             return (here("agent_max_context_tokens", max(1_000, limits.budget * 3 // 4)),)
         case "full":
@@ -200,7 +202,7 @@ def many_calls(facts: Facts) -> Advice | None:
     do = f"Compact after each {MANY_CALLS} calls, however full it is (for owners, everywhere)."
     added: list[Mapping[str, Any]] = [CALLS_RULE]
     if facts.limits.strategy in BY_RULE and facts.limits.auto_compact:
-        trigger = facts.limits.compression_trigger
+        trigger = facts.limits.context.compression_trigger
         added.append(_pressure_rule(trigger))
         do += (
             f" A rule of your own takes the place of the built-in `{AUTO_COMPACT}`; so that cuts "

@@ -182,7 +182,7 @@ def _threshold_setting(limits: Limits) -> str:
 def enough(view: View, limits: Limits) -> int:
     """A budget of `trim` that leaves room for turns, too; 0 where no budget helps."""
     fixed = view.scale.tokens(view.prefix.system + view.prefix.tools)
-    wanted = -(-(2 * fixed + limits.summary_max_tokens) // 1_000) * 1_000
+    wanted = -(-(2 * fixed + limits.context.summary_max_tokens) // 1_000) * 1_000
     return wanted if limits.strategy == "trim" and wanted <= limits.ceiling else 0
 
 
@@ -197,7 +197,7 @@ def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
         return ((f"{own} instead of `{AUTO_COMPACT}`", "hooks"),)
     if not limits.auto_compact:
         return (("nothing is cut before the window is full", "context.auto_compact"),)
-    at = f"`{AUTO_COMPACT}` cuts at {limits.compression_trigger:.0%} of the budget"
+    at = f"`{AUTO_COMPACT}` cuts at {limits.context.compression_trigger:.0%} of the budget"
     return ((at, "context.compression_trigger"),)
 
 
@@ -213,22 +213,22 @@ def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
     """What governs the strategy in force: in words, and by which setting."""
     limits = overview.limits
     folding = f"{count(limits.fold_turns, 'turn')} at a time into the log"
-    by_rule = ((f"the last {limits.keep_recent} messages stay", "context.keep_recent"),)
+    by_rule = ((f"the last {limits.context.keep_recent} messages stay", "context.keep_recent"),)
     return {
         "trim": (
             (f"{amount(limits.max_tokens)} tokens", "agent_max_context_tokens"),
             (count(limits.max_turns, "turn"), "agent_max_context_turns"),
         ),
         "slim": (
-            (f"the last {count(limits.full_turns, 'turn')} in full", "context.full_turns"),
+            (f"the last {count(limits.context.full_turns, 'turn')} in full", "context.full_turns"),
             (folding, "context.fold_turns"),
-            (f"{limits.max_terse_entries} lines in it", "context.max_terse_entries"),
+            (f"{limits.context.max_terse_entries} lines in it", "context.max_terse_entries"),
         ),
         "truncate": by_rule,
         "summarize": by_rule,
         "structured": (
-            (f"at {limits.trigger_ratio:.0%} of the window", "context.trigger_ratio"),
-            (f"{limits.reserve_ratio:.0%} of it stays", "context.reserve_ratio"),
+            (f"at {limits.context.trigger_ratio:.0%} of the window", "context.trigger_ratio"),
+            (f"{limits.context.reserve_ratio:.0%} of it stays", "context.reserve_ratio"),
         ),
     }.get(limits.strategy, ())
 

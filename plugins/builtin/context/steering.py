@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import json
-from dataclasses import replace
 from datetime import tzinfo
 from typing import Any
 
@@ -56,7 +55,7 @@ async def compress(ask: Ask, rest: str) -> Reply:
     view, limits = conversation.context.view(), conversation.context.limits
     compacted = await conversation.compactor.compress_context(**config)
     if compacted is None:
-        why = _below(view, replace(limits, strategy="structured", **config))
+        why = _below(view, limits.but(strategy="structured", **config))
         return Reply(why, {"turns": []})
     return _done(compacted, view)
 
@@ -88,7 +87,7 @@ def _below(view: View, limits: Limits) -> str:
     threshold = limits.threshold
     sizes = f"{amount(view.tokens)} tokens are in use, and the threshold is {amount(threshold)}"
     if view.tokens < threshold:
-        share = f"{limits.trigger_ratio:g} of the window of {amount(limits.window)}"
+        share = f"{limits.context.trigger_ratio:g} of the window of {amount(limits.window)}"
         return f"There is nothing to compress: {sizes} ({share})."
     if not view.movable:
         return _nothing_movable(view)

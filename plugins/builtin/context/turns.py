@@ -86,7 +86,7 @@ def _settings(overview: Overview) -> str:
     limits = overview.limits
     values = {
         "context.max_tokens": limits.window,
-        "context.output_reserved": limits.output_reserved,
+        "context.output_reserved": limits.context.output_reserved,
         "context.tool_result_limit": limits.longest_result,
         "context.summary_max_tokens": limits.summary_tokens,
     }
