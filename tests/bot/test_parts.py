@@ -18,6 +18,8 @@ class LineByLine(House):
 
     fails_at: str = "never"
 
+    longest: int = 10
+
     def parts(self, reply: Reply) -> Sequence[Reply]:
         *first, last = reply.text.split("\n")
         return [*map(Reply, first), Reply(last, actions=reply.actions)]
