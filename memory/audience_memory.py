@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
 
-from memory.record import daily, search, summaries, transcript
+from memory.record import conversations, daily, search, summaries
 from memory.record.daily import Note
 from memory.record.search import Found, Scope, index
 from memory.record.store import Store
@@ -131,7 +131,7 @@ class AudienceMemory:
         """How much there is, and what is still to come."""
         pending = await self._services.store.read(lambda db: summaries.pending(db, self._audience))
         keys = await self._services.store.read(
-            lambda db: transcript.of_audience(db, self._audience)
+            lambda db: conversations.of_audience(db, self._audience)
         )
         days = await self.days()
         folder = daily.folder(self._services.data, self._audience)

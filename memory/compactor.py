@@ -30,7 +30,7 @@ from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import Event
-from memory.record import transcript
+from memory.record import conversations, transcript
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 
@@ -341,7 +341,7 @@ class Compactor:
         row = self._state.row
 
         def keep(db: Any) -> None:
-            transcript.keep_fingerprint(db, row, now)
+            conversations.keep_fingerprint(db, row, now)
             if event is not None:
                 transcript.insert_event(db, row, event)
 

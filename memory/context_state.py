@@ -18,9 +18,9 @@ from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import UNSCALED, LogLine, Preface, View, in_play, shown, summarised
 from memory.keys import ConversationKey
 from memory.record import daily, summaries, transcript
+from memory.record.conversations import ConversationRow
 from memory.record.ledger import Bill, Spent
 from memory.record.summaries import Job, Summary
-from memory.record.transcript import ConversationRow
 from memory.services import MemoryServices
 from memory.turns import Entry, Turn
 

@@ -35,13 +35,13 @@ from memory.context_state import ContextState
 from memory.files import Mirror, Written
 from memory.keys import ConversationKey
 from memory.record import (
+    conversations,
     daily,
     forget,
     ledger,
     offload,
     search,
     summaries,
-    titles,
     transcript,
 )
 from memory.record.forget import StoredCounts
@@ -106,7 +106,7 @@ class Conversation:
 
     async def _load(self) -> None:
         def read(db: Any) -> tuple[Any, ...]:
-            row = transcript.find_or_create(db, self.key)
+            row = conversations.find_or_create(db, self.key)
             jobs = summaries.undone_of(db, row.id)
             events, bill = transcript.events_of(db, row.id), ledger.bill(db, row.id)
             return row, events, jobs, bill, summaries.newest_reference(db, row.id)
@@ -182,12 +182,12 @@ class Conversation:
     async def rename(self, title: str) -> None:
         """Give this conversation a title; "" takes it away."""
         row = self.context.row
-        await self._services.store.write(lambda db: titles.rename(db, row, title))
+        await self._services.store.write(lambda db: conversations.rename(db, row, title))
 
     async def title(self) -> str:
         """The title that was given; "" without one."""
         row = self.context.row
-        return await self._services.store.read(lambda db: titles.title(db, row))
+        return await self._services.store.read(lambda db: conversations.title(db, row))
 
     # --- files ---------------------------------------------------------------------------------
 

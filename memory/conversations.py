@@ -19,8 +19,8 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
 from memory.keys import ConversationKey
-from memory.record import ledger, mailbox, summaries, titles, transcript
-from memory.record.titles import Listed
+from memory.record import conversations, ledger, mailbox, summaries, transcript
+from memory.record.conversations import Listed
 from memory.services import MemoryServices
 
 MOST_ATTEMPTS = 3
@@ -166,15 +166,15 @@ class Conversations:
     async def idle_since(self, before: float) -> list[ConversationKey]:
         """Conversations in which nothing was said since a time (seconds since 1970), and of which
         something is kept."""
-        return await self.services.store.read(lambda db: transcript.idle_since(db, before))
+        return await self.services.store.read(lambda db: conversations.idle_since(db, before))
 
     async def of_audience(self, audience: str) -> list[ConversationKey]:
         """All conversations of an audience."""
-        return await self.services.store.read(lambda db: transcript.of_audience(db, audience))
+        return await self.services.store.read(lambda db: conversations.of_audience(db, audience))
 
     async def listed(self, prefix: str, words: str = "") -> list[Listed]:
-        """Conversations whose key begins so, the newest first; see `titles.listed`."""
-        return await self.services.store.read(lambda db: titles.listed(db, prefix, words))
+        """Conversations whose key begins so, the newest first; see `conversations.listed`."""
+        return await self.services.store.read(lambda db: conversations.listed(db, prefix, words))
 
     async def delete_mail_before(self, before: float) -> None:
         """Delete what came in and was answered before a time (seconds since 1970)."""

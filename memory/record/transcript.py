@@ -1,11 +1,9 @@
-"""Rows of conversations, messages and view events. Messages are inserted, never updated."""
+"""Rows of messages and view events. Messages are inserted, never updated."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import reduce
 from itertools import zip_longest
@@ -16,9 +14,7 @@ import orjson
 from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import NOTHING_AWAY, Change, TakenAway, ViewEvent
-from memory.context.meter import PromptFingerprint
 from memory.context.snapshot import Snapshot
-from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.turns import Entry, Turn
@@ -28,80 +24,6 @@ log = logging.getLogger(__name__)
 
 DAMAGED = datetime.fromtimestamp(0, UTC)
 """The time of a message of which the text alone can be read."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationRow:
-    """A conversation as stored: its row id, the numbers last given out, who spoke last, and the
-    newest inbox row that a turn was opened for, and what its last request began with."""
-
-    id: int
-    last_seq: int
-    last_turn: int
-    person: str
-    fingerprint: PromptFingerprint
-    last_inbox: int
-
-
-def find_or_create(database: SqliteDatabase, key: ConversationKey) -> ConversationRow:
-    """The row of this conversation, made if it is new."""
-    now = time.time()
-    columns, message = tables.Conversation, tables.Message
-    columns.insert(
-        key=key.id,
-        audience=key.audience,
-        last_seq=0,
-        last_turn=0,
-        person="",
-        created_at=now,
-        active_at=now,
-        title="",
-        framing="{}",
-    ).on_conflict_ignore().execute(database)
-    newest = message.select(fn.MAX(message.inbox)).where(
-        (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
-    )
-    query = columns.select(
-        columns.id,
-        columns.last_seq,
-        columns.last_turn,
-        columns.person,
-        columns.framing,
-        fn.COALESCE(newest, 0),
-    ).where(columns.key == key.id)
-    ((row, last_seq, last_turn, person, framing, last_inbox),) = query.tuples().execute(database)
-    return ConversationRow(row, last_seq, last_turn, person, _fingerprint(framing), last_inbox)
-
-
-def _fingerprint(kept: str) -> PromptFingerprint:
-    """What the last request began with; unknown where that can't be read."""
-    found: Any = next(tables.readable([kept], orjson.loads), {})
-    return found if isinstance(found, dict) else {}
-
-
-def keep_fingerprint(
-    database: SqliteDatabase, conversation: int, fingerprint: PromptFingerprint
-) -> None:
-    """Keep what the next request begins with."""
-    kept = orjson.dumps(fingerprint).decode()
-    tables.update(database, tables.Conversation, conversation, framing=kept)
-
-
-def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:
-    """Conversations in which nothing was said since, and of which messages are kept."""
-    columns, message = tables.Conversation, tables.Message
-    has_messages = fn.EXISTS(message.select().where(message.conversation == columns.id))
-    query = columns.select(columns.key, columns.audience).where(
-        (columns.active_at < before) & has_messages
-    )
-    return [ConversationKey(*row) for row in query.tuples().execute(database)]
-
-
-def of_audience(database: SqliteDatabase, audience: str) -> list[ConversationKey]:
-    """All conversations of an audience, in a stable order."""
-    columns = tables.Conversation
-    query = columns.select(columns.key, columns.audience).where(columns.audience == audience)
-    return [ConversationKey(*row) for row in query.order_by(columns.id).tuples().execute(database)]
 
 
 def insert(

@@ -10,7 +10,7 @@ import pytest
 
 from bot.spending import Spending, SpendingLimits, reached, warning
 from memory.keys import ConversationKey
-from memory.record import ledger, transcript
+from memory.record import conversations, ledger
 from memory.record.ledger import Bill, Spent
 from memory.record.store import Store
 from plugins.api import Account
@@ -250,7 +250,7 @@ async def test_a_new_month_begins_with_nothing_spent(store: Store) -> None:
 
 
 async def test_only_this_months_calls_count_after_a_restart(store: Store) -> None:
-    row = await store.write(lambda db: transcript.find_or_create(db, KEY))
+    row = await store.write(lambda db: conversations.find_or_create(db, KEY))
     await store.write(lambda db: ledger.insert(db, row.id, 1, call(12)))
     now = datetime.now(UTC)
     month = spending(store, Clock(now))

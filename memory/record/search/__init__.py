@@ -19,7 +19,7 @@ from peewee import SqliteDatabase
 from memory.context.change import NOTHING_AWAY, TakenAway, replayed
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record import transcript
+from memory.record import conversations, transcript
 from memory.record.daily import Note
 from memory.record.migrations import migrate
 from memory.record.search import index, words
@@ -203,7 +203,7 @@ def _fill(database: SqliteDatabase, notes: Sequence[Note], zone: tzinfo) -> None
     """Put the notes into a transcript, each as the turn of its own number."""
     for number, note in enumerate(notes):
         key = ConversationKey(str(note.day), _NOTES.audience)
-        row = transcript.find_or_create(database, key)
+        row = conversations.find_or_create(database, key)
         at = datetime.combine(note.day, time(), zone)
         entry = Entry(row.last_seq + 1, number, Message("note", note.text), 0, at)
         transcript.insert(database, row.id, [entry])
