@@ -110,9 +110,9 @@ class Agent:
         return reply
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
-        view, reply = await self._asked(turn, "auto", output)
+        view, reply = await self._ask_model(turn, "auto", output)
         most = self.max_calls()
-        note = _shortfall(reply, most)
+        note = _describe_shortfall(reply, most)
         await self._record(turn, view, replace(reply, tool_calls=reply.tool_calls[:most]), note)
 
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
@@ -122,7 +122,7 @@ class Agent:
             f"{self.max_steps()}."
         )
         try:
-            view, reply = await self._asked(turn, "none", output)
+            view, reply = await self._ask_model(turn, "none", output)
         except ModelAnswerBroken:
             if self.wishes is not None:
                 raise
@@ -130,7 +130,7 @@ class Agent:
             return
         await self._record(turn, view, replace(reply, tool_calls=()), note, "steps")
 
-    async def _asked(
+    async def _ask_model(
         self, turn: OpenTurn, tool_choice: ToolChoice, output: Output
     ) -> tuple[View, ModelReply]:
         """Ask, with what fits; when the provider says that it did not fit, make room and ask
@@ -138,19 +138,19 @@ class Agent:
         while True:
             view = await turn.fit(self.prefix)
             try:
-                return view, await self._ask(turn, view, tool_choice, output)
+                return view, await self._ask_once(turn, view, tool_choice, output)
             except ContextOverflow as error:
                 output.step_restarted()
                 if not await turn.make_room(view, self.prefix, error.window):
                     raise
 
-    async def _ask(
+    async def _ask_once(
         self, turn: OpenTurn, view: View, tool_choice: ToolChoice, output: Output
     ) -> ModelReply:
         """Ask the model; an answer that breaks off or is empty is asked for once more. What came to
         nothing is booked, also where the turn is stopped."""
         tools = self.prefix.tools
-        messages = await self.pictures.shown(view.to_wire(self.prefix), self.model.sees)
+        messages = await self.pictures.fill_in(view.to_wire(self.prefix), self.model.sees)
         lost: list[ModelReply] = []
         request = ModelRequest(
             messages, tools, tool_choice if tools else "auto", on_lost=lost.append
@@ -158,16 +158,16 @@ class Agent:
         if self.wishes is not None:
             request = self.wishes.of(request)
         try:
-            return await self._streamed(request, output)
+            return await self._stream_reply(request, output)
         except ModelAnswerBroken:
             output.step_restarted()
-            return await self._streamed(request, output)
+            return await self._stream_reply(request, output)
         finally:
             with suppress(StoreError):  # it would stand in the place of what has happened
                 for reply in lost:
                     await turn.book(await self._spent(turn, view, reply))
 
-    async def _streamed(self, request: ModelRequest, output: Output) -> ModelReply:
+    async def _stream_reply(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log. The model may write one that
         nobody has asked for: after a change of strategy it goes on for a while."""
         parser = TerseFilter()
@@ -263,7 +263,7 @@ class Agent:
         )
 
 
-def _shortfall(reply: ModelReply, most_calls: int) -> str:
+def _describe_shortfall(reply: ModelReply, most_calls: int) -> str:
     """What a reply does not hold of what the model said or wanted, in a sentence; "": nothing."""
     if len(reply.tool_calls) > most_calls:
         return TOO_MANY_CALLS.format(most=most_calls)

@@ -41,7 +41,7 @@ class Pictures:
     folder: Path
     most: Callable[[], int]
 
-    async def shown(self, messages: Wire, sees: bool) -> Wire:
+    async def fill_in(self, messages: Wire, sees: bool) -> Wire:
         """The messages as they are sent: with their pictures, or with words in their place."""
         names = [name for message in messages for name in message.get("images", ())]
         if not names:  # but those that a client sent may hold some

@@ -18,7 +18,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from channels.web.streams import rendered
+from channels.web.streams import render
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.hostile.texts import TEXTS
 from tests.whole.telegram_house import TelegramHouse, at_telegram
@@ -75,7 +75,7 @@ async def measured(
                 await watch.worst()
                 await _answered(house, _question(name, size))
                 found.append(Held("Telegram", name, size, await watch.worst()))
-                await rendered(TEXTS[name](size))
+                await render(TEXTS[name](size))
                 found.append(Held("the page", name, size, await watch.worst()))
     return found
 

@@ -61,7 +61,7 @@ class Approvals:
         allowed. Raises ToolError when it is not."""
         if not self._is_asked(key) or (key.id, wanted.covers) in self._allowed:
             return
-        question = await self._asked(key, address, wanted)
+        question = await self._put_question(key, address, wanted)
         question.askers += 1
         try:
             with self._waiting(key):
@@ -78,7 +78,9 @@ class Approvals:
         if not is_allowed:
             raise ToolError("It was not run: the person has said no. Go on without it.")
 
-    async def _asked(self, key: ConversationKey, address: Address, wanted: Permission) -> _Question:
+    async def _put_question(
+        self, key: ConversationKey, address: Address, wanted: Permission
+    ) -> _Question:
         """The question, put to the person; one that waits already serves for the same site."""
         for known in self._questions.values():
             if wanted.covers and (known.key, known.wanted.covers) == (

@@ -65,7 +65,7 @@ async def store(
                 f"Your message was not taken, because {why}. Have files deleted, or tell the bot's "
                 "owner; then send it again."
             )
-        return tuple([await _stored(workspace, attachment) for attachment in attachments])
+        return tuple([await _store_one(workspace, attachment) for attachment in attachments])
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
         reason = "the disk is full" if full else error.strerror or str(error)
@@ -119,7 +119,7 @@ def _ending(attachment: Attachment) -> str:
     return ENDINGS.guess_extension(attachment.media_type, strict=False) or ".bin"
 
 
-async def _stored(workspace: LocalWorkspace, attachment: Attachment) -> Stored:
+async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Stored:
     content = attachment.data
     if media_type := picture_type(content):
         image = await workspace.keep(content, media_type)

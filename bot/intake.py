@@ -42,7 +42,7 @@ class Intake:
         try:
             if (refusal := await self._refusal(inbound, key, line)) is None:
                 with self._turns.coming(key):
-                    files = await self._stored(inbound, key, line)
+                    files = await self._store_files(inbound, key, line)
                     return await self._delivery.receive(inbound, key, line, files)
         except StoreError as error:
             refusal = Reply(str(error), problem="failed")
@@ -74,7 +74,7 @@ class Intake:
             await self._turns.room(key)
         return Reply(BUSY, problem="busy") if self._turns.is_busy(key) else None
 
-    async def _stored(
+    async def _store_files(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Stored, ...]:
         """The files of a message, on disk; a command has no use for any."""

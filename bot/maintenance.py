@@ -54,7 +54,7 @@ def _examine(options: argparse.Namespace) -> int:
             os.environ,
             doctor.Probes(
                 database=partial(asyncio.to_thread, fault, options.data / DATABASE),
-                models=lambda layers: Models(credentials(layers)).listed(),
+                models=lambda layers: Models(credentials(layers)).list_models(),
                 has_embedded=is_installed,
             ),
         )

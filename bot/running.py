@@ -106,7 +106,7 @@ class RunningBot:
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         """The conversations of a channel, but for its threads."""
         prefix = f"{escaped(channel)}/"
-        found = await self.conversations.listed(prefix, words)
+        found = await self.conversations.list_matching(prefix, words)
         chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
         return [
             Session(unquote(chat), beginning(one.title), datetime.fromtimestamp(one.at, UTC))

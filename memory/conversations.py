@@ -56,7 +56,7 @@ class Conversations:
         self.services, self._clock = services, clock
         self._mirror, self._indexer = Mirror(), Indexer(services.store)
         self.models = KnownModels()
-        self._shared = Shared(self.models, self._mirror, self._indexer, self._looked_through)
+        self._shared = Shared(self.models, self._mirror, self._indexer, self._look_through)
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._used: dict[str, float] = {}  # when each of these was asked for last
@@ -69,14 +69,14 @@ class Conversations:
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
         """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
         after it does not want the cut that a restart makes (`is_restart` False)."""
-        conversation = self._alive.get(key.id) or await self._restored(key, is_restart)
+        conversation = self._alive.get(key.id) or await self._restore(key, is_restart)
         self._open[key.id] = conversation
         self._open.move_to_end(key.id)
         self._used[key.id] = self._clock()
         self._let_go()
         return conversation
 
-    async def _restored(self, key: ConversationKey, is_restart: bool) -> Conversation:
+    async def _restore(self, key: ConversationKey, is_restart: bool) -> Conversation:
         task = self._loading.get(key.id)
         if task is None:
             task = self._loading[key.id] = asyncio.create_task(self._load(key, is_restart))
@@ -121,7 +121,7 @@ class Conversations:
         while len(self._evicted) > MOST_EVICTED:
             self._evicted.popitem(last=False)
 
-    async def _looked_through(self, name: str) -> None:
+    async def _look_through(self, name: str) -> None:
         """An owner let in a summary of the conversation of this name: it may be its preface."""
         if (conversation := self._alive.get(name)) is not None:
             async with conversation.context.changing:
@@ -172,7 +172,7 @@ class Conversations:
         """All conversations of an audience."""
         return await self.services.store.read(lambda db: conversations.of_audience(db, audience))
 
-    async def listed(self, prefix: str, words: str = "") -> list[Listed]:
+    async def list_matching(self, prefix: str, words: str = "") -> list[Listed]:
         """Conversations whose key begins so, the newest first; see `conversations.listed`."""
         return await self.services.store.read(lambda db: conversations.listed(db, prefix, words))
 

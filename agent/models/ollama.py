@@ -42,12 +42,12 @@ async def window(client: Client, endpoint: Endpoint) -> int:
     """The tokens of context with which the server runs the model now, or will; 0 where it does not
     say. Raises ModelError."""
     root = endpoint.base_url.rstrip("/").removesuffix("/v1")
-    running = window_of_loaded(await client.fetched(f"{root}/api/ps", None, PATIENCE), endpoint)
+    running = window_of_loaded(await client.fetch(f"{root}/api/ps", None, PATIENCE), endpoint)
     if running:
         return running
     asked = {"model": endpoint.model}
     try:
-        return window_set(await client.fetched(f"{root}/api/show", asked, PATIENCE))
+        return window_set(await client.fetch(f"{root}/api/show", asked, PATIENCE))
     except ModelError:  # it has no such model: the request itself will say so
         return 0
 

@@ -73,7 +73,7 @@ class OpenAIModel(Model):
         if self._inquiries:
             self._inquiries -= 1
             try:
-                self._window = await ollama.window(await self._connected(), self._endpoint)
+                self._window = await ollama.window(await self._connect(), self._endpoint)
             except ModelError as error:
                 log.info("%s did not say its window: %s", self.name, error)
             if self._window:
@@ -98,14 +98,14 @@ class OpenAIModel(Model):
     async def first_listed_model(self) -> str | None:
         """The first model that the endpoint lists; None where it lists none, or fails."""
         try:
-            return next(iter(await self.listed_models()), None)
+            return next(iter(await self.list_models()), None)
         except ModelError:
             return None
 
-    async def listed_models(self) -> list[str]:
+    async def list_models(self) -> list[str]:
         """The names of all models that the endpoint lists. Raises ModelError."""
-        client = await self._connected()
-        return names_in(await client.listed())
+        client = await self._connect()
+        return names_in(await client.list_models())
 
     async def close(self) -> None:
         if self._client is not None:
@@ -115,7 +115,7 @@ class OpenAIModel(Model):
     async def _ask(
         self, body: Mapping[str, Any], on_delta: OnDelta, request: ModelRequest
     ) -> ModelReply:
-        client = await self._connected()
+        client = await self._connect()
         answer = Answer()
         try:
             async with aclosing(client.chunks(body, lambda: answer.size)) as chunks:
@@ -141,7 +141,7 @@ class OpenAIModel(Model):
                 error.text = answer.text
             raise
 
-    async def _connected(self) -> Client:
+    async def _connect(self) -> Client:
         async with self._opening:
             if self._client is None:
                 self._client = await asyncio.to_thread(_open_client, self._endpoint)

@@ -84,11 +84,11 @@ class Client:
     async def close(self) -> None:
         await self._sdk.close()
 
-    async def listed(self) -> object:
+    async def list_models(self) -> object:
         """What `GET /models` answers, as it came. Raises ModelError."""
-        return await self.fetched("/models")
+        return await self.fetch("/models")
 
-    async def fetched(
+    async def fetch(
         self, place: str, body: Mapping[str, Any] | None = None, seconds: float = _BRIEF
     ) -> object:
         """The document at a place, a path of the API or a whole address: what GET answers, or POST

@@ -204,11 +204,11 @@ class Models:
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
-    async def listed(self) -> list[str]:
+    async def list_models(self) -> list[str]:
         """The models that the endpoint lists. Raises ModelError."""
         endpoint = self._served(ModelChoice(USUAL, (), LISTING_TIMEOUT, Brain()))
         try:
-            return await endpoint.listed_models()
+            return await endpoint.list_models()
         finally:
             await endpoint.close()
 

@@ -117,7 +117,7 @@ async def run(
         end.close()
         try:
             watching = [asyncio.create_task(_watch(process.pid, one)) for one in complaints]
-            ended = await _followed(process, output, stream, seconds, watching)
+            ended = await _follow(process, output, stream, seconds, watching)
         finally:
             await _kill(process)
     status = process.returncode or 0
@@ -140,7 +140,7 @@ async def _pipe() -> AsyncIterator[tuple[asyncio.StreamReader, IO[bytes]]]:
         end.close()
 
 
-async def _followed(
+async def _follow(
     process: asyncio.subprocess.Process,
     output: _Output,
     stream: asyncio.StreamReader,

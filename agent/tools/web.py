@@ -92,7 +92,7 @@ class Fetcher:
         """The page, or where it says that it is."""
         try:
             async with asyncio.timeout(SECONDS):
-                return await self._asked(url)
+                return await self._request(url)
         except TimeoutError:
             raise ToolError(f"{url.host} did not answer within {SECONDS:g} s.") from None
         except (aiohttp.ClientError, OSError, ValueError) as error:
@@ -100,7 +100,7 @@ class Fetcher:
                 raise ToolError(str(refusal)) from None
             raise ToolError(f"{url.host} can't be read: {_reason(error)}.") from None
 
-    async def _asked(self, url: URL) -> WebPage | URL:
+    async def _request(self, url: URL) -> WebPage | URL:
         connector = aiohttp.TCPConnector(
             resolver=_Names(self._resolve, self._check),
             socket_factory=self._socket,

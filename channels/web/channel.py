@@ -37,7 +37,7 @@ from channels.web.guard import (
 from channels.web.operations import Operation, Problem, as_json, body, document
 from channels.web.sessions import WORDS, Sessions
 from channels.web.shapes import State, Token, failure
-from channels.web.streams import rendered
+from channels.web.streams import render
 from channels.web.throttle import Throttle
 
 PAGE = Path(__file__).parent / "page"
@@ -123,7 +123,7 @@ class Web:
     async def send(self, outbound: Outbound) -> None:
         """Tell whoever waits or follows; the transcript has it for everybody else."""
         if self._feeds is not None:
-            await rendered(outbound.reply.text)  # whoever follows it is not kept waiting for it
+            await render(outbound.reply.text)  # whoever follows it is not kept waiting for it
             self._feeds.deliver(outbound)
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:

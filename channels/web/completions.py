@@ -44,9 +44,9 @@ from channels.web.operations import (
     stream,
     unanswered,
 )
-from channels.web.sessions import CHANNEL, STOPPING, WORDS, submitted
+from channels.web.sessions import CHANNEL, STOPPING, WORDS, submit_awaiting
 from channels.web.shapes import NAME
-from channels.web.streams import told
+from channels.web.streams import follow_answer
 
 log = logging.getLogger(__name__)
 
@@ -167,9 +167,9 @@ class CompletionOperations:
                 raise Problem(400, complaint, param="messages")
             await self.bot.begin_with(address, exchanges(wanted.messages))
             start = feed.end
-            waiting = await submitted(self.bot, feed, inbound)
+            waiting = await submit_awaiting(self.bot, feed, inbound)
         written = SentText()
-        async for one in told(feed, inbound.id, waiting, start):
+        async for one in follow_answer(feed, inbound.id, waiting, start):
             if one.kind == "done" and one.data["problem"]:
                 raise NotCompleted(one.data["problem"], one.data["text"])
             if more := written.more(one):

@@ -41,7 +41,7 @@ from channels.web.shapes import (
     command_reply,
     transcript_item,
 )
-from channels.web.streams import followed, raw, told
+from channels.web.streams import follow, follow_answer, raw
 
 CHANNEL = "web"
 MOST = 200
@@ -195,25 +195,25 @@ class Sessions:
         inbound = Inbound(message.id or uuid4().hex, address, message.text, attachments=attachments)
         feed = self.feeds.of(address)
         start = feed.end
-        waiting = await submitted(self.bot, feed, inbound)
+        waiting = await submit_awaiting(self.bot, feed, inbound)
         if ASYNC in request.headers.get("prefer", ""):
             return as_json({"id": inbound.id}, 202)
         if EVENT_STREAM not in request.headers.get("accept", ""):
-            return as_json((await arrived(waiting)).data)
-        return stream(_raw(told(feed, inbound.id, waiting, start)))
+            return as_json((await await_answer(waiting)).data)
+        return stream(_raw(follow_answer(feed, inbound.id, waiting, start)))
 
     async def follow_events(self, request: Request) -> Response:
         query = request.query_params
         place = request.headers.get("last-event-id") or query.get("after", "")
         feed = self.feeds.of(_address(request))
-        return stream(followed(feed, place, is_page=query.get("as") == "html"))
+        return stream(follow(feed, place, is_page=query.get("as") == "html"))
 
     async def read_context(self, request: Request) -> Response:
         address = _address(request)
-        overview = await self._asked(address, "/context json")
-        turns = await self._asked(address, "/context turns")
-        history = await self._asked(address, "/context history")
-        settings = await self._asked(address, "/config")
+        overview = await self._data_of(address, "/context json")
+        turns = await self._data_of(address, "/context turns")
+        history = await self._data_of(address, "/context history")
+        settings = await self._data_of(address, "/config")
         return as_json({"overview": overview, **turns, **history, **settings})
 
     async def compact(self, request: Request) -> Response:
@@ -237,7 +237,7 @@ class Sessions:
             raise Problem(404, "This picture is not here any more; ask for it again.")
         return FileResponse(path)
 
-    async def _asked(self, address: Address, line: str) -> Mapping[str, Any]:
+    async def _data_of(self, address: Address, line: str) -> Mapping[str, Any]:
         """What a command answers as data."""
         reply: Reply = await self.bot.command(address, line)
         if reply.data is None:
@@ -271,7 +271,7 @@ async def _raw(events: AsyncIterator[FeedEvent]) -> AsyncIterator[bytes]:
 # --- a message and its answer --------------------------------------------------------------
 
 
-async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
+async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[FeedEvent]:
     """Put a message on disk; returns its answer, to be waited for. Raises Problem."""
     is_known = feed.is_expected(inbound.id)
     waiting = feed.expect(inbound.id)
@@ -281,7 +281,7 @@ async def submitted(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Future[Fe
         feed.give_up(inbound.id)
         raise
     if accepted is None:
-        refused = (await arrived(waiting)).data
+        refused = (await await_answer(waiting)).data
         raise unanswered(refused["problem"], refused["text"])
     if not (accepted.is_new or is_known or waiting.done()):
         feed.give_up(inbound.id)
@@ -296,7 +296,7 @@ def _earlier(feed: Feed, message: str) -> FeedEvent:
     return answer
 
 
-async def arrived(waiting: asyncio.Future[FeedEvent]) -> FeedEvent:
+async def await_answer(waiting: asyncio.Future[FeedEvent]) -> FeedEvent:
     """The answer, once it is there. Others may wait for it too, so whoever leaves does not cancel
     it. Raises Problem where the bot stops before."""
     try:

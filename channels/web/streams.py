@@ -21,7 +21,7 @@ _RETRY = b"retry: 1000\n\n"  # milliseconds that a browser waits before it comes
 _DRAWN = frozenset({"turn", "delta", "restart", "tool"})
 
 
-async def followed(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
+async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
     """What happens after this place; where that can't be told any more, a snapshot of the turn that
     runs comes first, and the transcript has the rest."""
     after = feed.place_after(place)
@@ -34,7 +34,7 @@ async def followed(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes
         yield event(draft, "draft", place)
     async for batch in feed.batches(after):
         begin = time.monotonic()
-        yield (await _pictured(feed, batch) if is_page else raw(batch)) or STILL_HERE
+        yield (await _add_pictures(feed, batch) if is_page else raw(batch)) or STILL_HERE
         if is_page and batch:  # what comes meanwhile is in the next picture
             await asyncio.sleep(max(PACE, _REST * (time.monotonic() - begin)))
 
@@ -44,7 +44,7 @@ def raw(batch: Sequence[FeedEvent]) -> bytes:
     return b"".join(event(one.data, one.kind, one.place) for one in batch)
 
 
-async def _pictured(feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
+async def _add_pictures(feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
     """Events for the page: the answer so far, whole, in place of its pieces."""
     others = raw([one for one in batch if one.kind not in _DRAWN])
     if all(one.kind not in _DRAWN for one in batch):
@@ -63,16 +63,16 @@ async def drawn(draft: StreamDraft) -> dict[str, Any] | None:
     parts = [dict(part) for part in draft.parts]  # as it is now: it goes on meanwhile
     for part in parts:
         if "text" in part:
-            part["html"] = await rendered(part["text"])
+            part["html"] = await render(part["text"])
     return {**picture, "parts": parts}
 
 
-async def rendered(markdown: str) -> str:
+async def render(markdown: str) -> str:
     """Markdown as HTML; nobody waits for a long one."""
     return await asyncio.to_thread(html, markdown) if is_long(markdown) else html(markdown)
 
 
-async def told(
+async def follow_answer(
     feed: Feed, message: str, waiting: asyncio.Future[FeedEvent], start: int
 ) -> AsyncIterator[FeedEvent]:
     """What happens while this message is answered, from event number `start` on; its "done" comes

@@ -47,7 +47,7 @@ PART = {"type": "image_url", "image_url": {"url": URL}}
 
 async def test_a_picture_is_sent_as_a_part_after_the_words(tmp_path: Path) -> None:
     pictures = kept(tmp_path, IMAGES[0])
-    (message,) = await pictures.shown([said("What is it?", IMAGES[0])], sees=True)
+    (message,) = await pictures.fill_in([said("What is it?", IMAGES[0])], sees=True)
     assert message == {
         "role": "user",
         "content": [{"type": "text", "text": "What is it?"}, PART],
@@ -56,24 +56,24 @@ async def test_a_picture_is_sent_as_a_part_after_the_words(tmp_path: Path) -> No
 
 async def test_a_message_without_words_is_sent_without_any(tmp_path: Path) -> None:
     pictures = kept(tmp_path, IMAGES[0])
-    (message,) = await pictures.shown([said(PICTURE, IMAGES[0])], sees=True)
+    (message,) = await pictures.fill_in([said(PICTURE, IMAGES[0])], sees=True)
     assert message["content"] == [PART]
 
 
 async def test_a_model_that_cannot_see_is_told_so(tmp_path: Path) -> None:
     messages = [said("What is it?", IMAGES[0])]
-    (message,) = await Pictures(tmp_path, lambda: 8).shown(messages, sees=False)
+    (message,) = await Pictures(tmp_path, lambda: 8).fill_in(messages, sees=False)
     assert message == {"role": "user", "content": f"What is it?\n{named(UNSEEN)}"}
 
 
 async def test_a_picture_whose_file_is_gone_does_not_hold_up_the_turn(tmp_path: Path) -> None:
-    (message,) = await Pictures(tmp_path, lambda: 8).shown([said("It?", IMAGES[0])], sees=True)
+    (message,) = await Pictures(tmp_path, lambda: 8).fill_in([said("It?", IMAGES[0])], sees=True)
     assert message == {"role": "user", "content": f"It?\n{named(LOST)}"}
 
 
 async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> None:
     messages = [said("Hi"), {"role": "assistant", "content": "Hello."}]
-    assert await Pictures(tmp_path, lambda: 8).shown(messages, sees=True) is messages
+    assert await Pictures(tmp_path, lambda: 8).fill_in(messages, sees=True) is messages
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ async def test_the_beginning_of_the_requests_changes_once_in_four_pictures(tmp_p
     breaks, before = 0, list[Any]()
     for count in range(1, len(IMAGES) + 1):
         messages = [said(f"{n}", IMAGES[n]) for n in range(count)]
-        request = await pictures.shown(messages, sees=True)
+        request = await pictures.fill_in(messages, sees=True)
         breaks += request[: len(before)] != before
         before = request
     assert breaks == (40 - 8) // 4
@@ -151,7 +151,9 @@ async def test_large_pictures_leave_room_for_the_newest(
 ) -> None:
     monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) + 1)
     pictures = kept(tmp_path, *IMAGES[:3])
-    shown = await pictures.shown([said(f"{n}", image) for n, image in enumerate(IMAGES[:3])], True)
+    shown = await pictures.fill_in(
+        [said(f"{n}", image) for n, image in enumerate(IMAGES[:3])], True
+    )
     assert [message["content"] for message in shown] == [
         f"0\n[image: {IMAGES[0].file}]",
         f"1\n[image: {IMAGES[1].file}]",
@@ -163,5 +165,5 @@ async def test_a_picture_that_is_too_large_by_itself_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sent, "MOST_BYTES", len(PNG) - 1)
-    (message,) = await kept(tmp_path, IMAGES[0]).shown([said("What?", IMAGES[0])], sees=True)
+    (message,) = await kept(tmp_path, IMAGES[0]).fill_in([said("What?", IMAGES[0])], sees=True)
     assert message["content"] == f"What?\n{named(TOO_LARGE)}"
