@@ -68,7 +68,7 @@ _LIMIT = Parameter(
     "limit", "query", "At most so many turns.", {"type": "integer", "minimum": 1, "maximum": MOST}
 )
 _AFTER = Parameter("after", "query", "The last event that was seen; else it begins now.", {})
-_LAST = Parameter("Last-FeedEvent-ID", "header", "The same, as browsers say it.", {})
+_LAST = Parameter("Last-Event-ID", "header", "The same, as browsers say it.", {})
 _PREFER = Parameter(
     "Prefer",
     "header",

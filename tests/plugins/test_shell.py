@@ -260,7 +260,7 @@ async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed:
 async def test_a_command_that_fills_the_chats_folder_is_killed(
     tmp_path: Path, is_boxed: bool
 ) -> None:
-    command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 22.5"
+    command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 50"
     text = await limited(tmp_path, command, ToolSettings(files_quota=2))
     assert text == (
         "It was killed, because this chat may keep 2 MB of files (tools.files_quota). "
@@ -284,7 +284,7 @@ async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
 
     monkeypatch.setattr(allowance, "used", slowly)
     writing = "for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
-    text = await limited(tmp_path, f"sleep 2; {writing}; sleep 6", ToolSettings(files_quota=10))
+    text = await limited(tmp_path, f"sleep 2; {writing}; sleep 50", ToolSettings(files_quota=10))
     assert text.startswith("It was killed, because this chat may keep 10 MB of files")
 
 
@@ -299,7 +299,7 @@ async def test_no_file_becomes_larger_than_there_is_room_for(
 
 
 async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bool) -> None:
-    command = "for i in $(seq 500); do : > $i; done; sleep 22.5"
+    command = "for i in $(seq 500); do : > $i; done; sleep 50"
     text = await limited(tmp_path, command, ToolSettings(files_quota=1))
     assert text.startswith("It was killed, because this chat may keep 1 MB of files")
 

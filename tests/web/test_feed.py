@@ -31,7 +31,7 @@ async def place_of(site: Site, session: str) -> str:
 
 async def kind_after(site: Site, session: str, place: str) -> str:
     """What comes first for somebody who saw all until then, once the bot has said more."""
-    async with site.follows(session, **{"Last-FeedEvent-ID": place}) as events:
+    async with site.follows(session, **{"Last-Event-ID": place}) as events:
         return (await anext(events)).kind
 
 
