@@ -1,4 +1,4 @@
-"""`/context`: the overview in one usage, short enough for a phone; and `/context json`."""
+"""`/context`: the overview at a glance, short enough for a phone; and `/context json`."""
 
 from __future__ import annotations
 
