@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -56,3 +57,15 @@ def test_a_cycle_would_be_found() -> None:
     known["memory.turns"].add("memory.context_state")
     with pytest.raises(CycleError):
         TopologicalSorter(known).prepare()
+
+
+def test_each_class_has_a_name_of_its_own() -> None:
+    """One name, one thing: a reader who finds a class by its name has found the right one."""
+    places = defaultdict[str, list[str]](list)
+    for room in ROOMS:
+        for path in (ROOT / room).rglob("*.py"):
+            for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+                if isinstance(node, ast.ClassDef):
+                    places[node.name].append(_name(path))
+    assert len(places) > 300
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

@@ -40,7 +40,7 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
-class _Call(_Strict):
+class _ExchangedCall(_Strict):
     id: Name
     name: Name
     arguments: str
@@ -56,7 +56,7 @@ class _Message(_Strict):
     role: Role
     content: str = ""
     timestamp: str = ""
-    tool_calls: tuple[_Call, ...] = ()
+    tool_calls: tuple[_ExchangedCall, ...] = ()
     tool_call_id: str = ""
     tool: str = ""
     speaker: str = ""
@@ -79,7 +79,7 @@ class _Message(_Strict):
         )
 
 
-class _Line(_Strict):
+class _LogLineRow(_Strict):
     timestamp: AwareDatetime
     turnId: Name
     role: Literal["assistant", "subagent"]
@@ -98,7 +98,7 @@ class _File(_Head):
 
 
 class _Log(_Head):
-    entries: tuple[_Line, ...] = Field(max_length=MOST_MESSAGES)
+    entries: tuple[_LogLineRow, ...] = Field(max_length=MOST_MESSAGES)
 
 
 _Kind = TypeVar("_Kind", _File, _Log)
@@ -188,9 +188,9 @@ def _complaint(error: ValidationError, name: str) -> str:
     return f"It is no {name} of Parley's: {place}{first['msg'][:1].lower()}{first['msg'][1:]}."
 
 
-def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_Line]) -> None:
+def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:
     """Put the lines into the messages of their turns."""
-    by_turn: dict[str, list[_Line]] = {}
+    by_turn: dict[str, list[_LogLineRow]] = {}
     for line in lines:
         by_turn.setdefault(line.turnId, []).append(line)
     if strangers := by_turn.keys() - turns.keys():

@@ -23,7 +23,14 @@ from memory.record import conversations, transcript
 from memory.record.daily import Note
 from memory.record.migrations import migrate
 from memory.record.search import index, words
-from memory.record.search.index import Conversation, Range, Ranges, home_of, place_of, range_of
+from memory.record.search.index import (
+    IndexedConversation,
+    Range,
+    Ranges,
+    home_of,
+    place_of,
+    range_of,
+)
 from memory.record.search.ranking import REACH, Corpus, Posting, ranked
 from memory.record.search.said import (
     SEARCHES,
@@ -116,7 +123,7 @@ class _Search:
         wanted = [term.word for term in question.terms]
         return Found(tuple(self._hits(order[:most], wanted)), len(holding))
 
-    def _taken_away(self, one: Conversation) -> TakenAway:
+    def _taken_away(self, one: IndexedConversation) -> TakenAway:
         """What may not be found of a conversation."""
         if not (self._scope.is_model and one.lacks_some):
             return NOTHING_AWAY

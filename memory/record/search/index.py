@@ -199,7 +199,7 @@ def _holds(ranges: Sequence[Range], place: int) -> bool:
     return before > 0 and place <= ranges[before - 1].last
 
 
-class Conversation(NamedTuple):
+class IndexedConversation(NamedTuple):
     """A conversation by its row and name, and whether a person ever took anything of it away."""
 
     row: int
@@ -207,12 +207,12 @@ class Conversation(NamedTuple):
     lacks_some: bool
 
 
-def conversations(database: SqliteDatabase, audience: str) -> list[Conversation]:
+def conversations(database: SqliteDatabase, audience: str) -> list[IndexedConversation]:
     """The conversations of an audience."""
     query = """SELECT id, key, EXISTS (
         SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind IN ('clear', 'drop'))
         FROM conversation AS c WHERE audience = ?"""
-    return [Conversation._make(row) for row in database.execute_sql(query, (audience,))]
+    return [IndexedConversation._make(row) for row in database.execute_sql(query, (audience,))]
 
 
 @dataclass(frozen=True, slots=True)
