@@ -42,7 +42,7 @@ from plugins.api import CommandError
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
     f"No OPENAI_API_KEY is set, so {SMALL_MODEL} answers: a small model for trying things out, "
-    "often wrong. With a key in .env a better one does."
+    "and often wrong. Put a key into .env to use a better one."
 )
 
 
@@ -77,18 +77,20 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         default=Path("data"),
         metavar="DIR",
-        help="the folder that all is kept in (data)",
+        help="the folder where everything is kept (data)",
     )
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
-    parser.add_argument("--telegram", action="store_true", help="serve Telegram, no terminal")
+    parser.add_argument(
+        "--telegram", action="store_true", help="serve Telegram, without a terminal"
+    )
     parser.add_argument("--web", action="store_true", help="serve the web page and the HTTP API")
     parser.add_argument(
-        "--new", action="store_true", help="begin anew in a folder whose database is lost"
+        "--new", action="store_true", help="start afresh in a folder whose database is lost"
     )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
-    pair = commands.add_parser("pair", help="let a stranger in, by the code they were given")
+    pair = commands.add_parser("pair", help="let a stranger in by the code they were given")
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
@@ -120,7 +122,7 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
         return set_up_logs(folder, layers, is_quiet)
     except OSError as error:
         raise Refusal(
-            f"No logs can be written to {folder} ({error.strerror}); correct its rights, or "
+            f"Logs can't be written to {folder} ({error.strerror}); correct its permissions, or "
             "choose another data folder with --data DIR."
         ) from None
 
@@ -184,7 +186,7 @@ def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
     token = layers.secrets.get(TOKEN, "")
     if not token:
         raise Refusal(
-            f"Telegram wants a token: ask @BotFather for one and write {TOKEN}=… into .env."
+            f"Telegram needs a token: ask @BotFather for one, and write {TOKEN}=… into .env."
         )
     from channels.telegram import Telegram  # noqa: PLC0415 - slow, and nothing for the terminal
 
@@ -194,16 +196,16 @@ def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
 def _greeting(layers: Layers) -> str:
     choice = choice_of(SettingsStore(layers).effective())
     is_small = Models(credentials(layers)).uses_embedded(choice)
-    hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D leaves."
+    hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."
     return f"{hello}\n{SMALL}" if is_small else hello
 
 
 def _pair(options: argparse.Namespace) -> int:
     """Let a stranger in; the bot may be running."""
     if not (options.data / DATABASE).exists():
-        raise Refusal(f"There is no bot in {options.data} yet; name its folder with --data DIR.")
+        raise Refusal(f"There is no bot in {options.data}; name its folder with --data DIR.")
     stranger = asyncio.run(_let_in(options))
-    say(f"{stranger.person} is let in and may write now.")
+    say(f"{stranger.person} is let in and can write now.")
     return 0
 
 

@@ -50,12 +50,12 @@ ToolChoice = Literal["auto", "none"]
 
 CUT_OFF = "The answer ends here because the model reached its length limit; say “go on” for more."
 CUT_SHORT = (
-    "The answer ends here because it was longer than what is taken of one answer; say “go on” for "
-    "more."
+    "The answer ends here because it reached the most that is read of one answer; say “go on” "
+    "for more."
 )
 TOO_MANY_CALLS = (
-    "More tools were called at once than one step may, so only the first {most} calls were run; "
-    "the limit is `agent_max_calls`."
+    "The model called too many tools at once, so only the first {most} calls were run; the "
+    "limit is `agent_max_calls`."
 )
 INTERRUPTED = (
     "{name} was interrupted by a restart; it may have happened: check before trying again."
@@ -118,7 +118,7 @@ class Agent:
     async def _conclude(self, turn: OpenTurn, output: Output) -> None:
         """Out of steps: one last request in which no tool may be called."""
         note = (
-            f"I stopped after {turn.steps} steps; the limit `agent_max_steps` is "
+            f"I stopped after {turn.steps} steps; the limit, `agent_max_steps`, is "
             f"{self.max_steps()}."
         )
         try:

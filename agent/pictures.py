@@ -26,7 +26,7 @@ MOST_BYTES = 15_000_000
 """Of all pictures of a request, as files; in base64 they are a third more. Providers take requests
 of 20 MB and more."""
 UNSEEN = "this model can't see it"
-LOST = "its file is not there any more"
+LOST = "its file is gone"
 TOO_LARGE = f"its file is larger than {MOST_BYTES // 1_000_000} MB, so it can't be sent"
 UNSEEN_TOKENS = 50
 """What a picture counts that a model is only told of: most of that is the name of its file."""

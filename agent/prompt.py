@@ -72,7 +72,7 @@ def base_alone(persona: str, has_tools: bool, skills: str = "") -> str:
 @dataclass(frozen=True, slots=True)
 class PromptHook:
     """The say of the plugin named in the system prompt (AgentScope's `on_system_prompt`): `rewrite`
-    takes the prompt so far and returns it as it wants it; what is no text is a fault."""
+    takes the prompt so far and returns it as it must be it; what is no text is a fault."""
 
     plugin: str
     rewrite: Callable[[str, ConversationKey], object]

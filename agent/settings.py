@@ -37,7 +37,8 @@ class BrainConfig(BaseModel):
     api_key: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=1_000)] = Field(
         default="",
         repr=False,
-        description="The key for the endpoint; empty for the provider's own in the environment.",
+        description="The key for the endpoint; empty means the provider's usual one from the "
+        "environment.",
         json_schema_extra={
             "wants": "{{secret.NAME}}, with NAME in the environment or .env",
             **FIXED,
@@ -47,7 +48,7 @@ class BrainConfig(BaseModel):
         str, StringConstraints(pattern=r"^(https?://[^\s\p{C}]+)?$", max_length=1_000)
     ] = Field(
         default="",
-        description="The address of the endpoint; empty for the provider's own.",
+        description="The address of the endpoint; empty means the provider's own.",
         json_schema_extra={"wants": "an address with http:// or https://", **FIXED},
     )
 
@@ -74,7 +75,7 @@ class Brain(BaseModel):
         AfterValidator(_served),  # it looks at `config`, which therefore stands above
     ] = Field(
         default="",
-        description="Who serves the model; empty for the endpoint of everything else.",
+        description="Who serves the model; empty means the endpoint that the bot uses otherwise.",
         json_schema_extra={
             "wants": f"one of {', '.join(PROVIDERS)}, or any name with a config.base_url",
             "near": list(PROVIDERS),
@@ -95,7 +96,7 @@ class Brain(BaseModel):
         default=0,
         ge=0,
         le=1_000_000,
-        description="The longest that a reply may be; 0 leaves it to the endpoint.",
+        description="The longest a reply may be; 0 leaves it to the endpoint.",
         json_schema_extra={"unit": "tokens", **FIXED},
     )
 
@@ -114,7 +115,8 @@ class SummaryWindow(BaseModel):
         default=0,
         ge=0,
         le=2_000_000,
-        description="The window of that model; 0 takes the one that is known, or 128000.",
+        description="The context window of that model; 0 means the known one, or 128000 if none is "
+        "known.",
         json_schema_extra={"unit": "tokens", **FIXED},
     )
 
@@ -126,7 +128,7 @@ class SummaryBrain(Brain):
         str, StringConstraints(pattern=r"^([^\s\p{C}]+( [^\s\p{C}]+)*)?$", max_length=200)
     ] = Field(
         default="",
-        description="The model that writes the summaries; empty for the one that answers.",
+        description="The model that writes the summaries; empty means the one that answers.",
         json_schema_extra={"wants": "a model's name", **FIXED},
     )
     context: SummaryWindow = SummaryWindow()
@@ -134,7 +136,7 @@ class SummaryBrain(Brain):
     @model_validator(mode="after")
     def _names_a_model(self) -> Self:
         if self.is_elsewhere and not self.model:
-            raise ValueError("summary_brain says who serves its model, but not which; name one.")
+            raise ValueError("summary_brain names a provider but no model; name one.")
         return self
 
 
@@ -145,28 +147,28 @@ class ToolSettings(BaseModel):
 
     shell: bool = Field(
         default=False,
-        description="Whether the model may ask to run shell commands, in a box that shows them "
-        "the chat's folder and no network (bubblewrap).",
+        description="Whether the model may ask to run shell commands, in a sandbox (bubblewrap) "
+        "with the chat's folder and no network.",
         json_schema_extra=TURN,
     )
     shell_unboxed: bool = Field(
         default=False,
-        description="Whether commands run without a box where bubblewrap does not work; they may "
-        "do then what the bot's account may.",
+        description="Whether commands run without a sandbox where bubblewrap does not work; they "
+        "can then do whatever the bot's account can.",
         json_schema_extra=FIXED,
     )
     shell_timeout: int = Field(
         default=60,
         ge=1,
         le=3_600,
-        description="How long a command may run; then it is killed, with all that it started.",
+        description="How long a command may run before it is killed, with everything it started.",
         json_schema_extra={"unit": "seconds", **TURN},
     )
     shell_memory: int = Field(
         default=2_000,
         ge=50,
         le=1_000_000,
-        description="How much memory a command may take with all that it starts; then it is "
+        description="How much memory a command may use, with everything it starts, before it is "
         "killed.",
         json_schema_extra={"unit": "MB", **TURN},
     )
@@ -174,19 +176,19 @@ class ToolSettings(BaseModel):
         default=2_000,
         ge=1,
         le=1_000_000,
-        description="How much a chat's files and pictures may take on the disk; then neither its "
-        "people nor the model can add to them until some are deleted.",
+        description="How much space a chat's files and pictures may take on the disk; once it is "
+        "full, neither people nor the model can add any until some are deleted.",
         json_schema_extra={"unit": "MB", **TURN},
     )
     web_fetch: bool = Field(
         default=False,
-        description="Whether the model may ask to read pages of the web.",
+        description="Whether the model may ask to read web pages.",
         json_schema_extra=TURN,
     )
     approve: Literal["ask", "never"] = Field(
         default="ask",
-        description="Whether a person is asked before a tool runs a command or reaches into the "
-        "network: ask shows what exactly will run; never runs it at once.",
+        description="Whether a person is asked before a tool runs a command or uses the network: "
+        "ask shows exactly what will run; never runs it without asking.",
     )
 
 
@@ -197,55 +199,59 @@ class AgentSettings(BaseModel):
 
     model: ModelName = Field(
         default="auto",
-        description="The model that answers; embedded is the small one that comes with Parley, "
-        "auto takes it while neither OPENAI_API_KEY nor OPENAI_BASE_URL is set, else the "
-        "endpoint's usual one.",
+        description="The model that answers: embedded is the small one that comes with Parley; "
+        "auto means embedded if neither OPENAI_API_KEY nor OPENAI_BASE_URL is set, "
+        "otherwise the endpoint's usual one.",
         json_schema_extra={"wants": "a model's name, embedded or auto", "here": True, **TURN},
     )
     fallback_models: tuple[ModelName, ...] = Field(
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=20,
-        description="Models that are asked in turn when the one before them fails.",
-        json_schema_extra={"wants": "up to 20 names of models: a, b", "here": True, **TURN},
+        description="Models to try in turn when the one before fails.",
+        json_schema_extra={
+            "wants": "a list of up to 20 names of models: a, b",
+            "here": True,
+            **TURN,
+        },
     )
     system_prompt: str = Field(
         default="",
         max_length=100_000,
-        description="Who the model is and how it works, told to it before the conversation; empty "
-        "for Parley's own words. The configuration may also name a file: file:NAME, or a path "
-        "that ends in .md or .txt.",
+        description="What the model is told about itself and its work, ahead of the "
+        "conversation; empty means Parley's own prompt. In the configuration it may "
+        "also name a file: file:NAME, or a path that ends in .md or .txt.",
         json_schema_extra={"wants": "text of at most 100000 characters", "here": True, **TURN},
     )
     agent_max_steps: int = Field(
         default=15,
         ge=1,
         le=200,
-        description="Most steps in one turn; a step is one reply of the model, "
-        "however many tools it calls.",
+        description="The most steps in one turn; a step is one reply of the model, however many "
+        "tools it calls.",
         json_schema_extra={"unit": "steps", "here": True},
     )
     agent_max_calls: int = Field(
         default=50,
         ge=1,
         le=1_000,
-        description="Most tool calls that are run in one step; the model hears that further ones "
-        "were not.",
+        description="The most tool calls that are run in one step; the model is told that any "
+        "others were not.",
         json_schema_extra={"unit": "calls", "here": True},
     )
     turn_timeout: int = Field(
         default=600,
         ge=5,
         le=86_400,
-        description="A turn that takes longer is ended, with what was done so far kept.",
+        description="A turn that takes longer is stopped; what was done so far is kept.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
     request_timeout: int = Field(
         default=120,
         ge=1,
         le=3_600,
-        description="How long one request waits for the next piece of an answer; three times as "
-        "long where the endpoint keeps saying that it is still there.",
+        description="How long a request waits for the next piece of an answer; three times as "
+        "long if the endpoint keeps signalling that it is alive.",
         json_schema_extra={"unit": "seconds", "here": True, **TURN},
     )
     brain: Brain = Brain()

@@ -95,14 +95,14 @@ class Library:
                 skill = self._read(root, file, os.lstat(file))
             except OSError:
                 if wrong := [other for other in _names(f"{folder}/{name}") if _is_nearly(other)]:
-                    yield f"{folder}/{name}/{wrong[0]} is no skill; call the file {FILE}."
+                    yield f"{folder}/{name}/{wrong[0]} is not read as a skill; rename it to {FILE}."
                 continue
             if isinstance(skill, SkillError):
                 yield f"The skill {file} was left out: {skill}."
             elif taken[skill.name] != skill.file:
                 yield (
-                    f"The skill {file} was left out: {taken[skill.name]} has the name "
-                    f"{skill.name!r}, too; rename one of them."
+                    f"The skill {file} was left out: {taken[skill.name]} is also "
+                    f"named {skill.name!r}; rename one of them."
                 )
         if more := names[MOST:]:
             shown = ", ".join(more[:5]) + (", …" if len(more) > 5 else "")
@@ -131,7 +131,7 @@ def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | SkillErro
     """The skill in a file; for one that can't be used why, which is logged."""
     try:
         if not stat.S_ISREG(status.st_mode):
-            raise SkillError("it is no regular file")
+            raise SkillError("it is not a regular file")
         with open_file(root, file) as stream:
             start = stream.read(LONGEST_MATTER + 1)
         fields = front_matter(start.decode("utf-8", "replace"))
@@ -152,9 +152,9 @@ def front_matter(text: str) -> dict[str, Any]:
         fields = yaml.safe_load(matter)
     except Exception as error:  # noqa: BLE001 - a tag like !!timestamp fails with whatever it meets
         reason = str(error).split("\n", 1)[0] or type(error).__name__
-        raise SkillError(f"its front matter is not YAML that can be read ({reason})") from None
+        raise SkillError(f"its front matter is not valid YAML ({reason})") from None
     if not isinstance(fields, dict):
-        raise SkillError("its front matter has no fields; it wants name: and description:")
+        raise SkillError("its front matter has no fields; it needs name: and description:")
     return fields
 
 

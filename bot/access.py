@@ -36,14 +36,14 @@ MOST_TRIES = 5
 MINUTE = 60.0
 
 CLOSED = "This bot answers only people whom its owner has let in."
-CROWDED = f"{CLOSED[:-1]}; others are waiting to be let in, so write again in an hour."
+CROWDED = f"{CLOSED[:-1]}; too many people are waiting to be let in, so write again in an hour."
 TOO_FAST = (
-    "You have written as many messages as one person may within a minute (messages_per_minute); "
-    "this one was not taken, so say it again a little later."
+    "You have reached the limit of messages in a minute (messages_per_minute). This one was not "
+    "taken; send it again in a moment."
 )
 ASKED = (
-    f"{CLOSED[:-1]}; you were given a code already, and the owner can say /pair with it within an "
-    "hour of that."
+    f"{CLOSED[:-1]}; you already have a code, and the owner can let you in with /pair and that "
+    "code within an hour of when you got it."
 )
 
 
@@ -66,8 +66,8 @@ def is_local(address: Address) -> bool:
 def knock(code: str) -> str:
     """What a stranger is told: nothing about the bot, and how to be let in."""
     return (
-        f"{CLOSED[:-1]}; to be let in, ask the owner to say `/pair {code[:4]}-{code[4:]}` to it "
-        "within an hour."
+        f"{CLOSED[:-1]}; to be let in, ask the owner to send it `/pair {code[:4]}-{code[4:]}` to "
+        "it within an hour."
     )
 
 
@@ -235,10 +235,13 @@ class Access:
         waiting = await self.pending()
         if any(one.tries >= MOST_TRIES for one in waiting):
             return (
-                f"{MOST_TRIES} wrong codes were tried, so those that were given out are taken no "
-                "more; who waits gets another one an hour after the first."
+                f"{MOST_TRIES} wrong codes were tried, so the codes given out so far no longer "
+                "work. People who are waiting can get a new one an hour after their first."
             )
-        return "Nobody waits with this code; codes are valid for an hour, /users shows who waits."
+        return (
+            "Nobody is waiting with this code. Codes are valid for an hour; /users shows who "
+            "is waiting."
+        )
 
     async def open_chat(self, address: Address, by: str) -> None:
         """Let everybody in who writes in this chat."""

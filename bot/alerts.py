@@ -46,8 +46,8 @@ class Alerts:
     def channel_unreachable(self, channel: str, error: BaseException) -> None:
         """A channel could not reach its platform for a while."""
         sentence = (
-            f"The channel {channel} can't be reached ({_reason(error)}); it is tried again and "
-            "again, and goes on where it was."
+            f"The channel {channel} can't be reached ({_reason(error)}). The bot keeps trying, "
+            "and will go on where it left off."
         )
         self._tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
 
@@ -62,8 +62,8 @@ class Alerts:
     async def channel_down(self, channel: str, error: BaseException) -> None:
         """A channel has ended with an error, or took no reply."""
         sentence = (
-            f"The channel {channel} does not work ({_reason(error)}); what could not be "
-            "sent there is sent at the next start."
+            f"The channel {channel} does not work ({_reason(error)}). What could not be sent "
+            "there is sent at the next start."
         )
         await self._tell(f"channel {channel}", sentence, without=channel)
 
@@ -71,9 +71,9 @@ class Alerts:
         """A reply was tried again and again, and each time the bot broke or could not send it."""
         where = outbound.address
         sentence = (
-            f"An answer to the chat {where.chat} on {where.channel} could not be sent, however "
-            "often it was tried, so it was put aside. What the model said is still in the "
-            "conversation's transcript, and the log says why (data/logs)."
+            f"An answer to the chat {where.chat} on {where.channel} could not be sent after many "
+            "attempts, so it was put aside. What the model said is still in the conversation's "
+            "transcript; the log says why (data/logs)."
         )
         await self._tell(f"outbox {outbound.id}", sentence)
 
@@ -90,7 +90,7 @@ class Alerts:
             if address is None:
                 del self._told[cause]  # nobody was there to be told
             elif address != heard_at:
-                await self._delivery.tell(address, f"To you as the owner: {sentence}")
+                await self._delivery.tell(address, f"To you as an owner: {sentence}")
             return address is not None
         except StoreError:
             log.exception("the owner could not be told")

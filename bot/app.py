@@ -152,7 +152,7 @@ class App:
         said = [*self.losses, *self.conversations.troubles, *self.delivery.troubles]
         found = await asyncio.to_thread(soundness.examined, self.store.path, EXAMINED)
         if found:
-            said.append(f"{found} Stop the bot, and bring back a backup.")
+            said.append(f"{found} Stop the bot, and restore a backup.")
             log.error("%s", found)
         for sentence in said:
             await self.alerts.damaged(sentence)

@@ -76,7 +76,7 @@ class Approvals:
             if not question.askers:
                 self._questions.pop(question.name, None)
         if not is_allowed:
-            raise ToolError("It was not run: the person has said no. Go on without it.")
+            raise ToolError("It was not run: the person said no. Go on without it.")
 
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
@@ -110,7 +110,7 @@ class Approvals:
         is_alone = address.is_private and not wanted.is_for_owner
         who = "" if is_alone or not address.user else " Only an owner may allow it."
         further = (
-            f" That allows {wanted.covers} here until the next start." if wanted.covers else ""
+            f" A yes allows {wanted.covers} here until the next start." if wanted.covers else ""
         )
         text = (
             f"May I? {wanted.what}\n\nSay `/approve {name}` or `/deny {name}` within "
@@ -127,8 +127,8 @@ class Approvals:
         question = self._questions.get(name.strip().upper())
         if question is None or question.answer.done():
             raise CommandError(
-                f"No question waits by the name {name.strip()[:20]!r}: it was answered, stopped, "
-                "or asked anew after a restart."
+                f"No question is waiting under the name {name.strip()[:20]!r}: it was answered or "
+                "stopped, or asked again after a restart."
             )
         is_here = (address.channel, address.chat) == (
             question.address.channel,

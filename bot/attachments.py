@@ -62,7 +62,7 @@ async def store(
     try:
         if why := await asyncio.to_thread(_lack_of_room, folder, attachments, megabytes):
             raise AttachmentRefused(
-                f"Your message was not taken, because {why}. Have files deleted, or tell the bot's "
+                f"Your message was not taken, because {why}. Delete some files, or ask the bot's "
                 "owner; then send it again."
             )
         return tuple([await _store_one(workspace, attachment) for attachment in attachments])

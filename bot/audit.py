@@ -111,7 +111,7 @@ def report(risks: Iterable[Risk], has_colours: bool) -> str:
     risks = list(risks)
     lines = [_line(risk, has_colours) for risk in risks]
     wrong = sum(risk.severity != "note" for risk in risks)
-    verdict = f"To be looked at: {wrong}." if wrong else "Nothing here is open that should not be."
+    verdict = f"To look at: {wrong}." if wrong else "Nothing is open that should not be."
     return "\n".join([*lines, *([""] if lines else []), verdict])
 
 
@@ -132,7 +132,11 @@ def _web(one: Installation) -> Iterator[Risk]:
     new = "python -c 'import secrets; print(secrets.token_urlsafe())', as PARLEY_WEB_TOKEN in .env"
     is_open = not is_loopback(web.host)
     if token and is_weak(token):
-        yield Risk("high", "PARLEY_WEB_TOKEN could be guessed, and opens all that owners may.", new)
+        yield Risk(
+            "high",
+            "PARLEY_WEB_TOKEN could be guessed, and it opens everything that owners can do.",
+            new,
+        )
     if not token and is_open:
         yield Risk("high", f"web.host is {web.host}, and there is no token for the page.", new)
     elif not token and one.settings.channels.web:
@@ -140,7 +144,8 @@ def _web(one: Installation) -> Iterator[Risk]:
     if token and is_open and not web.trusted_proxies:
         yield Risk(
             "medium",
-            f"The web page listens at {web.host} without encryption: who is between reads along.",
+            f"The web page listens at {web.host} without encryption: anyone on the way "
+            "can read along.",
             'set "web": {"host": "127.0.0.1"} and put a proxy with https in front (docs/web.md)',
         )
     for name in web.trusted_proxies:
@@ -148,7 +153,7 @@ def _web(one: Installation) -> Iterator[Risk]:
         if network.prefixlen < _WIDEST[network.version]:
             yield Risk(
                 "high",
-                f"web.trusted_proxies has {name}: nearly everybody may say who they are.",
+                f"web.trusted_proxies has {name}: nearly anybody could claim to be somebody else.",
                 "name the address of your proxy alone in web.trusted_proxies",
             )
 
@@ -161,7 +166,7 @@ def _keys(one: Installation) -> Iterator[Risk]:
             sentence = f"The key {name} to /v1 has an owner's rights."
             yield Risk("medium" if may_command else "low", sentence, revoke)
         elif may_command:
-            yield Risk("low", f"Who has the key {name} to /v1 may use commands.", revoke)
+            yield Risk("low", f"Whoever has the key {name} to /v1 may use commands.", revoke)
         if not used:
             yield Risk("low", f"The key {name} to /v1 was never used.", revoke)
 
@@ -171,7 +176,7 @@ def _webhook(one: Installation) -> Iterator[Risk]:
     if telegram.webhook_url and not is_loopback(telegram.webhook_host):
         yield Risk(
             "low",
-            f"Telegram's webhook listens at {telegram.webhook_host}, for the whole network.",
+            f"Telegram's webhook listens at {telegram.webhook_host}, open to the whole network.",
             'set "telegram": {"webhook_host": "127.0.0.1"}, with a proxy in front',
         )
 
@@ -191,19 +196,20 @@ def _reach(settings: Settings, has_box: bool) -> Iterator[Risk]:
     if tools.approve == "never" and (tools.shell or tools.web_fetch):
         yield Risk(
             "high",
-            "Tools run commands or read pages without asking: whatever talks the model into it.",
+            "Tools run commands or read pages without asking, so anything that talks the "
+            "model into it gets its way.",
             "/config tools.approve ask",
         )
     if tools.shell and tools.shell_unboxed:
         yield Risk(
             "high",
-            "Commands run without a box, with all that the bot's account may do.",
+            "Commands run outside a sandbox, and can do all that the bot's account can.",
             'take "shell_unboxed" out of the configuration',
         )
     elif tools.shell and not has_box:
         yield Risk(
             "low",
-            "Commands are on, and can't run: bubblewrap is missing.",
+            "Commands are on, but can't run: bubblewrap is missing.",
             "apt install bubblewrap",
         )
     if tools.shell:
@@ -229,7 +235,7 @@ def _who_else_writes(path: Path) -> str | None:
     status = path.stat() if path.exists() else path.lstat()
     if status.st_uid not in (os.geteuid(), 0):
         return "belongs to another account"
-    return "others may write it" if status.st_mode & _WRITERS else None
+    return "others may write to it" if status.st_mode & _WRITERS else None
 
 
 def _files(one: Installation) -> Iterator[Risk]:
@@ -239,7 +245,7 @@ def _files(one: Installation) -> Iterator[Risk]:
             "high", f"Others on this machine may read the keys in {env}.", f"chmod 600 {env}"
         )
     if one.config.exists() and _mode(one.config) & _WRITERS:
-        yield Risk("high", f"Others may write {one.config}.", f"chmod go-w {one.config}")
+        yield Risk("high", f"Others may change {one.config}.", f"chmod go-w {one.config}")
     if not one.data.exists():
         return
     if _mode(one.data) & _WRITERS:
@@ -249,7 +255,7 @@ def _files(one: Installation) -> Iterator[Risk]:
         readable = sum(bool(_mode(path) & _OTHERS) for path in inside)
         yield Risk(
             "medium" if readable else "low",
-            f"Others on this machine may look into {one.data}; {readable} files in it are open.",
+            f"Others on this machine can read {one.data}; {readable} files in it are open to them.",
             f"chmod -R go= {one.data}",
         )
 
@@ -275,7 +281,7 @@ def _account(one: Installation) -> Iterator[Risk]:
     if one.is_root:
         yield Risk(
             "medium",
-            "This runs as root: a hole in the bot or in a plugin is a hole in the machine.",
+            "The bot runs as root: a hole in it or in a plugin opens the whole machine.",
             "adduser --system parley, and start the bot as that account",
         )
 
@@ -286,7 +292,7 @@ def _leftovers(one: Installation) -> Iterator[Risk]:
     copies = [*beside.glob(f"{one.data.name}.before-restore-*"), *beside.glob(".parley-restore-*")]
     copies += [*one.data.glob(f"{DATABASE}*.before-*"), *one.data.glob(f"{DATABASE}*.damaged-*")]
     if copies:
-        sentence = "Older copies of what was said lie here, which /forget does not reach"
+        sentence = "There are older copies of what was said here, which /forget does not reach"
         names = _named([path.name for path in sorted(copies)])
         yield Risk("low", f"{sentence}: {names}.", f"rm -r {copies[0]}")
     archives = {*beside.glob("*.tar.gz"), *one.config.absolute().parent.glob("*.tar.gz")}
@@ -296,7 +302,7 @@ def _leftovers(one: Installation) -> Iterator[Risk]:
                 "medium", f"Others may read {path.name}, maybe a backup.", f"chmod 600 {path}"
             )
     if (aside := one.data / SET_ASIDE).exists():
-        sentence = f"{aside} holds what a restored backup brought along and nobody agreed to."
+        sentence = f"{aside} holds what came with a restored backup and nobody agreed to."
         yield Risk("low", sentence, f"rm -r {aside}")
 
 
@@ -306,20 +312,18 @@ def _people(one: Installation) -> Iterator[Risk]:
         yield Risk("note", f"Owners, who may do everything: {_named(owners)}.", "/revoke WHO")
     if one.carried.users:
         users = _named(one.carried.users)
-        yield Risk(
-            "note", f"Users, and chats that are open to all in them: {users}.", "/revoke WHO"
-        )
+        yield Risk("note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO")
         if not (one.settings.spend_limit_total or one.settings.spend_limit_user):
             yield Risk(
                 "low",
-                "Others are let in, and nothing limits what they may spend.",
+                "Others are let in, and nothing limits what they can spend.",
                 "/config spend_limit_user 5",
             )
     permits = [parsed(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
     if free := [permit.key for permit in permits if permit == Permit(permit.key)]:
         yield Risk(
             "low",
-            f"People who are no owners may set this to anything: {_named(free)}.",
+            f"People who are not owners may set these to anything: {_named(free)}.",
             "/config users_may_set --unset",
         )
 

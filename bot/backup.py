@@ -53,9 +53,9 @@ def backup(data: Path, target: Path, database: Database, version: str) -> Saved:
     if not data.is_dir():
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
     if target.exists():
-        raise BackupError(f"{target} is there already; choose another name.")
+        raise BackupError(f"{target} already exists; choose another name.")
     if target.resolve().is_relative_to(data.resolve()):
-        raise BackupError(f"{target} is inside the data folder; choose a place outside of it.")
+        raise BackupError(f"{target} is inside the data folder; choose a place outside it.")
     try:
         plain, special = _sorted_out(data, database.name)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-backup-") as work:

@@ -83,8 +83,8 @@ def _sentence(kept: Clock, zone: tzinfo) -> str:
     left = max(1, round((PROBATION - kept.waited) / 3600))
     return (
         f"The clock of this machine says {_day(kept.seen, zone)}, but the bot ran last on "
-        f"{_day(kept.believed, zone)}. If the clock is wrong, correct it. No conversation is "
-        f"deleted for being idle until the bot has run for {left} more hours."
+        f"{_day(kept.believed, zone)}. If the clock is wrong, correct it. Until the bot has run "
+        f"for {left} more hours, no idle conversation is deleted."
     )
 
 
@@ -92,4 +92,4 @@ def _day(at: float, zone: tzinfo) -> str:
     try:
         return f"{datetime.fromtimestamp(at, zone):%d %B %Y, %H:%M}"
     except (ValueError, OverflowError, OSError):
-        return "a time that no calendar has"
+        return "a time beyond any calendar"

@@ -20,8 +20,8 @@ from plugins.api import Ask, Command, CommandError, Ports
 log = logging.getLogger(__name__)
 
 INTERRUPTED = (
-    "The bot was stopped while it carried out /{name}; look whether it took effect (/context "
-    "shows), and say it again if it did not."
+    "The bot was stopped while it carried out /{name}. Check whether it took effect (/context "
+    "shows it), and send it again if not."
 )
 
 

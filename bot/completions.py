@@ -40,8 +40,8 @@ log = logging.getLogger(__name__)
 
 FOLDERS = ".request-"
 """How the audiences of requests begin; no chat's does."""
-BROKE_OFF = "The model's answer broke off after a part of it had been sent; ask again."
-STOPPED = "The bot is being stopped; ask again in a moment."
+BROKE_OFF = "The model's answer broke off after part of it had been sent; ask again."
+STOPPED = "The bot is shutting down; ask again in a moment."
 AN_HOUR = 3600
 _ROLES: dict[str, Role] = {"system": "note", "user": "user", "assistant": "user", "tool": "user"}
 
@@ -145,7 +145,7 @@ class _RunningRequest:
         except TimeoutError:
             raise NotCompleted(
                 "timeout",
-                f"The answer took longer than {seconds:g} s and was ended; the setting "
+                f"The answer took longer than {seconds:g} s and was stopped; the setting "
                 "turn_timeout says how long it may take.",
             ) from None
 

@@ -42,13 +42,13 @@ def held_alone(data: Path) -> Iterator[None]:
             stack.enter_context(_locked(data))
         except (Timeout, BlockingIOError):
             raise FolderError(
-                f"Another Parley runs on the data folder {data}; stop it, or choose another one "
-                "with --data DIR."
+                f"Another Parley is running on the data folder {data}; stop it, or choose another "
+                "one with --data DIR."
             ) from None
         except OSError as error:
             raise FolderError(
-                f"The data folder {data} can't be written ({error.strerror}); correct its rights, "
-                "or choose another one with --data DIR."
+                f"The data folder {data} can't be written ({error.strerror}); correct its "
+                "permissions, or choose another one with --data DIR."
             ) from None
         yield
 
@@ -79,8 +79,8 @@ def check_not_emptied(data: Path) -> None:
         return
     state = "is empty" if database.exists() else "is gone"
     raise FolderError(
-        f"The database {database} {state}, although a bot has lived here ({', '.join(signs)}). "
-        "Bring back a backup with `python main.py restore FILE`, or begin anew beside what is "
+        f"The database {database} {state}, although there was a bot here ({', '.join(signs)}). "
+        "Restore a backup with `python main.py restore FILE`, or start afresh beside what is "
         "left with `python main.py --new`."
     )
 
@@ -91,8 +91,8 @@ def begin_anew(data: Path) -> None:
     database = data / DATABASE
     if not _is_unborn(database):
         raise FolderError(
-            f"The database {database} holds a bot, so nothing begins anew; leave --new away, or "
-            "choose another folder with --data DIR."
+            f"The database {database} holds a bot, so it is not started afresh; leave out --new, "
+            "or choose another folder with --data DIR."
         )
     now = f"{datetime.now():%Y%m%d-%H%M%S-%f}"
     for ending in ENDINGS:

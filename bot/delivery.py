@@ -231,7 +231,7 @@ class Delivery:
         what = "A message" if kind == "inbox" else "A reply"
         sentence = (
             f"{what} in the chat {place.channel}/{place.chat} is damaged on the disk and was put "
-            "aside; `python main.py doctor` says how many are."
+            "aside; `python main.py doctor` says how many such messages there are."
         )
         log.error("%s", sentence)
         self.troubles.append(sentence)

@@ -68,7 +68,7 @@ async def examine(
 def report(findings: Sequence[Finding]) -> str:
     """The findings as text, and how many of them need somebody's hand."""
     broken = sum(not finding.is_ok for finding in findings)
-    verdict = f"To be mended: {broken}." if broken else "All is well."
+    verdict = f"To fix: {broken}." if broken else "All is well."
     return "\n".join([*map(_line, findings), "", verdict])
 
 
@@ -121,12 +121,14 @@ def data_folder(data: Path) -> Finding:
         advice = "Correct its rights, or choose another folder with --data DIR."
         return Finding("data", False, f"{place} cannot be written: {error.strerror}.", advice)
     if free < LEAST_FREE:
-        return Finding("data", False, f"The disk of {place} is nearly full.", "Make room on it.")
+        return Finding(
+            "data", False, f"The disk of {place} is nearly full.", "Free some space on it."
+        )
     return Finding("data", True, f"{data} can be written; {free / 1e9:.1f} GB are free.")
 
 
 def database(fault: str) -> Finding:
-    advice = "Bring back a backup: python main.py restore FILE" if fault else ""
+    advice = "Restore a backup: python main.py restore FILE" if fault else ""
     return Finding("database", not fault, fault or "The database is sound.", advice)
 
 
@@ -159,7 +161,7 @@ def embedded(is_installed: bool, is_needed: bool) -> Finding:
         return Finding("embedded model", True, "It is installed.")
     if not is_needed:
         return Finding("embedded model", True, "It is not installed, and not needed.")
-    advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or try its installation again: make clean run"
+    advice = "Set OPENAI_API_KEY or OPENAI_BASE_URL, or try to install it again: make clean run"
     return Finding("embedded model", False, "It is not installed.", advice)
 
 

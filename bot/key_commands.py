@@ -18,14 +18,16 @@ from memory.record.people import Role
 from memory.record.store import Store
 
 T = TypeVar("T")
-SHOWN_ONCE = "This is the key {name}; it is shown this once, and only its hash is kept."
+SHOWN_ONCE = (
+    "This is the key {name}. Copy it now: it is shown only once, since only its hash is kept."
+)
 
 
 def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Add `key` and its actions to the command line's."""
     parser = commands.add_parser("key", help="make, list and revoke keys to OpenAI's protocol")
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
-    add = actions.add_parser("add", help="make a key; it is shown this once")
+    add = actions.add_parser("add", help="make a key; it is shown only once")
     add.add_argument("name")
     add.add_argument(
         "--role", choices=get_args(Role), default="user", help="what its holder may do (user)"
@@ -34,9 +36,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
         "--commands", action="store_true", help="text that begins with a slash is a command"
     )
     add.set_defaults(run=_add)
-    show = actions.add_parser("list", help="all keys, and when each was used last")
+    show = actions.add_parser("list", help="list all keys, and when each was last used")
     show.set_defaults(run=_list)
-    revoke = actions.add_parser("revoke", help="let a key open nothing any more")
+    revoke = actions.add_parser("revoke", help="make a key useless from now on")
     revoke.add_argument("name")
     revoke.set_defaults(run=_revoke)
 
@@ -61,7 +63,7 @@ def _list(options: argparse.Namespace) -> int:
 def _revoke(options: argparse.Namespace) -> int:
     """Let a key open nothing any more."""
     _with_keys(options, lambda keys: keys.revoke(options.name))
-    say(f"The key {options.name} opens nothing any more.")
+    say(f"The key {options.name} no longer opens anything.")
     return 0
 
 

@@ -70,15 +70,15 @@ class ApiKeys:
         """Make a key; returns it, the only time that it can be seen. Raises CommandError."""
         if not NAME.fullmatch(name):
             raise CommandError(
-                f"{name!r} can't name a key: a name has up to 60 letters, digits and the signs "
-                ". _ - and begins with a letter or a digit."
+                f"{name!r} can't be the name of a key: a name has up to 60 letters, digits, and . "
+                "_ -, and begins with a letter or a digit."
             )
         key, person = new_key(), person_of(name)
         made = ApiKey(person, role, may_command, self._clock())
         digest = digest_of(key)
         if not await self._store.write(lambda db: people.add_key(db, made, digest, "main.py")):
             raise CommandError(
-                f"There is a key {name} already; choose another name, or revoke it first with "
+                f"There is already a key {name}; choose another name, or revoke it first with "
                 f"python main.py key revoke {name}."
             )
         return key

@@ -25,17 +25,19 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     """Add these commands to the command line's."""
     examine = commands.add_parser("doctor", help="check the installation")
     examine.set_defaults(run=_examine)
-    look = commands.add_parser("audit", help="say what is open, weak or shared here")
+    look = commands.add_parser(
+        "audit", help="say what is open, weak or shared in this installation"
+    )
     look.set_defaults(run=_audit)
-    save = commands.add_parser("backup", help="save all that is kept in FILE")
+    save = commands.add_parser("backup", help="save everything that is kept, to FILE")
     save.add_argument("file", type=Path)
     save.set_defaults(run=_save)
-    bring_back = commands.add_parser("restore", help="bring back what FILE holds")
+    bring_back = commands.add_parser("restore", help="restore what FILE holds")
     bring_back.add_argument("file", type=Path)
     bring_back.add_argument(
         "--with-code",
         action="store_true",
-        help="plugins, skills and powerful settings too, without asking",
+        help="with plugins, skills and powerful settings, without asking",
     )
     bring_back.set_defaults(run=_bring_back)
 
@@ -79,7 +81,7 @@ def _save(options: argparse.Namespace) -> int:
     saved = backup(options.data, options.file, database, VERSION)
     say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
-        say(f"Left out, because they are links or the like: {', '.join(saved.left_out)}.")
+        say(f"Left out, because they are not regular files: {', '.join(saved.left_out)}.")
     return 0
 
 
@@ -94,8 +96,9 @@ def _bring_back(options: argparse.Namespace) -> int:
     say(_brought(restored.contents))
     if restored.is_set_aside:
         say(
-            f"What could run or give power was set aside in {options.data / SET_ASIDE}. If the "
-            f"backup is your own: python main.py restore {options.file} --with-code"
+            "What could run code or give others power was set aside in "
+            f"{options.data / SET_ASIDE}. If the backup is your own, bring it back with: python "
+            f"main.py restore {options.file} --with-code"
         )
     return 0
 
@@ -106,7 +109,7 @@ def _asked(contents: Contents) -> bool:
         return False
     say(_dangers(contents))
     try:
-        answer = input("Is the backup your own, and shall all this come back too? [y/N] ")
+        answer = input("Is this your own backup, and should all this be restored too? [y/N] ")
     except EOFError:
         return False
     return answer.strip().lower() in ("y", "yes")
@@ -117,8 +120,8 @@ def _dangers(contents: Contents) -> str:
     settings = [_setting(*one) for one in contents.powers]
     return "\n".join(
         [
-            "A manifest shows that a backup is whole, not who made it. This one holds what would "
-            "run inside the bot, or give others power over it:",
+            "A manifest shows that a backup is whole, not who made it. This one holds things "
+            "that would run inside the bot, or give others power over it:",
             *_few(files),
             *_few(settings),
             *_few(_commands(contents)),
@@ -142,8 +145,8 @@ def _brought(contents: Contents) -> str:
     if carried.settings:
         lines += ["Settings made in its chats:", *_few([_setting(*s) for s in carried.settings])]
     if carried.commands:
-        lines += ["Commands that waited in it:", *_few(_commands(contents))]
-    return "\n".join(lines) or "Nobody is let in by it, and it holds no code and no settings."
+        lines += ["Commands waiting in it:", *_few(_commands(contents))]
+    return "\n".join(lines) or "It lets nobody in, and holds no code and no settings."
 
 
 def _commands(contents: Contents) -> list[str]:

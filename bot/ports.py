@@ -29,7 +29,7 @@ from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import AgentInfo, CommandError, ModelInfo, Person, SettingInfo, Status
 
-WELCOME = "You are let in now: just write to me, or say /start."
+WELCOME = "You are in now: just write to me, or send /start."
 
 
 class StoredSettings:
@@ -200,10 +200,12 @@ class LetIn:
         known = self._access.known
         found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
         if not found:
-            raise CommandError(f"{who!r} is not among those who were let in; /users lists them.")
+            raise CommandError(
+                f"{who!r} is not among the people who were let in; /users lists them."
+            )
         if len(found) > 1:
             names = " and ".join(f"{one.kind} {one.id}" for one in found)
-            raise CommandError(f"{who!r} may be {names}; /revoke wants one of these.")
+            raise CommandError(f"{who!r} could be {names}; give /revoke one of these.")
         await self._access.revoke(found[0])
         return found[0]
 

@@ -14,8 +14,8 @@ from channels.message import Problem
 from memory.context.emergency import NoRoom
 
 BROKEN = (
-    "Something went wrong inside the bot, so this has no answer; the log has the details "
-    "(data/logs). Your message is kept: say it again to try again."
+    "Something went wrong inside the bot, so there is no answer; the log has the details "
+    "(data/logs). Send your message again to try once more."
 )
 _FAULTS_OF_THE_REQUEST = (400, 413, 422)
 

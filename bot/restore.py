@@ -92,7 +92,7 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
             moved_aside = _move_aside(data)
             unpacked.rename(data)
     except (tarfile.TarError, gzip.BadGzipFile, EOFError, zlib.error, ValueError):
-        raise BackupError(f"{source} is damaged or no backup; nothing was changed.") from None
+        raise BackupError(f"{source} is damaged, or not a backup; nothing was changed.") from None
     except StoreError as error:
         raise BackupError(f"{source} was not restored: {error}; nothing was changed.") from None
     except OSError as error:
@@ -167,7 +167,10 @@ def _unpack(source: Path, folder: Path) -> dict[str, str]:
             archive.members = []  # or a million of them fill the memory
             content = archive.extractfile(member) if member.isreg() else None
             if content is None or not _is_inside(member.name, folder) or member.name in sums:
-                raise BackupError(f"{source} holds {member.name!r}, which no backup does; refused.")
+                raise BackupError(
+                    f"{source} holds {member.name!r}, which no backup of Parley's does; "
+                    "nothing was changed."
+                )
             room.take(member.size)
             if member.name == MANIFEST:
                 manifest = content.read(_LARGEST_READ)
@@ -192,12 +195,12 @@ class _Room:
         if self._taken > self._most:
             raise BackupError(
                 f"{self._source} unpacks to more than {MOST_UNPACKED} times its size, which no "
-                "backup does; nothing was changed."
+                "backup of Parley's does; nothing was changed."
             )
         if self._taken > self._free:
             raise BackupError(
-                f"{self._source} needs more space than the disk has; make room on it. Nothing was "
-                "changed."
+                f"{self._source} needs more space than the disk has. Free some, and try again; "
+                "nothing was changed."
             )
 
 
@@ -233,8 +236,8 @@ def _check(source: Path, sums: Mapping[str, str], manifest: bytes) -> None:
         told: Any = json.loads(manifest)
         is_known, expected = told["format"] == FORMAT, told["sha256"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        raise BackupError(f"{source} is not a whole backup; nothing was changed.") from None
+        raise BackupError(f"{source} is not a complete backup; nothing was changed.") from None
     if not is_known:
-        raise BackupError(f"{source} was made by a newer Parley; install that one first.")
+        raise BackupError(f"{source} was made by a newer Parley; install that version first.")
     if expected != sums:
         raise BackupError(f"{source} was changed since it was made; nothing was changed here.")

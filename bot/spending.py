@@ -51,8 +51,8 @@ def note_of(account: Account) -> str:
 def warning(account: Account) -> str:
     """The line under a reply once a share is reached."""
     return (
-        f"(Spending: {_so_far(account)}. At 100% I stop; `{account.setting}` sets the limit, "
-        "/usage shows what it went for.)"
+        f"(Spending: {_so_far(account)}. At 100% I stop. `{account.setting}` sets the limit; "
+        "/usage shows what the money went on.)"
     )
 
 
@@ -60,9 +60,9 @@ def refusal(account: Account) -> str:
     """The answer to a message that no model is asked about."""
     return (
         f"Your message was not sent to the model: {_so_far(account)}. An owner can lift the limit "
-        f"for the rest of the month with {_lifting(account)}, or raise it with "
-        f"/config {account.setting} {account.limit * 2:g}; the embedded model is free: "
-        "/config model embedded. Then say it again."
+        f"for the rest of the month with {_lifting(account)}, or raise it with /config "
+        f"{account.setting} {account.limit * 2:g}. The embedded model is free: /config model "
+        "embedded. Then send your message again."
     )
 
 

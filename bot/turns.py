@@ -43,16 +43,16 @@ log = logging.getLogger(__name__)
 LONGEST_LINE = 100
 """Messages that may wait in one conversation; more get an honest "busy"."""
 BUSY = (
-    f"{LONGEST_LINE} of your messages are waiting already; this one was not taken. "
-    "Wait for answers, or say /stop."
+    f"{LONGEST_LINE} of your messages are already waiting, so this one was not taken. Wait for "
+    "the answers, or send /stop."
 )
 STOPPED = "Stopped, as you asked."
 INTERRUPTED = "Stopped, because you wrote again."
 MOST_RESUMES = 3
 """How often in a row a turn may be taken up after a crash without getting any further."""
 PUT_ASIDE = (
-    f"The bot broke down {MOST_RESUMES} times while it worked on this, so it was put aside; the "
-    "log has the details (data/logs). Say it again to try once more."
+    f"The bot crashed {MOST_RESUMES} times while working on this, so it was put aside; the log "
+    "has the details (data/logs). Send it again to try once more."
 )
 
 
@@ -317,8 +317,8 @@ def _ending(running: _RunningTurn, seconds: float, is_late: bool) -> _Ending | N
     if is_late:
         return _Ending(
             "failed",
-            f"The answer took longer than {seconds:g} s and was ended; "
-            "`/config turn_timeout` says how long it may take.",
+            f"The answer took longer than {seconds:g} s and was stopped; `/config turn_timeout` "
+            "shows how long it may take.",
             problem="timeout",
         )
     error = None if running.task.cancelled() else _first(running.task.exception())

@@ -38,7 +38,7 @@ HELD, HELD_BYTES = 10_000, 32_000_000
 """Messages, and bytes of their texts and files, that are held for conversations that take no more
 for now; beyond, nothing is read until one has been taken in."""
 GONE = (
-    "The output can't be written any more, so the bot has stopped; what it could not write comes "
+    "The output can no longer be written, so the bot has stopped; what it could not write comes "
     "at the next start."
 )
 
@@ -112,9 +112,7 @@ class Pipe:
 
     def _parse(self, line: bytes) -> Inbound | None:
         if len(line) > LONGEST:
-            raise BadLine(
-                f"This line is longer than {LONGEST // 1_000_000} MB; the next one is read."
-            )
+            raise BadLine(f"This line is longer than {LONGEST // 1_000_000} MB, so it was skipped.")
         text = line.decode("utf-8", "replace").strip("\r\n")
         if not text.strip():
             return None
@@ -311,15 +309,17 @@ def inbound_of(line: str) -> Inbound:
     try:
         fields = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise BadLine(f"This line is not JSON ({error}); the next one is read.") from None
+        raise BadLine(f"This line is not JSON ({error}), so it was skipped.") from None
     if not isinstance(fields, dict) or not isinstance(fields.get("text"), str):
-        raise BadLine('This line has no "text"; write {"text": "…"}. The next one is read.')
+        raise BadLine('This line has no "text" (write {"text": "…"}), so it was skipped.')
     for name in ("chat", "user", "id"):
         value = fields.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, str | int)):
-            raise BadLine(f'The field "{name}" wants text; the next line is read.')
+            raise BadLine(f'The field "{name}" must be text; this line was skipped.')
     if fields.get("attachments") is not None and not _are_files(fields["attachments"]):
-        raise BadLine('"attachments" wants a list like [{"path": "a.png"}]; the next line is read.')
+        raise BadLine(
+            '"attachments" must be a list like [{"path": "a.png"}]; this line was skipped.'
+        )
     return _inbound(fields)
 
 
@@ -339,12 +339,12 @@ def _attachment(fields: Mapping[str, Any]) -> Attachment:
     file = Path(fields["path"])
     try:
         if not file.is_file():  # a device or a pipe might never end
-            raise BadLine(f"There is no file {str(file)!r} to attach; the next line is read.")
+            raise BadLine(f"There is no file {str(file)!r} to attach; this line was skipped.")
         with file.open("rb") as source:
             content = source.read(LARGEST_ATTACHMENT + 1)
     except OSError as error:
         raise BadLine(
-            f"{str(file)!r} can't be read ({error.strerror}); the next line is read."
+            f"{str(file)!r} can't be read ({error.strerror}); this line was skipped."
         ) from None
     kind = fields.get("media_type") or guess_type(file.name)[0] or "application/octet-stream"
     return Attachment(fields.get("name") or file.name, kind, content)

@@ -29,7 +29,7 @@ LINGER = 2.0
 that is closed before that takes the reason along."""
 GRACE = 2
 """Seconds that answers under way have to be sent when the bot stops."""
-TOO_SLOW = "This came too slowly, so it was not waited for; try it again."
+TOO_SLOW = "The request came in too slowly, so the bot stopped waiting for it; try again."
 _SWEEP = 5  # ticks of uvicorn, of 0.1 s, between two looks at who is too slow
 
 

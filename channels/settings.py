@@ -24,36 +24,36 @@ class TelegramSettings(BaseModel):
 
     conversations: Literal["topic", "chat", "user"] = Field(
         default="topic",
-        description="What is one conversation in a group: each topic, the whole chat, or each "
-        "person with the bot.",
+        description="What counts as one conversation in a group: each topic, the whole chat, or "
+        "each person with the bot.",
         json_schema_extra={"holds": "from the next message on"},
     )
     base_url: WebAddress = Field(
         default="https://api.telegram.org",
         min_length=1,
-        description="Where the Bot API is served; another one than Telegram's own may run on your "
-        "machine.",
+        description="The address of the Bot API: Telegram's own, or a server that you run "
+        "yourself.",
         json_schema_extra={"wants": "an address: http://127.0.0.1:8081", **START},
     )
     webhook_url: WebAddress = Field(
         default="",
-        description="The public address to which Telegram sends messages, where it can reach "
-        "yours; empty: the bot asks for them.",
+        description="The public address to which Telegram sends messages, if it can reach you; "
+        "empty means that the bot fetches them.",
         json_schema_extra={"wants": "an https address, or nothing", **START},
     )
     webhook_host: str = Field(
         default="127.0.0.1",
         min_length=1,
         max_length=200,
-        description="The address on this machine at which the webhook listens, behind whatever "
-        "serves the public one.",
+        description="The address on this machine where the webhook listens, behind whatever "
+        "serves the public address.",
         json_schema_extra={"wants": "an address of this machine", **START},
     )
     webhook_port: int = Field(
         default=8443,
         ge=1,
         le=65_535,
-        description="The port at which the webhook listens.",
+        description="The port where the webhook listens.",
         json_schema_extra=START,
     )
 
@@ -65,7 +65,8 @@ class RunningChannels(BaseModel):
 
     web: bool = Field(
         default=False,
-        description="Serve the web page and the HTTP API; `main.py --web` serves them alone.",
+        description="Whether the web page and the HTTP API are served; `main.py --web` serves "
+        "nothing else.",
         json_schema_extra={"wants": "true or false", **START},
     )
 
@@ -77,22 +78,23 @@ class WebSettings(BaseModel):
 
     host: Annotated[str, StringConstraints(pattern=r"^[^\s\p{C}]+$", max_length=255)] = Field(
         default="127.0.0.1",
-        description="The address to listen at; any but this machine's own wants PARLEY_WEB_TOKEN.",
+        description="The address to listen at; any other than this machine's own needs "
+        "PARLEY_WEB_TOKEN.",
         json_schema_extra={"wants": "an address or a host's name", **START},
     )
     port: int = Field(
         default=8080,
         ge=0,
         le=65_535,
-        description="The port to listen at; 0 takes any that is free.",
+        description="The port to listen at; 0 picks any free one.",
         json_schema_extra=START,
     )
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         default=(),
         strict=False,  # lists become tuples; the networks in them stay strict
         max_length=100,
-        description="Proxies before the bot, whose word is taken for the address that a request "
-        "comes from (X-Forwarded-For); nobody else's is.",
+        description="Proxies in front of the bot, trusted to say which address a request comes "
+        "from (X-Forwarded-For); nobody else is.",
         json_schema_extra={"wants": "addresses or networks: 127.0.0.1, 10.0.0.0/8", **START},
     )
     connections_per_address: int = Field(
@@ -100,14 +102,14 @@ class WebSettings(BaseModel):
         ge=1,
         le=10_000,
         description="The most connections that one address may have at once; this machine and "
-        "trusted proxies may have all, which are half of what `ulimit -n` says.",
+        "trusted proxies may have all of them (half of `ulimit -n`).",
         json_schema_extra=START,
     )
     upload_limit: int = Field(
         default=20,
         ge=1,
         le=200,
-        description="The most that the files of one message may have together.",
+        description="The most that the files of one message may take together.",
         json_schema_extra={"unit": "MB", **START},
     )
 

@@ -148,12 +148,12 @@ class Conversations:
         return await self.services.store.write(lambda db: summaries.count_attempt(db, job))
 
     async def _put_job_aside(self, key: ConversationKey, job: int) -> None:
-        why = f"it was taken up {MOST_ATTEMPTS} times and never done"
+        why = f"it was tried {MOST_ATTEMPTS} times and never finished"
         await self.services.store.write(lambda db: mailbox.put_aside(db, "job", job, why))
         sentence = (
-            f"What left the context of {key.id} could not be brought to its daily memory in "
-            f"{MOST_ATTEMPTS} starts, so that is put aside; the transcript still has it, and the "
-            "log says what went wrong."
+            f"What left the context of {key.id} could not be summarised into its daily memory, "
+            f"although {MOST_ATTEMPTS} starts tried, so that job was put aside. The transcript "
+            "still has it; the log says what went wrong."
         )
         log.error("%s", sentence)
         self.troubles.append(sentence)

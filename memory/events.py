@@ -65,7 +65,7 @@ NOTHING = Verdict()
 @dataclass(frozen=True, slots=True)
 class Listener:
     """Who hears events. Lower priorities first; `timeout` in seconds for one event (None: the
-    listener minds its own time). `minds` says which events it wants to hear at present."""
+    listener minds its own time). `minds` says which events it must be to hear at present."""
 
     name: str
     hear: Callable[[Event], Awaitable[Verdict | None]]

@@ -37,77 +37,79 @@ class ContextSettings(BaseModel):
         default=0,
         ge=0,
         le=2_000_000,
-        description="The model's context window; 0 takes the window that is known for the model, "
-        "or 128000 where none is known.",
+        description="The model's context window; 0 means the known window of the model, or "
+        "128000 if none is known.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     output_reserved: int = Field(
         default=4096,
         ge=0,
         le=200_000,
-        description="Room in the window that is kept free for the model's reply, "
-        "at most a quarter of the window.",
+        description="Room kept free in the window for the model's reply; never more than a "
+        "quarter of the window.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured"] = Field(
         default="trim",
-        description="What happens to older turns: trim lets the oldest half leave once a limit is "
-        "passed; slim sends a log of one line a turn and the last full_turns; full sends "
-        "everything; truncate lets all but the last keep_recent messages leave once the pressure "
-        "reaches compression_trigger, summarize puts a summary in their place; structured "
-        "summarises in fields at trigger_ratio and keeps reserve_ratio.",
+        description="What happens to older turns. trim: the oldest half leaves once a limit is "
+        "passed. slim: older turns are sent as a log with one line each, the last "
+        "full_turns in full. full: everything is sent. truncate: all but the last "
+        "keep_recent messages leave once the pressure reaches compression_trigger. "
+        "summarize: the same, with a summary in their place. structured: a summary "
+        "in fields at trigger_ratio, keeping reserve_ratio.",
         json_schema_extra=TURN,
     )
     tool_result_limit: int = Field(
         default=0,
         ge=0,
         le=2_000_000,
-        description="A tool's result that is longer is cut when it arrives; 0 takes the smaller "
-        "of 50000 and a quarter of the window.",
+        description="A tool result longer than this is cut when it arrives; 0 means 50000 or a "
+        "quarter of the window, whichever is smaller.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
 
     offload: bool = Field(
         default=True,
         description="Whether what leaves the context is kept in files that the model can read: "
-        "turns, and the whole of tool results that were cut. The transcript has it in any case.",
+        "turns, and the full text of tool results that were cut. The transcript has "
+        "it in any case.",
         json_schema_extra={"here": True},
     )
     max_images: int = Field(
         default=8,
         ge=0,
         le=100,
-        description="The most pictures that one request holds; of older ones the model sees "
-        "that they were there.",
+        description="The most pictures in one request; in place of older ones the model sees a "
+        "note that they were there.",
         json_schema_extra={"unit": "pictures", "here": True},
     )
     summary_max_tokens: int = Field(
         default=1_024,
         ge=1,
         le=100_000,
-        description="The longest that a summary may be, at most an eighth of the budget.",
+        description="The longest a summary may be; never more than an eighth of the budget.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     full_turns: int = Field(
         default=3,
         ge=1,
         le=10,
-        description="How many of the last complete turns slim sends in full, besides the running "
-        "one.",
+        description="How many of the last complete turns slim sends in full, in addition to the "
+        "running one.",
         json_schema_extra={"unit": "turns", "here": True},
     )
     max_terse_entries: int = Field(
         default=50,
         ge=1,
         le=500,
-        description="How many of the newest lines the activity log of slim holds.",
+        description="How many lines, the newest ones, slim's activity log holds.",
         json_schema_extra={"unit": "lines", "here": True},
     )
     fold_turns: Literal["auto"] | Annotated[int, Field(ge=1, le=100)] = Field(
         default="auto",
-        description="How many turns at a time slim folds into its log, so that the beginning of a "
-        "request stays the same in between; auto is 1, or 7 once the provider reports cached "
-        "tokens.",
+        description="How many turns at a time slim folds into its log; in between, the beginning "
+        "of each request stays the same, which suits caches. auto is 1, or 7 once "
+        "the provider reports cached tokens.",
         json_schema_extra={
             "wants": "a whole number from 1 to 100, or auto",
             "unit": "turns",
@@ -125,48 +127,48 @@ class ContextSettings(BaseModel):
         default=0.75,
         ge=0.0,
         le=1.0,
-        description="The pressure, which is tokens in use / (max_tokens - output_reserved), at "
-        "which truncate and summarize act.",
+        description="The pressure at which truncate and summarize act: tokens in use / "
+        "(max_tokens - output_reserved).",
         json_schema_extra={"here": True},
     )
     auto_compact: bool = Field(
         default=True,
-        description="Whether truncate and summarize act by themselves; without it, your own hook "
-        "rules or /context compact do, and the emergency when the window is full.",
+        description="Whether truncate and summarize act on their own; if not, only your own hook "
+        "rules, /context compact, and the emergency cut when the window is full do.",
         json_schema_extra={"here": True},
     )
     trigger_ratio: float = Field(
         default=0.8,
         gt=0,
         le=0.9,
-        description="The share of the window above which structured compresses.",
+        description="The share of the window above which structured writes a summary.",
         json_schema_extra={"here": True},
     )
     reserve_ratio: float = Field(
         default=0.1,
         ge=0.01,
         le=0.5,
-        description="The share of the window that structured keeps as recent messages.",
+        description="The share of the window that structured keeps for recent messages.",
         json_schema_extra={"here": True},
     )
     compression_prompt: str = Field(
         default="",
         max_length=20_000,
-        description="What structured asks the model for when it compresses; empty for Parley's own "
-        "words.",
+        description="How structured asks the model for a summary; empty means Parley's own words.",
         json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
     )
     summary_template: str = Field(
         default="",
         max_length=20_000,
-        description="How structured writes a summary into the context, with fields of the schema, "
-        "and nothing else, in braces: {task_overview}; empty for Parley's own form.",
+        description="How structured writes a summary into the context, with fields of the schema "
+        "in braces, like {task_overview}; nothing else may be in braces. Empty "
+        "means Parley's own form.",
         json_schema_extra={"wants": "text of at most 20000 characters", "here": True},
     )
     summary_schema: Annotated[str, BeforeValidator(_schema_text)] = Field(
         default="",
         max_length=20_000,
-        description="The fields that a summary of structured has; empty for task_overview, "
+        description="The fields of structured's summaries; empty means task_overview, "
         "current_state, important_discoveries, next_steps and context_to_preserve.",
         json_schema_extra={
             "wants": "a JSON Schema of an object with properties, of at most 20000 characters",
@@ -176,13 +178,13 @@ class ContextSettings(BaseModel):
     truncate_oversized: bool = Field(
         default=True,
         description="Whether one huge message is clipped, with a marker, when nothing else makes "
-        "the request fit; without it the person is told that it does not fit.",
+        "the request fit; if not, the person is told that it does not fit.",
         json_schema_extra={"here": True},
     )
     snip_oversized: bool = Field(
         default=True,
-        description="Whether such a clip takes out the middle and leaves beginning and end; "
-        "without it the beginning alone is left.",
+        description="Whether such a clip takes out the middle and keeps the beginning and the "
+        "end; if not, only the beginning is kept.",
         json_schema_extra={"here": True},
     )
     context_files: bool = Field(
@@ -193,8 +195,8 @@ class ContextSettings(BaseModel):
     )
     merge_system: bool = Field(
         default=False,
-        description="Whether a summary that is a system message is put into the first one, for "
-        "models that allow only one.",
+        description="Whether a summary that is a system message is merged into the first one, "
+        "for models that allow only one.",
         json_schema_extra={"here": True},
     )
 
@@ -208,7 +210,7 @@ class ContextSettings(BaseModel):
     def _less_is_kept_than_there_is(self) -> Self:
         if self.reserve_ratio >= self.trigger_ratio:
             raise ValueError(
-                f"context.reserve_ratio is {self.reserve_ratio}; it wants less than "
+                f"context.reserve_ratio is {self.reserve_ratio}; it must be less than "
                 f"context.trigger_ratio, which is {self.trigger_ratio}, or nothing would leave."
             )
         return self
@@ -217,7 +219,7 @@ class ContextSettings(BaseModel):
     def _one_result_fits_the_window(self) -> Self:
         if 0 < self.max_tokens < self.tool_result_limit:
             raise ValueError(
-                f"context.tool_result_limit is {self.tool_result_limit}; it wants at most "
+                f"context.tool_result_limit is {self.tool_result_limit}; it must be at most "
                 f"context.max_tokens, which is {self.max_tokens}."
             )
         return self
@@ -232,30 +234,30 @@ class MemorySettings(BaseModel):
         default=50_000,
         ge=1_000,
         le=2_000_000,
-        description="Above this many tokens the strategy trim makes the context smaller.",
+        description="Above this many tokens, the strategy trim makes the context smaller.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     agent_max_context_turns: int = Field(
         default=20,
         ge=1,
         le=1_000,
-        description="Above this many turns the strategy trim lets the oldest half leave; "
-        "a turn is a question and all that follows until the reply.",
+        description="Above this many turns, the strategy trim lets the oldest half leave; a turn "
+        "is a question and everything up to its final reply.",
         json_schema_extra={"unit": "turns", "here": True},
     )
     restore: Literal["recent", "exact"] = Field(
         default="exact",
-        description="What a restart restores: exact goes on with just what was in play; recent, "
-        "under the strategy trim, with the last max(3, agent_max_context_turns // 6) turns, of "
-        "each the question and the final reply alone, as CowAgent does.",
+        description="What a restart restores. exact: just what was in play. recent, under the "
+        "strategy trim: the last max(3, agent_max_context_turns // 6) turns, each as "
+        "its question and final reply only, as CowAgent does.",
         json_schema_extra={"holds": "from the next start on"},
     )
     session_retention_days: int = Field(
         default=30,
         ge=0,
         le=36_500,
-        description="Conversations in which nothing was said for longer are deleted, once what was "
-        "said is in the daily memory; 0 keeps them for ever.",
+        description="Conversations in which nothing was said for this long are deleted, once the "
+        "daily memory has what was said; 0 keeps them for ever.",
         json_schema_extra={"unit": "days"},
     )
     context: ContextSettings = ContextSettings()

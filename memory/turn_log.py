@@ -24,7 +24,7 @@ from memory.services import MemoryServices
 from memory.tasks import unbroken
 from memory.turns import Entry, Turn
 
-BROKEN_OFF = "This call was ended before it was done; whether it had any effect is not known."
+BROKEN_OFF = "This call was ended before it was done; it is not known whether it had any effect."
 """The result of a call of a turn that was broken off."""
 
 
@@ -392,10 +392,10 @@ class OpenTurn:
             return
         cutting.add(model)
         self._cut = (
-            f"(Careful: {model} counted {reported:,} tokens in a request of about {view.tokens:,}. "
-            "It seems that its server cuts what is longer than its own window without saying so, "
-            "and the model has not seen all of it. Set `context.max_tokens` to the window that the "
-            "server runs it with, or raise that one (Ollama: num_ctx, OLLAMA_CONTEXT_LENGTH).)"
+            f"(Careful: {model} counted {reported:,} tokens in a request of about "
+            f"{view.tokens:,}. Its server seems to cut prompts silently, so the model has not "
+            "seen all of this one. Set `context.max_tokens` to the window that the server uses, "
+            "or raise the server's (Ollama: num_ctx, OLLAMA_CONTEXT_LENGTH).)"
         )
 
     async def told(self) -> list[str]:

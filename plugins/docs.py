@@ -17,12 +17,12 @@ _INTRODUCTION = """\
 
 <!-- Made by `make docs` from the commands in the code; changes made here by hand are lost. -->
 
-A message that begins with a slash and a word is a command. It is answered at once, also while the
-model is still writing, and it is no part of the context. `/help COMMAND` explains one in the chat.
-`//text` sends the model a text that begins with a slash.
+A message that begins with a slash and a word is a command. It is answered at once, even while the
+model is still writing, and does not become part of the context. `/help COMMAND` explains a command
+in the chat. `//text` sends the model a text that begins with a slash.
 
-In `[brackets]` stands what may be left out, in CAPITALS what you fill in. Turns are named t1, t2,
-and so on, in every command.
+`[Brackets]` mark what you may leave out, CAPITALS what you fill in. In every command, turns are
+named t1, t2, and so on.
 """
 
 

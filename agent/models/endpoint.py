@@ -60,7 +60,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`key_name` is the name of its key in the environment, "" where it wants none."""
+    """`key_name` is the name of its key in the environment, "" where it must be none."""
 
     base_url: str
     key_name: str

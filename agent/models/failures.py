@@ -79,18 +79,18 @@ def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
         return overflow(endpoint, body)
     if status == 402 or "insufficient_quota" in body:
         return AccountRefused(
-            f"The account at {endpoint.shown_url} has no credit left; "
-            "top it up or choose another model."
+            f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
+            "another model."
         )
     if status == 429:
         return ModelUnreachable(
-            f"{endpoint.shown_url} is taking no more requests for now (error 429); "
-            "wait a little and ask again."
+            f"{endpoint.shown_url} takes no more requests for now (error 429); wait a moment, and "
+            "ask again."
         )
     if status >= 500:
         return ModelUnreachable(
-            f"{endpoint.shown_url} failed with error {status}; "
-            "ask again later or choose another model."
+            f"{endpoint.shown_url} failed with error {status}; ask again later, or choose another "
+            "model."
         )
     kind = AccountRefused if status in (401, 403) else ModelRefused
     return kind(_refusal_sentence(endpoint, status, body))
@@ -121,7 +121,7 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
     window = named_window(text)
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(
-        f"The request is longer than the context window{size} of {endpoint.model}; say less at "
+        f"The request is longer than the context window{size} of {endpoint.model}; send less at "
         "once, or choose a model with a larger window.",
         window,
     )
@@ -129,15 +129,15 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
 
 def unreachable(endpoint: Endpoint) -> ModelUnreachable:
     return ModelUnreachable(
-        f"No connection to {endpoint.shown_url}; "
-        f"check {endpoint.setting}, and that the server there is running."
+        f"Can't connect to {endpoint.shown_url}; check {endpoint.setting}, and that the server is "
+        "running."
     )
 
 
 def unsendable(endpoint: Endpoint) -> ModelRefused:
     return ModelRefused(
-        f"A request to {endpoint.shown_url} cannot be made; "
-        f"check {endpoint.setting} and OPENAI_API_KEY for characters that do not belong there."
+        f"A request to {endpoint.shown_url} can't be made; check {endpoint.setting} and "
+        "OPENAI_API_KEY for characters that don't belong there."
     )
 
 
@@ -160,15 +160,15 @@ def _silence(endpoint: Endpoint) -> str:
 def too_much(endpoint: Endpoint, what: str) -> ModelAnswerTooLong:
     """The error for an answer, or a list of models, of which more came than is read."""
     return ModelAnswerTooLong(
-        f"{endpoint.shown_url} sent {what}, which is no answer of a model; the rest was not read. "
-        f"Check {endpoint.setting}, and the server there."
+        f"{endpoint.shown_url} sent {what}, which is not the answer of a model, so the rest was "
+        f"not read. Check {endpoint.setting}, and the server there."
     )
 
 
 def packed(endpoint: Endpoint, how: str) -> ModelAnswerBroken:
     return ModelAnswerBroken(
-        f"{endpoint.shown_url} answered with packed text ({how[:20]!r}), which was not asked for "
-        "and is not unpacked; switch compression off there, or in the proxy before it."
+        f"{endpoint.shown_url} answered with compressed text ({how[:20]!r}), which was not asked "
+        "for and can't be read; switch off compression there, or in the proxy in front of it."
     )
 
 
@@ -176,8 +176,8 @@ def redirected(endpoint: Endpoint, location: str) -> ModelRefused:
     """The error for an endpoint that says that another address is meant: what is said, and the key,
     go to the one that was given and to no other."""
     return ModelRefused(
-        f"{endpoint.shown_url} wants requests to go to {_origin(location)} instead. Nothing was "
-        f"sent there; if that address is right, put it into {endpoint.setting}."
+        f"{endpoint.shown_url} redirects requests to {_origin(location)}. Nothing was sent there; "
+        f"if that address is right, put it into {endpoint.setting}."
     )
 
 
@@ -194,13 +194,13 @@ def _origin(location: str) -> str:
 def no_progress(endpoint: Endpoint, seconds: float) -> ModelAnswerBroken:
     """Bytes came, but for so long nothing that belongs to an answer."""
     return ModelAnswerBroken(
-        f"{endpoint.shown_url} kept the connection open for {seconds:g} s and said nothing; "
-        "ask again, or raise `request_timeout`."
+        f"{endpoint.shown_url} kept the connection open for {seconds:g} s without an "
+        "answer; ask again, or raise `request_timeout`."
     )
 
 
 def broke_off(endpoint: Endpoint) -> ModelAnswerBroken:
-    return ModelAnswerBroken(f"The answer of {endpoint.model} broke off; ask again.")
+    return ModelAnswerBroken(f"The answer from {endpoint.model} broke off; ask again.")
 
 
 def not_the_protocol(endpoint: Endpoint, content_type: str) -> ModelAnswerBroken:
@@ -225,17 +225,17 @@ def nothing_said(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
     match finish:
         case "length":
             return ModelAnswerBroken(
-                f"{endpoint.model} reached its length limit before it said anything; "
-                "ask for less at once, or choose another model."
+                f"{endpoint.model} reached its length limit before saying anything; ask for less "
+                "at once, or choose another model."
             )
         case "content_filter":
             return ModelAnswerBroken(
-                f"The content filter of {endpoint.shown_url} kept the answer back; "
-                "put the question in other words."
+                f"The content filter of {endpoint.shown_url} blocked the answer; try putting the "
+                "question in other words."
             )
         case _:
             return ModelAnswerBroken(
-                f"{endpoint.model} answered with nothing; ask again or choose another model."
+                f"{endpoint.model} gave an empty answer; ask again, or choose another model."
             )
 
 

@@ -284,8 +284,8 @@ class _KeyMissing:
         key = f"{self._key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
         instead = ", or say /config model auto for the embedded model" * is_own
         raise ModelRefused(
-            f"The model {self.name!r} needs a key: put {key} into the environment or a file .env "
-            f"beside config.json and start the bot again{instead}."
+            f"The model {self.name!r} needs a key: put {key} into the environment, or into a file "
+            f".env beside config.json, and restart the bot{instead}."
         )
 
     async def close(self) -> None:

@@ -126,7 +126,7 @@ def refusal(workspace: Path, megabytes: int, more: int) -> str:
 def demand(workspace: Path, megabytes: int, more: int) -> None:
     """Raises ToolError where tools may not write `more` bytes."""
     if why := refusal(workspace, megabytes, more):
-        raise ToolError(f"Nothing was written, because {why}. Something must be deleted first.")
+        raise ToolError(f"Nothing was written, because {why}. Delete something first.")
 
 
 def _full(most: int) -> str:

@@ -87,7 +87,10 @@ class Toolbox:
         except (Exception, SystemExit) as error:  # the one boundary of all tools
             log.exception("the tool %s failed", call.name)
             fault = type(error).__name__
-            return f"{call.name} failed by a fault of its own ({fault}); the log says more.", True
+            return (
+                f"{call.name} failed because of an error inside it ({fault}); the log says more.",
+                True,
+            )
 
     def batches(self, calls: Sequence[ToolCall]) -> list[list[ToolCall]]:
         """The calls in their order: neighbours that may run together, every other one alone."""
@@ -128,7 +131,7 @@ def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSetti
     if len(lines) > LONGEST_QUESTION:
         raise ToolError(
             f"{tool.name} was not run: its arguments have more than {LONGEST_QUESTION:,} "
-            "characters, which nobody reads before saying yes. Make them shorter."
+            "characters, too many for a person to check before saying yes. Make them shorter."
         )
     fence = "`" * (max((len(run) for run in _TICKS.findall(lines)), default=0) + 3)
     what = f"Run `{tool.name}` with exactly this:\n\n{fence}\n{lines}\n{fence}"

@@ -164,11 +164,11 @@ def _checked(address: str) -> URL:
     try:
         url = URL(address.strip())
     except ValueError:
-        raise ToolError(f"{address[:200]!r} is no address of a page.") from None
+        raise ToolError(f"{address[:200]!r} is not the address of a page.") from None
     if url.scheme not in ("http", "https") or not url.host:
         raise ToolError(f"{address[:200]!r} can't be read; only http:// and https:// can.")
     if url.user or url.password:
-        raise ToolError("An address with a user name or a password in it is not read.")
+        raise ToolError("Addresses with a user name or a password in them are not read.")
     return url.with_fragment(None)
 
 

@@ -32,7 +32,7 @@ _REASONS = {
     errno.ENOTDIR: "has a file where a folder is needed",
     errno.EISDIR: "is a folder, not a file",
     errno.ELOOP: "is a symbolic link, and links are not followed",
-    errno.EACCES: "may not be opened: the system denies it",
+    errno.EACCES: "can't be opened: the system denies access",
     errno.ENOSPC: "can't be written: the disk is full",
     errno.EDQUOT: "can't be written: the disk quota is used up",
 }
@@ -71,11 +71,11 @@ def _complaint(path: str) -> str:
 
 def _excess(path: str, parts: tuple[str, ...]) -> str:
     if len(parts) > _DEEPEST:
-        return f"goes too deep: at most {_DEEPEST} folders in one another"
+        return f"is too deep: at most {_DEEPEST} folders inside each other"
     if len(path.encode()) > _LONGEST_PATH:
         return f"is too long: at most {_LONGEST_PATH:,} bytes"
     if any(len(part.encode()) > _LONGEST_NAME for part in parts):
-        return f"has too long a name in it: at most {_LONGEST_NAME} bytes each"
+        return f"contains a name that is too long: at most {_LONGEST_NAME} bytes each"
     return ""
 
 

@@ -94,10 +94,10 @@ class SettingsStore:
     def _left_out(self, key: str, value: Any, scope: str, error: SettingError) -> str:
         if key == "agent" and scope and value not in tuple(self.agents):
             return (
-                f"The conversation {scope} had chosen the agent {quoted(value)}, which is gone "
-                "from the configuration; it goes on without one."
+                f"The conversation {scope} had chosen the agent {quoted(value)}, which is no "
+                "longer in the configuration; it goes on without one."
             )
-        return f"An earlier /config is left out: {error}"
+        return f"An earlier /config is ignored: {error}"
 
     def check(
         self, key: str, text: str, conversation_id: str = EVERYWHERE, by_user: bool = False
@@ -109,7 +109,7 @@ class SettingsStore:
         value = typed(_changeable(key, conversation_id).kind, text)
         if key == "system_prompt" and isinstance(value, str) and value.startswith("file:"):
             # Who may write to the bot shall not read the machine's files through its prompt.
-            raise SettingError(f"{key} takes no file here; write the text itself.")
+            raise SettingError(f"{key} can't name a file here; write the text itself.")
         changed = {**self._changed_in(conversation_id), key: value}
         try:
             self._settled(conversation_id, changed)
@@ -285,7 +285,7 @@ class SettingsStore:
             return
         entries = self._base(conversation_id).users_may_set
         keys = dict.fromkeys(parsed(entry).key for entry in entries)
-        allowed = f"you may set {', '.join(keys)}" if keys else "you may set nothing"
+        allowed = f"you can set {', '.join(keys)}" if keys else "you can't set anything"
         raise SettingError(f"only an owner may set {setting.key} here; {allowed}.")
 
     def _require_permitted(self, key: str, value: Any, conversation_id: str) -> None:
@@ -294,7 +294,7 @@ class SettingsStore:
         permit = permit_for(key, base.users_may_set)
         if permit is None or not permit.allows(value, value_of(base, key)):
             may = self.may_set(key, conversation_id)
-            raise SettingError(f"{key} is {quoted(value)}; you may set {may}.")
+            raise SettingError(f"{key} can't be {quoted(value)} here; you can set {may}.")
 
     def _merged(self, here: Mapping[str, Any], everywhere: Mapping[str, Any]) -> Settings:
         """What holds with these changes, in one conversation and in all."""
@@ -320,7 +320,7 @@ def _setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
         raise SettingError(unknown(key))
     setting = SETTINGS[key]
     if conversation_id and not setting.is_per_conversation:
-        raise SettingError(f"{key} holds for the whole bot; it cannot be set for one conversation.")
+        raise SettingError(f"{key} applies to the whole bot; it can't be set for one conversation.")
     return setting
 
 
@@ -340,8 +340,8 @@ def _changeable(key: str, conversation_id: str) -> Setting:
     setting = _setting(key, conversation_id)
     if setting.is_fixed:
         raise SettingError(
-            f"{key} stands in the configuration or the environment alone; change it there, and "
-            "start the bot again."
+            f"{key} can only be set in the configuration or the environment; change it there, and "
+            "restart the bot."
         )
     return setting
 

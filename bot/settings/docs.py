@@ -15,20 +15,22 @@ _INTRODUCTION = """\
 
 <!-- Made by `make docs` from the settings in the code; changes made here by hand are lost. -->
 
-Nothing must be set. What you set holds in this order, the later over the earlier:
+You don't have to set anything. Where a setting is set in several places, the later one wins:
 
 1. the default, in the tables below;
-2. `config.json`, or a `.yaml` file of the same shape, named with `--config FILE`;
-3. the environment or a `.env`: `PARLEY_AGENT_MAX_STEPS=30`, `PARLEY_CONTEXT__STRATEGY=full`;
+2. `config.json`, or a `.yaml` file of the same shape (`--config FILE`);
+3. the environment or a `.env` file: `PARLEY_AGENT_MAX_STEPS=30`, `PARLEY_CONTEXT__STRATEGY=full`;
 4. `/config KEY VALUE` in the chat, for everybody: `/config agent_max_steps 30`;
-5. the [agent](agents.md) that was chosen, if one was;
+5. the chosen [agent](agents.md), if there is one;
 6. `/config KEY VALUE --here`, for one conversation.
 
-`/config KEY` shows what holds and where it comes from; `/config KEY --unset` takes a change back.
-Changes made in the chat are kept in the database; no file is written. They hold from the next step,
-also of a turn that is under way, unless the table says otherwise.
+`/config KEY` shows the value in force and where it comes from; `/config KEY --unset` takes a
+change back. Changes made in the chat are kept in the database; no file is written. They apply from
+the next step on, even in a running turn, unless the answer to `/config` says otherwise.
 
-A value that does not fit is refused with a sentence that says what is wanted.
+A value that does not fit is refused, and you are told what would fit. “Not `--here`” marks what
+can only be set for everybody, “not in the chat” what can only be set in the configuration or the
+environment.
 
 ```json
 {
@@ -40,19 +42,19 @@ A value that does not fit is refused with a sentence that says what is wanted.
 
 ## Secrets
 
-Keys and tokens are not settings. They stand in the environment or in a file `.env` beside the
-configuration, as `NAME=value` lines; the environment outranks the file. They are neither logged nor
-shown. `{{secret.NAME}}` anywhere in the configuration is filled from there.
+Keys and tokens are not settings. Put them into the environment, or into a file `.env` beside
+the configuration, one `NAME=value` a line; the environment wins over the file. They are never
+logged or shown. `{{secret.NAME}}` anywhere in the configuration is replaced by that secret.
 
 | name | what it is |
 |---|---|
 | `OPENAI_API_KEY` | the key for the model's endpoint |
-| `OPENAI_BASE_URL` | the endpoint, where it is not OpenAI's own: `http://127.0.0.1:8080/v1` |
+| `OPENAI_BASE_URL` | the endpoint, if it is not OpenAI's own: `http://127.0.0.1:8080/v1` |
 | `TELEGRAM_BOT_TOKEN` | the token of a bot at [Telegram](telegram.md) |
 | `DEEPSEEK_API_KEY`, … | the key of another provider, for a [brain](agents.md#brains) there |
-| `PARLEY_WEB_TOKEN` | what opens the [web page](web.md) and the HTTP API; a long random text |
+| `PARLEY_WEB_TOKEN` | opens the [web page](web.md) and the HTTP API; use a long random text |
 
-Where neither of the first two is set, a small model answers that comes with Parley.
+If neither of the first two is set, the small model that comes with Parley answers.
 """
 
 
@@ -66,7 +68,7 @@ def _table(group: str) -> str:
     title = f"The group `{group}`" if group else "Settings"
     rows = [_row(setting) for key, setting in SETTINGS.items() if key.rpartition(".")[0] == group]
     return "\n".join(
-        [f"## {title}\n", "| key | default | wants | meaning |", "|---|---|---|---|", *rows, ""]
+        [f"## {title}\n", "| key | default | value | meaning |", "|---|---|---|---|", *rows, ""]
     )
 
 

@@ -25,7 +25,7 @@ def read_text(path: Path, what: str) -> str:
         with path.open("rb") as stream:
             content = stream.read(LARGEST_FILE + 1)
     except FileNotFoundError:
-        raise SettingError(f"{path} ({what}) was not found; make it, or name another.") from None
+        raise SettingError(f"{path} ({what}) was not found; create it, or name another.") from None
     except IsADirectoryError:
         raise SettingError(f"{path} ({what}) is a folder; name a file.") from None
     except (OSError, ValueError) as error:
@@ -47,7 +47,7 @@ def read_env(path: Path) -> dict[str, str]:
     for binding in parse_stream(StringIO(read_text(path, "keys and settings"))):
         if binding.error:
             raise SettingError(
-                f"line {binding.original.line} of {path} cannot be read; write NAME=value."
+                f"line {binding.original.line} of {path} can't be read; write NAME=value."
             )
         if binding.key and binding.value is not None:
             found[binding.key] = binding.value
@@ -68,7 +68,7 @@ def read_tree(config: Path) -> dict[str, Any]:
         raise SettingError(f"{config} is not valid {kind}: {error}.") from None
     if not isinstance(tree, dict):
         raise SettingError(
-            f"{config} holds {quoted(tree)}; it wants an object: names of settings with values."
+            f"{config} holds {quoted(tree)}; it must be an object: names of settings with values."
         )
     return tree
 
@@ -96,7 +96,9 @@ def _refuse_half_characters(tree: Any) -> None:
         json.dumps(tree, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = str(error.object)[error.start].encode("ascii", "backslashreplace").decode()
-        raise ValueError(f"it has {half}, which is half a character; write the whole one") from None
+        raise ValueError(
+            f"it has {half}, which is half of a character; write the whole one"
+        ) from None
 
 
 class _PlainYaml(yaml.SafeLoader):
@@ -109,7 +111,7 @@ class _PlainYaml(yaml.SafeLoader):
         event = self.peek_event()  # type: ignore[no-untyped-call]
         if isinstance(event, yaml.AliasEvent) or getattr(event, "tag", None):
             raise yaml.composer.ComposerError(
-                None, None, "aliases and tags are not taken", event.start_mark
+                None, None, "aliases and tags are not allowed", event.start_mark
             )
         return super().compose_node(parent, index)
 

@@ -245,14 +245,14 @@ def _known(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
     groups = _groups(keys)
     plain = name if name in keys else _without_levels(name)
     if plain in groups or name in groups:
-        raise SettingError(f"{name} in {where} is {quoted(value)}; it wants settings of its own.")
+        raise SettingError(f"{name} in {where} is {quoted(value)}; it must be a group of settings.")
     if plain not in keys:
         around = {group for group in groups if name.startswith(f"{group}.")}
         raise SettingError(unknown(name, where, [*groups - around, *keys, AGENTS]))
     if plain == "runtime.context.strategy" and value not in RUNTIME_STRATEGIES:
         raise SettingError(
-            f"{name} in {where} is {quoted(value)}; it wants truncate or summarize; the others are "
-            "set in context.strategy."
+            f"{name} in {where} is {quoted(value)}; it must be truncate or summarize; set the "
+            "others in context.strategy."
         )
     return keys[plain]
 
@@ -303,7 +303,7 @@ def variable(key: str) -> str:
 def _unknown_variable(name: str) -> str:
     near = nearest(name.removeprefix(PREFIX).replace("__", ".").lower(), SETTINGS)
     ending = f"; did you mean {variable(near)}?" if near else "."
-    return f"{name} in the environment is no setting{ending}"
+    return f"{name} in the environment is not a setting{ending}"
 
 
 _SIZES = {"": 1, "k": 1_000, "m": 1_000_000}

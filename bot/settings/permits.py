@@ -55,12 +55,12 @@ class Permit:
         return self.lowest <= value <= highest and (not self.is_down or _is_number(usual))
 
     def told(self, usual: Any) -> str:
-        """What may be set, in words that complete "it wants"; "" for whatever fits."""
+        """What may be set, in words that complete "it must be"; "" for whatever fits."""
         if self.words:
             return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
         parts = [f"at least {self.lowest:g}"] if self.lowest > -math.inf else []
         if self.is_down:
-            parts.append(f"at most {usual}, which holds for everybody")
+            parts.append(f"at most {usual}, the value for everybody")
         elif self.highest < math.inf:
             parts.append(f"at most {self.highest:.12g}")
         return " and ".join(parts)

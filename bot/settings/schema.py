@@ -85,7 +85,7 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
     context: Context = Context()
     agent: Annotated[str, StringConstraints(pattern=AGENT_ID)] = Field(
         default=NO_AGENT,
-        description="Which of the configuration's agents answers; default is none of them.",
+        description="Which of the agents in the configuration answers; default means no agent.",
         json_schema_extra={
             "wants": "the id of an agent in the configuration, or default",
             "here": True,
@@ -95,7 +95,8 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
 
     timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
         default="auto",
-        description="The zone of the times that people and the model read; auto is the machine's.",
+        description="The time zone for all times shown to people and to the model; auto is the "
+        "machine's.",
         json_schema_extra={"wants": "an IANA name such as Europe/Berlin, or auto"},
     )
     owners: tuple[
@@ -107,9 +108,9 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         default=(),
         strict=False,  # lists become tuples; the names in them stay strict
         max_length=1_000,
-        description="Who owns the bot, besides whoever sits at the terminal; others are let in by "
-        "a code (/pair).",
-        json_schema_extra={"wants": "people as CHANNEL/USER: telegram/42, pipe/ann"},
+        description="Who owns the bot, besides whoever sits at its terminal. Others are let in "
+        "with a code (/pair).",
+        json_schema_extra={"wants": "a list of people as CHANNEL/USER: telegram/42, pipe/ann"},
     )
     users_may_set: tuple[
         Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_known_permit)], ...
@@ -117,38 +118,43 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         default=HARMLESS,
         strict=False,
         max_length=100,
-        description="What users who are no owners may set in their conversations (--here), and how "
-        "far: KEY for any value, KEY down for at most what holds for everybody, KEY 1..20, "
-        "KEY ..600, KEY one|other. `model a|b` and `agent a|b` let them choose.",
-        json_schema_extra={"wants": "entries of the forms KEY, KEY down, KEY 1..20, KEY one|other"},
+        description="What users who are not owners may set in their own conversations (--here), "
+        "and within which bounds: KEY for any value, KEY down for nothing above the "
+        "value for everybody, KEY 1..20, KEY ..600, KEY one|other. `model a|b` and "
+        "`agent a|b` let them choose.",
+        json_schema_extra={
+            "wants": "a list of entries like KEY, KEY down, KEY 1..20, KEY one|other"
+        },
     )
     messages_per_minute: int = Field(
         default=20,
         ge=0,
         le=10_000,
-        description="How many messages a user who is no owner may send within a minute; 0 sets no "
-        "limit.",
+        description="How many messages a user who is not an owner may send within a minute; 0 "
+        "means no limit.",
         json_schema_extra={"unit": "messages"},
     )
     when_busy: Literal["queue", "collect", "steer", "interrupt"] = Field(
         default="queue",
-        description="What happens to a message that comes while a turn runs: queue gives it a turn "
-        "of its own afterwards; collect joins all that came to one turn; steer gives it to the "
-        "running turn at its next step; interrupt stops the running turn.",
+        description="What happens to a message that arrives while a turn is running: queue gives "
+        "it a turn of its own afterwards; collect joins all such messages into one "
+        "turn; steer hands it to the running turn at its next step; interrupt stops "
+        "the running turn.",
         json_schema_extra={"here": True, "holds": "from the next message on"},
     )
     shutdown_timeout: int = Field(
         default=5,
         ge=0,
         le=3_600,
-        description="How long turns have to finish when the bot is told to stop; what is left over "
-        "goes on at the next start. Docker kills after 10 seconds, unless it is told otherwise.",
+        description="How long running turns have to finish when the bot is told to stop; "
+        "unfinished ones go on at the next start. Docker kills the bot after 10 "
+        "seconds unless you tell it otherwise.",
         json_schema_extra={"unit": "seconds"},
     )
     plugins_dir: Annotated[str, StringConstraints(pattern=r"^\P{C}*$", max_length=1_000)] = Field(
         default="",
-        description="The folder of your own plugins, read at start; empty for plugins/ in the "
-        "data folder.",
+        description="The folder of your own plugins, read at the start; empty means plugins/ in "
+        "the data folder.",
         json_schema_extra={"wants": "the path of a folder", "holds": "from the next start on"},
     )
     spend_limit_chat: float = Field(
@@ -156,8 +162,8 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         ge=0,
         le=100_000,
         allow_inf_nan=False,
-        description="What one chat may cost in a calendar month; above it no message is sent to a "
-        "model that costs something.",
+        description="What one chat may cost in a calendar month; beyond that, no message is sent "
+        "to a model that costs money.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_user: float = Field(
@@ -165,7 +171,8 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         ge=0,
         le=100_000,
         allow_inf_nan=False,
-        description="What one user who is no owner may cost in a calendar month, in all chats.",
+        description="What one user who is not an owner may cost in a calendar month, in all chats "
+        "together.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
     spend_limit_total: float = Field(
@@ -178,8 +185,8 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
     )
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
-        description="Rules for what happens on an event (see hooks.md); the configuration may also "
-        "have them under runtime.",
+        description="Rules that say what happens on an event (see hooks.md); in the "
+        "configuration they may also be under runtime.",
         json_schema_extra={
             "wants": "a list of rules, each with an id, on and action",
             "holds": "from the next event on",
@@ -187,7 +194,7 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         default="info",
-        description="How much is written to data/logs.",
+        description="How detailed the log in data/logs is.",
         json_schema_extra={"holds": "from the next start on"},
     )
 
@@ -204,7 +211,7 @@ Kind = Literal["text", "list", "flag", "scalar"]
 class Setting:
     """What is known of one setting, apart from its value.
 
-    `wants` completes "it wants …"; `kind` says how text that is typed becomes a value, and `near`
+    `wants` completes "it must be …"; `kind` says how text that is typed becomes a value, and `near`
     what a mistyped one may have meant; `is_per_conversation` whether `--here` may set it,
     `is_fixed` whether no chat may, and `holds` from when on a change does.
     """
@@ -339,7 +346,7 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     if isinstance(error, RuleFaults):
         return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
     setting, value = _ALL[key], written[key]
-    return f"{named(key)} is {quoted(value)}; it wants {setting.wants}{_hint(setting, value)}"
+    return f"{named(key)} is {quoted(value)}; it must be {setting.wants}{_hint(setting, value)}"
 
 
 def _key_of(place: tuple[str | int, ...]) -> str:
@@ -381,8 +388,9 @@ def unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
     subject = f"{where} has an unknown setting" if where else "There is no setting"
     if near:
         return f"{subject} {quoted(key)}; did you mean {near!r}?"
-    is_secret = SECRET_NAME.search(key) is not None
-    return f"{subject} {quoted(key)}{'; keys and tokens belong in .env' if is_secret else ''}."
+    if SECRET_NAME.search(key):
+        return f"{subject} {quoted(key)}; keys and tokens belong in .env."
+    return f"{subject} {quoted(key)}{'' if where else '; /config lists them'}."
 
 
 def nearest(word: str, words: Collection[str]) -> str:

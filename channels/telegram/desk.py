@@ -28,7 +28,7 @@ _MEGABYTES = LARGEST_ATTACHMENT // 1_000_000  # Telegram itself hands no larger 
 
 NOT_TAKEN = (
     "Something went wrong inside the bot, so this message was not taken; the log has the details "
-    "(data/logs). Say it again, or in other words."
+    "(data/logs). Send it again, or put it in other words."
 )
 
 
@@ -154,7 +154,7 @@ class Desk:
 
     async def _ask_first(self, label: str, press: Press, place: ChatLocation) -> None:
         await self._sdk.send_message(
-            text=f"{label}: really? ({press.command})",
+            text=f"{label}: are you sure? ({press.command})",
             reply_markup=confirmation(label, press.command),
             **destination(place),
         )
@@ -166,4 +166,4 @@ class _TooLarge(Exception):
 
 def _sorry(left_out: Sequence[str]) -> str:
     listed = " or ".join(filter(None, (", ".join(left_out[:-1]), left_out[-1])))
-    return f"I can't take {listed} so far; please write it in words."
+    return f"I can't handle {listed} yet; please put it in words."

@@ -26,7 +26,7 @@ _NO_PREVIEW = LinkPreviewOptions(is_disabled=True)
 _NOTHING = Rendered("(This reply has no text.)")
 _LONGEST_CAPTION = 1024  # UTF-16 units of what stands below a file
 _FILE = "answer.md"
-_IN_A_FILE = "This reply is too long for messages ({:,} characters), so all of it is in this file."
+_IN_A_FILE = "This reply is too long for a message ({:,} characters), so it is in this file."
 _GONE = ("chat not found", "thread not found", "topic_deleted", "topic_closed", "not enough rights")
 """What Telegram says of places where nothing can be written any more."""
 

@@ -28,10 +28,12 @@ from channels.telegram.updates import poll, serve
 log = logging.getLogger(__name__)
 
 WRONG_TOKEN = (
-    "Telegram does not know the bot's token; copy it from @BotFather into .env once more, as "
-    "TELEGRAM_BOT_TOKEN, and start the bot again."
+    "Telegram does not know this token; copy it from @BotFather into .env again, as "
+    "TELEGRAM_BOT_TOKEN, and restart the bot."
 )
-NO_WAY = "Telegram's messages can't be had ({}); correct the settings of the group telegram."
+NO_WAY = (
+    "Messages from Telegram can't be received ({}); correct the settings in the group telegram."
+)
 AGAIN = "*(This may have reached you before: the bot was started again.)*\n\n"
 _OFFERED = re.compile(r"[a-z0-9_]{1,32}")
 """Names of commands that Telegram takes; it takes 100."""

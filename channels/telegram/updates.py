@@ -65,8 +65,8 @@ async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -
 def _is_worth_asking_again(error: BaseException) -> bool:
     if isinstance(error, Conflict):
         log.warning(
-            "Another program asks Telegram for this bot's messages; stop it, or give one of the "
-            "two a bot of its own."
+            "Another program is fetching this bot's messages from Telegram; stop it, or give one "
+            "of the two a bot of its own."
         )
     return is_passing(error) or isinstance(error, Conflict | BadRequest)
 

@@ -61,7 +61,7 @@ _STYLE = Style.from_dict(
 )
 # xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
-_HINT = "Ctrl-D leaves · /help lists the commands"
+_HINT = "Ctrl-D quits · /help lists the commands"
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
 
 

@@ -178,7 +178,7 @@ class Terminal:
 
     def _void(self, exchange: _Exchange) -> None:
         if exchange.answer.is_begun:
-            self._scroll.note("The model is asked again; the answer above is void.")
+            self._scroll.note("The model is being asked again; ignore the answer above.")
         exchange.answer = StreamedAnswer()
 
     def _settle(self, outbound: Outbound) -> None:
@@ -201,7 +201,7 @@ class Terminal:
     def _rest(self, exchange: _Exchange, final: str) -> str:
         rest = exchange.answer.rest_of(final)
         if rest is None:
-            self._scroll.note("The answer in its final form:")
+            self._scroll.note("The final answer:")
         return final if rest is None else rest
 
     # What the bot is asked.
@@ -216,7 +216,9 @@ class Terminal:
             await self._bot.command(ADDRESS, "/stop")
             if self._current:
                 self._scroll.answer(self._current.answer.take_all())
-            self._scroll.note("You left: the answer under way is stopped; what was done is kept.")
+            self._scroll.note(
+                "You quit, so the running answer was stopped; what was done so far is kept."
+            )
         for exchange in self._exchanges.values():
             exchange.over.set()
 

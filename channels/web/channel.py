@@ -42,14 +42,14 @@ from channels.web.throttle import Throttle
 
 PAGE = Path(__file__).parent / "page"
 MONTH = 30 * 24 * 3600  # seconds
-MAKE_ONE = """This makes a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
+MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
 WEAK_TOKEN = (
-    f"PARLEY_WEB_TOKEN could be guessed: it wants at least {SHORTEST_TOKEN} characters, and not a "
-    f"few of them repeated. {MAKE_ONE}"
+    f"PARLEY_WEB_TOKEN could be guessed: it needs at least {SHORTEST_TOKEN} characters, and not "
+    f"just a few of them repeated. {MAKE_ONE}"
 )
 FULL = (
-    "The bot has as many connections as it can take; close some of its pages or programs, or try "
-    "again a little later."
+    "The bot has as many connections as it can take; close some pages or programs that use it, "
+    "or try again in a moment."
 )
 
 
@@ -82,8 +82,8 @@ def why_closed(config: WebConfig) -> str:
     if config.token or is_loopback(config.host):
         return ""
     return (
-        f"web.host is {config.host}, which others can reach, and no token is set; put "
-        f"PARLEY_WEB_TOKEN=… into .env, or let web.host be 127.0.0.1. {MAKE_ONE}"
+        f"web.host is {config.host}, which others can reach, but no token is set; put "
+        f"PARLEY_WEB_TOKEN=… into .env, or set web.host to 127.0.0.1. {MAKE_ONE}"
     )
 
 
@@ -172,7 +172,7 @@ class Web:
                 refused = locked_out(seconds)
                 return as_json(failure(refused.sentence, refused.kind), 429, refused.headers)
             if not is_right:
-                raise Problem(401, "This is not the token.")
+                raise Problem(401, "That is not the token.")
             response = as_json({"status": "ok"})
             is_secure = request.scope["scheme"] == "https"
             response.set_cookie(
@@ -207,7 +207,7 @@ class Web:
 async def _as_problem(request: Request, error: Exception) -> Response:
     """What is not there, or not done so, in the shape of every other error."""
     assert isinstance(error, HTTPException)
-    sentence = f"{request.method} {request.url.path} is not there; /openapi.json tells what is."
+    sentence = f"{request.method} {request.url.path} does not exist; /openapi.json lists what does."
     response = Problem(error.status_code, sentence).response()
     response.headers.update(error.headers or {})
     return response
@@ -237,5 +237,5 @@ def _bound(config: WebConfig) -> ListeningSocket:
     except OSError as error:
         raise CannotListen(
             f"The web page can't be served at {config.host}, port {config.port} "
-            f"({error.strerror}); choose others with web.host and web.port."
+            f"({error.strerror}); change web.host or web.port."
         ) from None

@@ -25,17 +25,17 @@ from channels.web.shapes import NAME
 MODEL = "parley"
 MOST_MESSAGES = 10_000
 """Messages of one request."""
-CHOICES = "Parley gives one answer; leave `n` out, or let it be 1."
-NO_LOGPROBS = "Parley does not hand out the probabilities of tokens; leave `logprobs` out."
-NO_AUDIO = "Parley neither hears nor speaks; leave `audio` and the modality out."
+CHOICES = "Parley gives one answer; leave `n` out, or set it to 1."
+NO_LOGPROBS = "Parley does not return token probabilities; leave `logprobs` out."
+NO_AUDIO = "Parley can't handle audio; leave out `audio` and that modality."
 NO_QUESTION = "There is no message with the role user, so there is nothing to answer."
 NO_PART = (
-    "Parley takes text and pictures (image_url); send what stands in the {kind} as text instead."
+    "Parley takes text and pictures (image_url); send the content of the {kind} as text instead."
 )
 NO_PICTURE = (
     "A picture is a data: URL in base64, or an http address that the model's endpoint can reach."
 )
-NOT_SENDABLE = "A number is too large, or it is nested too deeply, so that it can't be sent on."
+NOT_SENDABLE = "A number is too large, or the request is nested too deeply to be passed on."
 _LONGEST_URL = 8_000
 _INT = 2**63 - 1
 _HERE = re.compile(r"(^|\.)(localhost|local|internal|lan|home\.arpa)$|^[\da-fx.]+$", re.IGNORECASE)

@@ -131,7 +131,9 @@ class CompletionOperations:
 
     async def show_model(self, request: Request) -> Response:
         if request.path_params["id"] != MODEL:
-            sentence = f"There is one model here, {MODEL}; its settings say which one answers."
+            sentence = (
+                f"There is one model here, {MODEL}; the bot's settings say which model answers."
+            )
             raise Problem(404, sentence, "model_not_found", "model")
         return as_json(_MODEL)
 
@@ -193,7 +195,7 @@ def _conversation(request: Request, wanted: ChatRequest) -> str:
     """The conversation that a client names; "": none."""
     name = wanted.parley_conversation or request.headers.get(HEADER, "")
     if name and not re.fullmatch(NAME, name):
-        raise Problem(400, f"{HEADER} wants up to 100 letters, digits and the signs . @ : + ~ -")
+        raise Problem(400, f"{HEADER} may have up to 100 letters, digits and . @ : + ~ -")
     return name
 
 

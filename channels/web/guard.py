@@ -116,19 +116,21 @@ NO_TOKEN = Refused(
     401, "This needs the token: send it as “Authorization: Bearer …”, or sign in on the page."
 )
 NO_KEY = Refused(
-    401, "This key opens nothing, or does not any more; python main.py key add NAME makes one."
+    401, "This key is unknown, or was revoked; python main.py key add NAME makes a new one."
 )
 NOT_HERE = Refused(
-    403, "A key opens /v1 alone; the page and /api want the owner's token (PARLEY_WEB_TOKEN)."
+    403, "A key only opens /v1; the page and /api need the owner's token (PARLEY_WEB_TOKEN)."
 )
 FAILED = Refused(500, "This failed inside the bot; the log has the details (data/logs).")
-OTHER_HOST = Refused(403, "This is open only under the name of this machine, such as localhost.")
-OTHER_ORIGIN = Refused(403, "A page from elsewhere asked for this, so it was not done.")
+OTHER_HOST = Refused(
+    403, "This can only be reached under a name of this machine, such as localhost."
+)
+OTHER_ORIGIN = Refused(403, "Another website asked for this, so it was refused.")
 BROKEN = Refused(400, "The request's header Host or Origin is malformed, so nothing was done.")
 PROXIED = Refused(
     403,
-    "This came through a proxy, so it may come from anybody, and the bot has no token that would "
-    "tell who may in; put PARLEY_WEB_TOKEN=… (a long random text) into .env, and start it again.",
+    "This came through a proxy, so it could be from anybody, and the bot has no token to tell "
+    "who may come in; put PARLEY_WEB_TOKEN=… (a long random text) into .env, and restart it.",
 )
 
 

@@ -50,8 +50,8 @@ WORDS = 2_000_000
 """Bytes that a body may have besides its files."""
 ASYNC = "respond-async"
 """What a client prefers (RFC 7240) that reads the answer from the session's events."""
-STOPPING = "The bot is being stopped; your message is kept, and answered at the next start."
-KNOWN = "This message was taken already; its answer is among the session's messages."
+STOPPING = "The bot is shutting down; your message is kept, and will be answered at the next start."
+KNOWN = "This message has already been taken; its answer is among the session's messages."
 
 _ROOT = "/api/sessions"
 _ONE = f"{_ROOT}/{{id}}"
@@ -60,15 +60,20 @@ _COMMAND = Parameter(
     "name", "path", "The command, without its slash.", {"pattern": r"^[A-Za-z_]\w*$"}
 )
 _PICTURE = Parameter("name", "path", "As the reply names it.", {})
-_WORDS = Parameter("q", "query", "Only those in which these words stand.", {})
+_WORDS = Parameter("q", "query", "Only those that contain these words.", {})
 _BEFORE = Parameter(
     "before", "query", "Only turns before this one, such as 40.", {"type": "integer", "minimum": 1}
 )
 _LIMIT = Parameter(
-    "limit", "query", "At most so many turns.", {"type": "integer", "minimum": 1, "maximum": MOST}
+    "limit",
+    "query",
+    "The most turns to return.",
+    {"type": "integer", "minimum": 1, "maximum": MOST},
 )
-_AFTER = Parameter("after", "query", "The last event that was seen; else it begins now.", {})
-_LAST = Parameter("Last-Event-ID", "header", "The same, as browsers say it.", {})
+_AFTER = Parameter(
+    "after", "query", "The last event you have seen; without it, events begin now.", {}
+)
+_LAST = Parameter("Last-Event-ID", "header", "The same, as browsers send it.", {})
 _PREFER = Parameter(
     "Prefer",
     "header",
@@ -94,7 +99,7 @@ class Sessions:
             Operation(
                 "GET",
                 _ROOT,
-                "The sessions in which something was said, the newest first.",
+                "All sessions in which something was said, newest first.",
                 self.list_sessions,
                 gives=SessionList,
                 parameters=(_WORDS,),
@@ -151,7 +156,7 @@ class Sessions:
             Operation(
                 "POST",
                 f"{_ONE}/commands/{{name}}",
-                "Carry out a command, as if /name and the text had been written.",
+                "Run a command, as if /name and the text had been typed.",
                 self.carry_out,
                 takes=CommandText,
                 gives=CommandReply,
@@ -161,7 +166,7 @@ class Sessions:
             Operation(
                 "GET",
                 "/api/pictures/{name}",
-                "A picture that a reply names.",
+                "A picture that a reply refers to.",
                 self.show_picture,
                 parameters=(_PICTURE,),
                 problems=(404,),
@@ -191,7 +196,7 @@ class Sessions:
         message = await body(request, NewMessage, self.upload * 4 // 3 + WORDS)
         attachments = tuple(upload.attachment() for upload in message.attachments)
         if sum(len(attachment.data) for attachment in attachments) > self.upload:
-            raise Problem(413, f"The files have more than {self.upload / 1e6:.0f} MB together.")
+            raise Problem(413, f"The files together are larger than {self.upload / 1e6:.0f} MB.")
         inbound = Inbound(message.id or uuid4().hex, address, message.text, attachments=attachments)
         feed = self.feeds.of(address)
         start = feed.end
@@ -227,14 +232,14 @@ class Sessions:
     async def carry_out(self, request: Request) -> Response:
         address, name = _address(request), request.path_params["name"]
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
-            raise Problem(404, "A command is a word of letters; commands/help lists them all.")
+            raise Problem(404, "A command's name has letters only; commands/help lists them all.")
         text = (await body(request, CommandText, WORDS)).text
         return as_json(command_reply(await self.bot.command(address, f"/{name} {text}")))
 
     async def show_picture(self, request: Request) -> Response:
         path = picture(request.path_params["name"])
         if path is None:
-            raise Problem(404, "This picture is not here any more; ask for it again.")
+            raise Problem(404, "This picture is no longer here; ask for it again.")
         return FileResponse(path)
 
     async def _data_of(self, address: Address, line: str) -> Mapping[str, Any]:
@@ -248,9 +253,7 @@ class Sessions:
 def _address(request: Request) -> Address:
     name = request.path_params["id"]
     if not re.fullmatch(NAME, name):
-        raise Problem(
-            404, "A session's name has up to 100 letters, digits and the signs . @ : + ~ -"
-        )
+        raise Problem(404, "A session's name has up to 100 letters, digits and . @ : + ~ -")
     return Address(CHANNEL, name)
 
 
@@ -259,7 +262,7 @@ def _number(request: Request, name: str, default: int) -> int:
     if text is None:
         return default
     if not (text.isascii() and text.isdigit() and len(text) < 10 and int(text)):
-        raise Problem(400, f"{name} wants a whole number from 1 on.")
+        raise Problem(400, f"{name} must be a whole number of at least 1.")
     return int(text)
 
 

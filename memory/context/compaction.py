@@ -121,7 +121,7 @@ def restart(view: View, limits: Limits) -> Plan | None:
     change = Change(squeeze=frozenset(squeeze))
     if leaving:
         change = change.then(cut_of(view, leaving))
-    why = f"the bot was restarted; the last {stay} turns are restored, as text"
+    why = f"the bot was restarted and restored the last {stay} turns, as text"
     numbers = tuple(turn.number for turn in leaving)
     return Plan(change, why, numbers, view.moved_by(change).tokens, kind="restart")
 
@@ -133,7 +133,7 @@ def told_of_restart(event: ViewEvent, view: View, turn: int) -> str:
     parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
     what = " and ".join(part for part in (parts if text else parts[:1]) if part)
     return (
-        f"(The bot was restarted with `restore: recent`: it goes on with {stayed}; {what}. "
+        f"(The bot was restarted with `restore: recent`, so it goes on with {stayed}; {what}. "
         "`/context undo` brings everything back.)"
     )
 

@@ -82,8 +82,8 @@ def no_room(view: View, limits: Limits) -> NoRoom:
     return NoRoom(
         f"The model's window of {limits.window:,} tokens is too small: the system prompt has "
         f"{part(view.prefix.system):,} tokens, the tools {part(view.prefix.tools):,}, the running "
-        f"turn {part(_current(view)):,}, and {limits.window - limits.ceiling:,} are kept free for "
-        "the reply. Take a model with a larger window, raise context.max_tokens, shorten "
+        f"turn {part(_current(view)):,}, and {limits.window - limits.ceiling:,} are reserved for "
+        "the reply. Choose a model with a larger window, raise context.max_tokens, shorten "
         "system_prompt, or say less at once."
     )
 
@@ -102,7 +102,7 @@ def told(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> 
         (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
     }
     parts = [
-        f"{named(gone)} left what the model sees" if gone else "",
+        f"{named(gone)} left the context" if gone else "",
         "the model saw your message with a part of it left out"
         if (True, "user") in clipped
         else "",
@@ -113,11 +113,12 @@ def told(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> 
         "long texts of earlier turns were shortened" if any(not now for now, _ in clipped) else "",
     ]
     since = len(standing) - standing.index(steps[0])
-    times = f", said {since} times," if since > 1 else ""
+    times = f" ({since} times)" if since > 1 else ""
     return (
-        f"(This was too long for the model's window of {limits.window:,} tokens: "
-        f"{', and '.join(filter(None, parts))}. Nothing is deleted; `/context undo`{times} brings "
-        "it back, once a larger window (`context.max_tokens`) or another model has room for it.)"
+        f"(This request was too long for the model's window of {limits.window:,} tokens: "
+        f"{', and '.join(filter(None, parts))}. Nothing is deleted. Once there is room for it, "
+        f"with a larger window (`context.max_tokens`) or another model, `/context undo`{times} "
+        "brings it back.)"
     )
 
 

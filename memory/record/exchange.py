@@ -165,7 +165,7 @@ def parsed(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
     turns: dict[str, list[Message]] = {}
     for turn_id, messages in groupby(file.messages, key=lambda message: message.turnId):
         if turn_id in turns:
-            raise Unreadable(f"Turn {turn_id!r} comes twice, with another one between.")
+            raise Unreadable(f"Turn {turn_id!r} comes twice, with another turn in between.")
         turns[turn_id] = [message.as_message() for message in messages]
         if wrong := fault(turns[turn_id]):
             raise Unreadable(f"Turn {turn_id!r} {wrong}.")
@@ -185,7 +185,7 @@ def _complaint(error: ValidationError, name: str) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
     path = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"])
     place = f"at {path.removeprefix('.')}: " if path else ""
-    return f"It is no {name} of Parley's: {place}{first['msg'][:1].lower()}{first['msg'][1:]}."
+    return f"It is not a {name} of Parley's: {place}{first['msg'][:1].lower()}{first['msg'][1:]}."
 
 
 def _take_lines(turns: dict[str, list[Message]], lines: Iterable[_LogLineRow]) -> None:
@@ -235,7 +235,7 @@ def fault(messages: Sequence[Message]) -> str:
     """What keeps messages from being a whole turn, to follow its name; "" if nothing does."""
     first, *others, last = messages if len(messages) > 1 else (*messages, messages[0])
     if first.role != "user" or not first.text.strip():
-        return "does not begin with a user's text"
+        return "does not begin with the user's text"
     if not last.is_final or not (last.text.strip() or last.mark):
         return "does not end with a reply of the assistant"
     if any(message.role == "user" for message in others):
@@ -258,7 +258,7 @@ def _fault_of_calls(messages: Sequence[Message]) -> str:
             return f"has no result for the call {min(open_calls)!r}"
         for call in message.tool_calls:
             if message.role != "assistant" or call.id in known:
-                return f"has the call {call.id!r} twice, or not from the assistant"
+                return f"has the call {call.id!r} twice, or from somebody other than the assistant"
             known.add(call.id)
             open_calls.add(call.id)
     return ""

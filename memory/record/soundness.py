@@ -60,7 +60,7 @@ def cut_short(path: Path) -> str:
     schema, version = any(header[40:44]), any(header[60:64])
     is_foreign = schema and not version and not log.frames  # ours has both, or neither so far
     if len(header) < _HEADER or not header.startswith(_MAGIC) or is_foreign:
-        return f"{path} is not a Parley database, or no more."
+        return f"{path} is not a Parley database, or no longer one."
     page_size = _page_size(header)
     pages = log.size or struct.unpack(">I", header[28:32])[0]
     whole = size // page_size if page_size else 0
@@ -141,8 +141,8 @@ def lost_from_log(path: Path) -> str:
         copy.unlink()
         return ""
     return (
-        f"The end of what was written to {path} is damaged, so what was said last before the bot "
-        f"stopped may be missing. A copy is kept in {copy.name}."
+        f"The end of {path} is damaged, so the last things said before the bot stopped may be "
+        f"missing. A copy is kept in {copy.name}."
     )
 
 

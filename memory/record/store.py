@@ -189,8 +189,8 @@ def _explained(error: BaseException) -> BaseException:
 
 
 _MEND = (
-    "Stop the bot, look with `python main.py doctor`, and bring back a backup with `python main.py "
-    "restore FILE`; the damaged one is kept beside it."
+    "Stop the bot, check with `python main.py doctor`, and restore a backup with `python main.py "
+    "restore FILE`; the damaged database is kept beside it."
 )
 
 
@@ -211,11 +211,11 @@ def _is_damaged(error: BaseException) -> bool:
 def _reason(text: str) -> str:
     """What SQLite's words mean, and what to do."""
     reasons = {
-        "full": "the disk is full; free some space, nothing that was confirmed is lost",
+        "full": "the disk is full; free some space (nothing that was confirmed is lost)",
         "locked": "another process holds the database; stop it and try again",
-        "readonly": "the database can't be written; check the rights of the data folder",
+        "readonly": "the database can't be written; check the permissions of the data folder",
         "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder",
-        "unable to open": "the file can't be opened; check the rights of the data folder",
+        "unable to open": "the file can't be opened; check the permissions of the data folder",
     }
     meaning = next((sentence for sign, sentence in reasons.items() if sign in text), "")
     return f"{meaning} ({text})" if meaning else f"the database says {text!r}"
@@ -284,11 +284,11 @@ def _scrub(database: SqliteDatabase) -> None:
         database.execute_sql("VACUUM")
         is_busy = database.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
     except DatabaseError as error:
-        raise StoreError(f"It is deleted, but traces are left: {_reason(str(error))}.") from error
+        raise StoreError(f"Deleted, but traces are left: {_reason(str(error))}.") from error
     if is_busy:
         raise StoreError(
-            "It is deleted, but traces are left in the database's files, because another process "
-            "reads them; stop it and ask again."
+            "Deleted, but traces are left in the database's files, because another process is "
+            "reading them; stop it, and ask again."
         )
 
 
@@ -312,7 +312,7 @@ def _opening_error(path: Path, error: Exception) -> StoreError:
         return StoreError(f"{path} is damaged ({text}). {_MEND}")
     if "newer Parley" in text:
         return StoreError(
-            f"{path} is not a Parley database that can be used here ({text}); move it away, or "
+            f"{path} is not a database that this Parley can use ({text}); move it away, or "
             "restore a backup with `python main.py restore FILE`."
         )
     return StoreError(f"The database {path} can't be used: {_reason(text)}.")

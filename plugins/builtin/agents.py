@@ -27,8 +27,8 @@ from plugins.builtin.config import HERE
 from plugins.wording import amount, cell
 
 NONE_GIVEN = (
-    "The configuration has no agents, so the default one answers. docs/agents.md shows how to add "
-    "some."
+    "There are no agents in the configuration, so the default one answers. docs/agents.md shows "
+    "how to add some."
 )
 
 
@@ -38,7 +38,7 @@ async def agent(ask: Ask) -> Reply:
     here = ask.conversation.key.id
     name = ask.text.strip()
     if len(name.split()) > 1:
-        raise CommandError("/agent takes one name, or none; /agent alone shows all of them.")
+        raise CommandError("/agent takes one name; without a name it shows them all.")
     if name:
         await choose(ask, name, here)
     chosen = str(ask.bot.settings.describe("agent", here).value)
@@ -76,8 +76,9 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
         for info in agents
     )
     return (
-        "| agent | model | window | strategy | what for |\n|---|---|---|---|---|\n"
-        f"{rows}\n\n**{chosen}** answers here. `/agent NAME` chooses another for this conversation."
+        "| agent | model | window | strategy | purpose "
+        f"|\n|---|---|---|---|---|\n{rows}\n\n**{chosen}** answers here. `/agent NAME` chooses "
+        "another for this conversation."
     )
 
 
@@ -88,7 +89,7 @@ async def model(ask: Ask) -> Reply:
     name, is_here = " ".join(words), len(words) < len(ask.words)
     here = ask.conversation.key.id
     if is_here and not name:
-        raise CommandError(f"/model wants a model's name before {HERE}.")
+        raise CommandError(f"/model needs a model's name before {HERE}.")
     if name and not is_here:
         ask.require_owner("change the model for all conversations")
     if name:
@@ -101,7 +102,10 @@ async def model(ask: Ask) -> Reply:
     now = f"From the next turn on, {where}: " if name else ""
     set_here = ask.bot.settings.describe("model", here)
     if name and not is_here and set_here.layer not in ("/config", "default"):
-        now = f"From the next turn on, {name} answers in all other conversations; here stays "
+        now = (
+            f"From the next turn on, {name} answers in all other conversations; this one "
+            "stays with "
+        )
     return Reply(f"{now}{about.name} ({about.where}), {window}, {tools}.{after}", asdict(about))
 
 
@@ -118,9 +122,9 @@ async def delegate(
             be done, what it needs to know, and what the result should hold.
     """
     if context.delegate is None:
-        raise ToolError("No sub-agent can be sent from here: do the task yourself.")
+        raise ToolError("No sub-agent can be started here: do the task yourself.")
     if not task.strip():
-        raise ToolError("delegate wants a task: what the sub-agent shall do.")
+        raise ToolError("delegate needs a task: what the sub-agent is to do.")
     return await context.delegate(task)
 
 

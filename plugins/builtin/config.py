@@ -81,8 +81,8 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
     unit = f" {found.unit}" if found.unit else ""
     text = (
         f"`{found.key}` is **{shown(found.value)}**{unit} here (from: {found.layer}). "
-        f"{found.meaning}\n\nYou may set {found.wants}: `/config {found.key} VALUE {HERE}`; "
-        f"`{UNSET} {HERE}` goes back."
+        f"{found.meaning}\n\nYou can set {found.wants}: `/config {found.key} VALUE {HERE}`; "
+        f"`{UNSET} {HERE}` takes it back."
     )
     return Reply(text, _data(found))
 
@@ -93,15 +93,15 @@ def _built_in(ask: Ask, hooks: SettingInfo) -> str:
     if limits.strategy not in BY_RULE:
         return ""
     if own := named_rules(rules.compacting(rules.parse(list(hooks.value)))):
-        return f"In this conversation {own}, so that the built-in `{rules.AUTO_COMPACT}` does not."
+        return f"In this conversation {own}, and the built-in `{rules.AUTO_COMPACT}` does not."
     if not limits.auto_compact:
         return f"The built-in rule `{rules.AUTO_COMPACT}` is off: `context.auto_compact` is false."
     parts = {"id", "on", "condition", "action", "cooldown"}
     rule = rules.auto_compact(limits).model_dump_json(include=parts)
     return (
-        "In this conversation there is one more, which is built in and follows the settings:\n\n"
-        f"```json\n{rule}\n```\n\nA rule of your own with the action `compact_context` takes "
-        "its place; `/config context.auto_compact false` turns it off."
+        "In this conversation there is one more rule, which is built in and follows the "
+        f"settings:\n\n```json\n{rule}\n```\n\nA rule of your own with the action "
+        "`compact_context` takes its place; `/config context.auto_compact false` turns it off."
     )
 
 
@@ -114,9 +114,9 @@ def _own(settings: list[SettingInfo]) -> Reply:
         for setting in settings
     )
     text = (
-        "What you may change in this conversation:\n\n"
-        f"| setting | value | you may set |\n|---|---|---|\n{rows}\n\n"
-        f"`/config KEY VALUE {HERE}` changes one; `/config KEY {UNSET} {HERE}` goes back."
+        "What you can change in this conversation:\n\n| setting | value | you can set "
+        f"|\n|---|---|---|\n{rows}\n\n`/config KEY VALUE {HERE}` changes one; `/config KEY "
+        f"{UNSET} {HERE}` takes that back."
     )
     return Reply(text, {"settings": [_data(setting) for setting in settings]})
 
@@ -129,7 +129,7 @@ def parse(text: str) -> tuple[str, str, frozenset[str]]:
     while words and words[-1] in (HERE, UNSET, ""):
         flags.add(words.pop())
     if key.startswith("--"):
-        raise CommandError(f"/config wants a setting's name before {key}.")
+        raise CommandError(f"/config needs a setting's name before {key}.")
     value = " ".join(words).strip().removeprefix("=").strip()
     if value and UNSET in flags:
         raise CommandError(f"/config {key} takes a value or {UNSET}, not both.")
@@ -141,10 +141,9 @@ def about(setting: SettingInfo) -> str:
     unit = f" {setting.unit}" if setting.unit else ""
     local = f", {HERE} for this conversation only" if setting.is_per_conversation else ""
     return (
-        f"`{setting.key}` is **{shown(setting.value)}**{unit} (from: {setting.layer}; "
-        f"default {shown(setting.default)}). {setting.meaning}\n\n"
-        f"It wants {setting.wants}. Change it with `/config {setting.key} VALUE`{local}; "
-        f"`{UNSET}` goes back."
+        f"`{setting.key}` is **{shown(setting.value)}**{unit} (from: {setting.layer}; default "
+        f"{shown(setting.default)}). {setting.meaning}\n\nIt can be {setting.wants}. Change it "
+        f"with `/config {setting.key} VALUE`{local}; `{UNSET}` resets it."
     )
 
 
@@ -174,7 +173,7 @@ def changed(before: SettingInfo, after: SettingInfo, scope: str) -> str:
         return f"`{after.key}` stays {shown(after.value)}{unit} (from: {after.layer})."
     return (
         f"`{after.key}` is now **{shown(after.value)}**{unit} {where} (from: {after.layer}; "
-        f"before: {shown(before.value)}). It holds {after.holds}."
+        f"before: {shown(before.value)}). It applies {after.holds}."
     )
 
 

@@ -55,7 +55,7 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
     """
     conversation = context.conversation
     if conversation is None:
-        raise ToolError("There is no conversation to look into.")
+        raise ToolError("There is no conversation to search.")
     wanted: Wanted
     match mode:
         case "search":
@@ -79,13 +79,13 @@ def _or(number: int | None, default: int) -> int:
 
 def _text(query: str) -> str:
     if not query.strip():
-        raise ToolError("Mode 'search' wants a query: the text to find.")
+        raise ToolError("Mode 'search' needs a query: the text to find.")
     return query
 
 
 def _number(turn_id: str) -> int:
     if not turn_id.strip():
-        raise ToolError("Mode 'turn' wants a turnId: the turn to show, such as 't5'.")
+        raise ToolError("Mode 'turn' needs a turnId: the turn to show, such as 't5'.")
     try:
         return turn_number(turn_id)
     except ValueError as error:
@@ -98,7 +98,7 @@ def _nothing(found: Found, wanted: Wanted) -> str:
         case _ if not found.total:
             return "Nothing was said before this turn."
         case Words():
-            return f"Nothing {among} holds {wanted.text!r}; try one word of it, or another word."
+            return f"Nothing {among} contains {wanted.text!r}; try one word of it, or another word."
         case Around():
             return f"There is no turn t{wanted.turn} {among}."
     return f"Nothing was found {among}."

@@ -156,7 +156,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
         is_replaced = save_file(context.workspace, target, data)
         if not context.has_outside():
             vouch(context.workspace, target, data)
-    name, before = _name(context.workspace, target), ", in the place of what was there"
+    name, before = _name(context.workspace, target), ", replacing what was there"
     count = "1 character" if len(content) == 1 else f"{len(content):,} characters"
     return f"Wrote {count} to {name}{before if is_replaced else ''}."
 

@@ -23,18 +23,18 @@ YES = "yes"
 SUBS = (
     ("t3-t5", "these turns of this chat"),
     ("chat", "all of this chat"),
-    ("all", "this chat with its threads, and all files that were made in them"),
+    ("all", "this chat with its threads, and all files made in them"),
 )
 _STAYS = {
     "turns": "Later answers may still quote them.",
-    "chat": "The files that were made here stay (in files/); settings and the bill stay too.",
-    "all": "Settings and the bill stay; neither holds a word of what was said.",
+    "chat": "Files that were made here stay (in files/), and so do settings and the bill.",
+    "all": "Settings and the bill stay; neither contains a word of what was said.",
 }
 _LEFT = (
     "A plugin keeps what leaves the context, and did not delete its part; the bot's owner can do "
     "that where the plugin keeps it (the log has the details)."
 )
-_BEYOND = "What a model's provider, a messaging app or a backup keeps is beyond my reach."
+_BEYOND = "I can't delete what a model's provider, a messaging app or a backup keeps."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,9 @@ async def forget(ask: Ask) -> Reply:
     """`/forget WHAT` says what would be deleted, `/forget WHAT yes` deletes it."""
     if not ask.words:
         return Reply(
-            "What shall I delete for good? /forget t3 or /forget t3-t5: these turns; /forget chat: "
-            "all of this chat; /forget all: the files that were made here, too. I ask again before "
-            "I do it. To put turns away and keep them, say /context clear.",
+            "What should I delete for good? /forget t3 or /forget t3-t5: these turns; /forget "
+            "chat: all of this chat; /forget all: the files made here, too. I ask again before I "
+            "do it. To put turns away but keep them, use /context clear.",
             None,
             (Action("This chat", "/forget chat"),),
         )
@@ -81,20 +81,22 @@ def parsed(text: str, newest: int) -> Request:
         return Request(scope, scope, ForgetRequest(is_audience=scope == "all"), is_confirmed)
     turns = turns_of(scope, newest)
     if not turns:
-        raise CommandError("/forget wants what to delete before the yes: t3-t5, chat or all.")
+        raise CommandError(
+            "/forget needs to know what to delete before the yes: t3-t5, chat or all."
+        )
     return Request("turns", scope, ForgetRequest(turns), is_confirmed)
 
 
 def _question(request: Request, kept: ForgetReport) -> Reply:
     if request.scope == "turns" and not kept.turns:
         return Reply(
-            f"Nothing is kept of {named(request.wish.turns)} any more.",
+            f"Nothing is left of {named(request.wish.turns)}.",
             {"confirm": None, **_data(kept)},
         )
     confirm = f"/forget {request.words} {YES}"
     text = (
-        f"This would delete {_said(request, kept)}. Nothing brings it back. "
-        f"{_STAYS[request.scope]} To do it, say `{confirm}`."
+        f"This would delete {_said(request, kept)}. Nothing can bring it back. "
+        f"{_STAYS[request.scope]} To do it, send `{confirm}`."
     )
     data = {"confirm": confirm, **_data(kept)}
     return Reply(text, data, (Action("Delete for good", confirm),))
@@ -105,7 +107,7 @@ def _said(request: Request, kept: ForgetReport) -> str:
     turns = named(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]
     if kept.sections:
-        others = " (what these tell of other turns is told anew)"
+        others = " (what these say about other turns is rewritten)"
         anew = others if request.scope == "turns" else ""
         parts.append(f"{count(kept.sections, 'section')} of the daily memory{anew}")
     if request.scope == "all":

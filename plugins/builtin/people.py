@@ -13,7 +13,7 @@ HERE, OWNER = "here", "owner"
 SUBS = ((HERE, "everybody who writes in this chat"),)
 
 
-@command("pair", "Let a stranger in, by the code they were given (owners)", "CODE [owner]", SUBS)
+@command("pair", "Let a stranger in by the code they were given (owners)", "CODE [owner]", SUBS)
 async def pair(ask: Ask) -> Reply:
     """`/pair CODE`: as a user; `/pair CODE owner`: as an owner; `/pair here`: the whole chat."""
     ask.require_owner("let others in")
@@ -27,20 +27,20 @@ async def pair(ask: Ask) -> Reply:
             stranger = await ask.bot.access.approve(ask.text, "user", ask.person.id)
             return _welcomed(stranger, "a user")
     raise CommandError(
-        "/pair wants the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets in "
-        "everybody who writes in this chat."
+        "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets "
+        "in everybody who writes in this chat."
     )
 
 
 def _welcomed(stranger: Pending, what: str) -> Reply:
     undo = Action("Take back", f"/revoke {stranger.person}")
-    text = f"{_named(stranger.person, stranger.name)} is let in as {what}, and was told."
+    text = f"{_named(stranger.person, stranger.name)} is let in as {what}, and has been told."
     return Reply(text, {"id": stranger.person, "name": stranger.name}, (undo,))
 
 
 async def _open_chat(ask: Ask) -> Reply:
     if ask.address.is_private:
-        raise CommandError("Nobody else writes in this chat; say /pair here in a group.")
+        raise CommandError("Nobody else writes in this chat; use /pair here in a group.")
     await ask.bot.access.open_chat(ask.address, ask.person.id)
     return Reply(
         "Everybody who writes in this chat is a user from now on; /revoke here ends that.",
@@ -49,7 +49,7 @@ async def _open_chat(ask: Ask) -> Reply:
     )
 
 
-@command("users", "Show who may talk to the bot, and who waits to be let in (owners)")
+@command("users", "Show who may talk to the bot, and who is waiting to be let in (owners)")
 async def users(ask: Ask) -> Reply:
     """Owners by the settings, those who were let in, and strangers with a code."""
     ask.require_owner("see who is let in")
@@ -61,7 +61,7 @@ async def users(ask: Ask) -> Reply:
         *((_named(one.id, one.name), _role(one), _since(ask, one)) for one in known),
         *((_named(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
-    ends = "Whoever sits at the terminal is an owner. /pair CODE lets one in who waits."
+    ends = "Whoever sits at the terminal is an owner. /pair CODE lets in somebody who is waiting."
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
     data = {
         "owners": list(owners),
@@ -73,7 +73,7 @@ async def users(ask: Ask) -> Reply:
 
 
 def _role(one: Known) -> str:
-    return "all there: user" if one.kind == "chat" else one.role
+    return "everyone there: user" if one.kind == "chat" else one.role
 
 
 def _since(ask: Ask, one: Known) -> str:
@@ -88,20 +88,20 @@ def _named(identity: str, name: str) -> str:
     return f"{literal(identity)} ({literal(name)})" if name else literal(identity)
 
 
-@command("revoke", "Let somebody in no more (owners)", "WHO", ((HERE, "all of this chat"),))
+@command("revoke", "Shut somebody out again (owners)", "WHO", ((HERE, "all of this chat"),))
 async def revoke(ask: Ask) -> Reply:
     """`/revoke telegram/42`, `/revoke Ann`, `/revoke here`."""
-    ask.require_owner("revoke what others may do")
+    ask.require_owner("shut others out")
     who = ask.text.strip()
     if not who:
-        raise CommandError("/revoke wants who: a name from /users, or here for this chat.")
+        raise CommandError("/revoke needs a name from /users, or here for this whole chat.")
     if who in ask.bot.settings.describe("owners", "").value:
         raise CommandError(
-            f"{who} is an owner by the setting `owners`; say /config owners to see it, and set it "
+            f"{who} is an owner through the setting `owners`; /config owners shows it. Set it "
             "without them."
         )
     one = await ask.bot.access.revoke(f"chat {_chat(ask)}" if who.lower() == HERE else who)
-    return Reply(f"{_named(one.id, one.name)} is let in no more.", {"id": one.id})
+    return Reply(f"{_named(one.id, one.name)} is no longer let in.", {"id": one.id})
 
 
 def _chat(ask: Ask) -> str:

@@ -14,13 +14,13 @@ LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
 
 
-@command("new", "Start afresh: the turns so far leave the context")
+@command("new", "Start afresh: all turns so far leave the context")
 async def new(ask: Ask) -> Reply:
     """Stops the running turn, then puts all turns away."""
     if ask.words:
         raise CommandError(
-            f"/new takes nothing after it, so not “{literal(beginning(ask.text))}”; nothing was "
-            "changed. Say /new alone, and then what you want to say."
+            f"/new does not take “{literal(beginning(ask.text))}”, so nothing was changed. Send "
+            "/new by itself, and then your message."
         )
     stopped = ask.bot.turns.stop(ask.conversation.key)
     await ask.conversation.context.idle.wait()
@@ -29,11 +29,11 @@ async def new(ask: Ask) -> Reply:
     first = "I stopped the running answer. " if stopped else ""
     data = {"turns": [f"t{n}" for n in cleared.turns]}
     if not cleared.turns and not had_summary:
-        return Reply(f"{first}This is a new start already: no turn is in play.", data)
+        return Reply(f"{first}You are already starting afresh: no turn is in play.", data)
     gone = count(len(cleared.turns), "turn") if cleared.turns else "the summary of older turns"
     text = (
-        f"{first}A new start: {gone} left the context. All is kept on disk; /context undo brings "
-        "it back."
+        f"{first}Started afresh: {gone} left the context. All is kept on disk; /context undo "
+        "brings it back."
     )
     return Reply(text, data, (_UNDO,))
 
@@ -41,7 +41,9 @@ async def new(ask: Ask) -> Reply:
 _UNDO = Action("Undo", "/context undo")
 
 
-@command("title", "Show or give this conversation's title, for lists of them", "[WORDS|--unset]")
+@command(
+    "title", "Show or set this conversation's title, for lists of conversations", "[WORDS|--unset]"
+)
 async def title(ask: Ask) -> Reply:
     """`/title`, `/title WORDS`, `/title --unset`; where there is none the first question stands for
     it."""
@@ -51,7 +53,7 @@ async def title(ask: Ask) -> Reply:
     called = await ask.conversation.title()
     if not called:
         text = (
-            "This conversation has no title, so its first question stands for it. /title WORDS "
+            "This conversation has no title, so lists show its first question. /title WORDS "
             "gives it one."
         )
     elif words:
@@ -64,7 +66,7 @@ async def title(ask: Ask) -> Reply:
     return Reply(text, {"title": called})
 
 
-@command("stop", "Stop the answer that is under way; what was done so far is kept")
+@command("stop", "Stop the answer being written; what was done so far is kept")
 async def stop(ask: Ask) -> Reply:
     """Ends the running turn of this conversation."""
     if ask.bot.turns.stop(ask.conversation.key):
@@ -93,8 +95,8 @@ async def whoami(ask: Ask) -> Reply:
     """The name that `owners` would list, the role, and the conversation."""
     person, key = ask.person, ask.conversation.key
     return Reply(
-        f"You are {person.id}, {'an owner' if person.is_owner else 'a user'} of this bot; "
-        f"this conversation is {key.id}.",
+        f"You are {person.id}, {'an owner' if person.is_owner else 'a user'} of this bot. This "
+        f"conversation is {key.id}.",
         {"id": person.id, "role": person.role, "conversation": key.id, "audience": key.audience},
     )
 
@@ -102,7 +104,7 @@ async def whoami(ask: Ask) -> Reply:
 _BACK = Action("Bring back", "/context undo")
 
 
-@command("undo", "Take the last turns back, as if they had not been said", "[N]")
+@command("undo", "Take the last turns back, as if they had never been said", "[N]")
 async def undo(ask: Ask) -> Reply:
     """`/undo [N]`: stops the running turn, which is the last one then."""
     taken = _last(ask, _number(ask.text))
@@ -120,7 +122,7 @@ async def undo(ask: Ask) -> Reply:
 async def retry(ask: Ask) -> Reply:
     """`/retry`: the new answer comes as that of a new turn."""
     if ask.words:
-        raise CommandError("/retry takes nothing after it: it asks your last question again.")
+        raise CommandError("/retry takes no text: it asks your last question again.")
     (turn,) = taken = _last(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
@@ -136,7 +138,7 @@ def _number(text: str) -> int:
     if word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0:
         return int(word)
     raise CommandError(
-        "/undo wants how many turns to take back, like /undo 2; to take out others, say "
+        "/undo needs a number of turns to take back, like /undo 2; to take out other turns, use "
         "/context drop t3."
     )
 
@@ -178,7 +180,7 @@ async def help_(ask: Ask) -> Reply:
     if found := subs.get(rest.strip()):
         one = {"name": f"{name} {found.name}", "summary": found.summary}
         return Reply(f"`/{name} {found.name}`: {found.summary}", {"commands": [one]})
-    unknown = f"There is no command /{wanted}.\n\n" if wanted else ""
+    unknown = f"There is no command /{wanted}. These are all of them:\n\n" if wanted else ""
     rows = "\n".join(
         f"| /{name} {cell(commands[name].usage)} | {cell(commands[name].summary)} |"
         for name in sorted(commands)
@@ -204,13 +206,13 @@ def _data(command: Command) -> dict[str, object]:
     }
 
 
-@command("start", "Say hello and what to do next")
+@command("start", "Say hello, and what to do next")
 async def start(ask: Ask) -> Reply:
     """A greeting for someone who has just arrived."""
     model = ask.bot.models.about(ask.conversation.key)
     return Reply(
-        f"Hello! I am Parley; {model.name} answers here. Just write to me. "
-        "/context shows what the model sees of our talk, /config tunes it, /help lists the rest."
+        f"Hello! I am Parley; {model.name} answers here. Just write to me. /context shows what "
+        "the model sees of our conversation, /config tunes that, and /help lists everything else."
     )
 
 
@@ -220,7 +222,7 @@ async def version(ask: Ask) -> Reply:
     return Reply(f"Parley {ask.bot.version}", {"version": ask.bot.version})
 
 
-@command("approve", "Allow what the bot has asked whether it may, or see it again", "[NAME]")
+@command("approve", "Allow what the bot asked permission for, or see the question again", "[NAME]")
 async def approve(ask: Ask) -> Reply:
     """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
     if not ask.words:
@@ -229,24 +231,24 @@ async def approve(ask: Ask) -> Reply:
     return Reply("Allowed.", {"is_allowed": True})
 
 
-@command("deny", "Forbid what the bot has asked whether it may", "NAME")
+@command("deny", "Refuse what the bot asked permission for", "NAME")
 async def deny(ask: Ask) -> Reply:
     """`/deny K7QM`: whoever may talk there."""
     _answer(ask, "deny", is_allowed=False)
-    return Reply("Denied; it goes on without.", {"is_allowed": False})
+    return Reply("Denied; it goes on without it.", {"is_allowed": False})
 
 
 def _waiting(ask: Ask) -> Reply:
     questions = ask.bot.approvals.waiting(ask.conversation.key)
     if not questions:
-        raise CommandError("No question waits here.")
+        raise CommandError("No question is waiting here.")
     actions = tuple(action for question in questions for action in question.actions)
     return Reply("\n\n".join(question.text for question in questions), actions=actions)
 
 
 def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
     if len(ask.words) != 1:
-        raise CommandError(f"/{name} wants the name that stands in the question, like K7QM.")
+        raise CommandError(f"/{name} needs the name from the question, like K7QM.")
     ask.bot.approvals.answer(ask.words[0], ask.person, ask.address, is_allowed)
 
 

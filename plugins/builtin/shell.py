@@ -14,14 +14,13 @@ from agent.tools.workspace import WRITABLE
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 
 NO_BOX = (
-    "The command was not run: bubblewrap (bwrap) does not work on this machine, and without it no "
-    "command is kept in its place. The owner can install it, or set tools.shell_unboxed to true in "
-    "the configuration; tell them."
+    "The command was not run: bubblewrap (bwrap) does not work on this machine, and without it "
+    "commands can't be confined. Tell the owner: they can install it, or set tools.shell_unboxed "
+    "to true in the configuration."
 )
 
 NO_ROOM = (
-    "(The chat keeps as many files as it may, by tools.files_quota: they could only be deleted, "
-    "and nothing could be written.)"
+    "(This chat has used up tools.files_quota, so the command could delete files but write none.)"
 )
 
 
@@ -74,12 +73,12 @@ def told(ran: Ran) -> str:
     gap = f"\n[… {ran.gone:,} bytes left out here …]\n".encode() if ran.gone else b""
     output = (ran.head + gap + ran.tail).decode("utf-8", "replace").strip("\n")
     if ran.ended:
-        ending = f"It was killed, because {ran.ended}."
+        ending = f"It was killed because {ran.ended}."
     elif ran.status < 0:
         ending = f"It was killed by signal {-ran.status}."
     else:
         ending = f"Exit code {ran.status}."
-    return f"{ending}\n{output}" if output else f"{ending} It wrote nothing."
+    return f"{ending}\n{output}" if output else f"{ending} It printed nothing."
 
 
 @hookimpl

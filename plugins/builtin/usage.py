@@ -14,14 +14,14 @@ from plugins.wording import amount, cell, literal, money, table
 DAYS = 7
 CHATS = 10
 """The chats that are listed, the dearest first."""
-SUBS = (("lift", "let a limit that is reached rest until the month ends; lift WHO: a user's"),)
+SUBS = (("lift", "suspend a limit that was reached until the month ends; lift WHO: a user's"),)
 HEADER = ("", "calls:", "prompt:", "cached:", "completion:", "cost:")
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]
 
 
-@command("usage", "Show tokens and cost, of this chat and of all", "[lift]", SUBS)
+@command("usage", "Show tokens and cost, of this chat and of all chats", "[lift]", SUBS)
 async def usage(ask: Ask) -> Reply:
     """What it cost; `/usage lift` lets limits rest."""
     match ask.words:
@@ -31,7 +31,7 @@ async def usage(ask: Ask) -> Reply:
             return await _lift(ask, "")
         case [word, who] if word.lower() == "lift":
             return await _lift(ask, who)
-    raise CommandError(f"/usage does not know {ask.text[:60]!r}; there are /usage and /usage lift.")
+    raise CommandError(f"/usage does not know {ask.text[:60]!r}; use /usage or /usage lift.")
 
 
 async def _show(ask: Ask) -> Reply:
@@ -39,7 +39,7 @@ async def _show(ask: Ask) -> Reply:
     person = ask.person
     accounts = ask.bot.spending.accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
-    groups: dict[str, Bills] = {"": {"this chat, ever": ask.conversation.context.bill}}
+    groups: dict[str, Bills] = {"": {"this chat, in all": ask.conversation.context.bill}}
     if ask.person.is_owner:
         groups |= await _of_all(ask)
     rows = [row for title, bills in groups.items() for row in _rows(title, bills)]
@@ -127,11 +127,13 @@ async def _lift(ask: Ask, who: str) -> Reply:
     lifted = await ask.bot.spending.lift(ask.conversation.key, who)
     if not lifted:
         whom = literal(who) or "this chat"
-        raise CommandError(f"No spending limit stops {whom} now, so there is nothing to lift.")
+        raise CommandError(
+            f"No spending limit is stopping {whom} now, so there is nothing to lift."
+        )
     names = " and ".join(account.setting for account in lifted)
     where = _LIFTED_FOR[lifted[-1].kind]
     return Reply(
-        f"Lifted until the month ends{where}: {names}. From then on it holds again.",
+        f"Lifted until the month ends{where}: {names}. After that it applies again.",
         {"lifted": [account.setting for account in lifted]},
     )
 

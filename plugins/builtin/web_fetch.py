@@ -45,7 +45,7 @@ def fetching(fetcher: Fetcher | None = None) -> Tool:
 async def _ask(context: ToolContext, url: URL) -> None:
     """Ask before a site is read for the first time; a redirect to another one is asked anew."""
     site = str(url.origin())
-    await context.approve(Permission(f"Read this page of the web:\n\n```\n{url}\n```", covers=site))
+    await context.approve(Permission(f"Read this web page:\n\n```\n{url}\n```", covers=site))
 
 
 def told(page: WebPage, offset: int) -> str:

@@ -62,7 +62,7 @@ class TurnCount(Strict):
     @model_validator(mode="after")
     def _says_when(self) -> Self:
         if not self.threshold and not self.every:
-            raise ValueError("names no turn; give it a threshold, or every")
+            raise ValueError("can never be true; give it a threshold, or every")
         return self
 
     def holds(self, moment: Moment) -> bool:

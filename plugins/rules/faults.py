@@ -73,7 +73,7 @@ def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
             types = [name.strip(" '") for name in about["expected_tags"].split(",")]
             return Fault(place, f"has the type {about['tag']!r}{_meant(about['tag'], types)}")
         case "union_tag_not_found" | "model_type" | "model_attributes_type" | "dict_type":
-            return Fault(place, f"is {quoted(written)}; it wants fields, a type first of all.")
+            return Fault(place, f"is {quoted(written)}; it needs fields, first of all a type.")
         case "literal_error":
             words = [word for word in _words(about["expected"]) if word]
             return Fault(place, f"is {quoted(written)}{_meant(written, words)}")
@@ -105,7 +105,7 @@ def _words(expected: str) -> list[str]:
 def _meant(word: Any, words: Collection[str]) -> str:
     """The end of a sentence about a word that is none of these."""
     near = difflib.get_close_matches(str(word)[:100].lower(), words, n=1)
-    return f"; did you mean {near[0]!r}?" if near else f"; it wants one of {', '.join(words)}."
+    return f"; did you mean {near[0]!r}?" if near else f"; it must be one of {', '.join(words)}."
 
 
 def quoted(value: Any) -> str:

@@ -99,7 +99,7 @@ class Rule(Strict):
     @model_validator(mode="after")
     def _does_not_match_itself(self) -> Self:
         if self.on == "pre_compact" and isinstance(self.action, CompactContext):
-            raise ValueError("compacts before each compaction, which would never end")
+            raise ValueError("compacts before every compaction, which would never end")
         return self
 
 
@@ -109,7 +109,7 @@ _RULES: TypeAdapter[tuple[Rule, ...]] = TypeAdapter(tuple[Rule, ...])
 def parse(written: Any) -> tuple[Rule, ...]:
     """The rules that a list in the configuration stands for; raises RuleFaults."""
     if not isinstance(written, list | tuple):
-        raise RuleFaults([Fault((), "is no list; it wants rules, each with an id, on and action.")])
+        raise RuleFaults([Fault((), "must be a list of rules, each with an id, on and action.")])
     if len(written) > MOST_RULES:
         raise RuleFaults([Fault((), f"has {len(written)} rules; {MOST_RULES} are the most.")])
     if deep := [i for i, rule in enumerate(written) if _is_deeper(rule, DEEPEST)]:
@@ -140,7 +140,7 @@ def _inside(value: Any) -> Iterable[Any]:
 def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
     ids = [rule.id for rule in rules]
     return [
-        Fault((i, "id"), f"is {name!r}, which an earlier rule has; give each its own.")
+        Fault((i, "id"), f"is {name!r}, which an earlier rule already has; give each its own.")
         for i, name in enumerate(ids)
         if name in ids[:i]
     ]

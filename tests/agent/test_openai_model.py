@@ -275,14 +275,14 @@ REFUSALS: list[tuple[Answer, type[ModelError], str]] = [
 ]
 
 BROKEN: list[tuple[Answer, str, str]] = [
-    (Say(""), "answered with nothing", ""),
-    (Say(" \n "), "answered with nothing", " \n "),
-    (Body("", "text/event-stream"), "answered with nothing", ""),
+    (Say(""), "gave an empty answer", ""),
+    (Say(" \n "), "gave an empty answer", " \n "),
+    (Body("", "text/event-stream"), "gave an empty answer", ""),
     (Say("", reasoning="Hm…", finish="length"), "length limit", ""),
     (Say("", finish="content_filter"), "content filter", ""),
     (Body("<html><body>Sign in</body></html>"), "a web page instead of the chat protocol", ""),
     (Body("{half", "application/json"), "instead of the chat protocol", ""),
-    (Body("[]", "application/json"), "answered with nothing", ""),
+    (Body("[]", "application/json"), "gave an empty answer", ""),
     (Body('{"error": "no such thing"}', "application/json"), "error: no such thing.", ""),
     (Body("data: {half\n\n", "text/event-stream"), "broke off", ""),
     (Break("Half an ans"), "broke off", "Half an ans"),
@@ -335,7 +335,7 @@ async def test_a_refused_connection_names_the_address() -> None:
     error = await _failure(model)
     await model.close()
     assert isinstance(error, ModelUnreachable)
-    assert f"No connection to {url}" in str(error)
+    assert f"Can't connect to {url}" in str(error)
     _assert_is_a_sentence(error)
 
 
@@ -455,8 +455,8 @@ async def test_nothing_is_sent_to_where_an_endpoint_redirects(status: int) -> No
                 await ask(model)
         assert not elsewhere.requests
     assert str(caught.value) == (
-        f"{server.base_url} wants requests to go to {place.split('/')[2]} instead. Nothing was "
-        "sent there; if that address is right, put it into OPENAI_BASE_URL."
+        f"{server.base_url} redirects requests to {place.split('/')[2]}. "
+        "Nothing was sent there; if that address is right, put it into OPENAI_BASE_URL."
     )
     assert KEY not in str(caught.value)
 

@@ -88,7 +88,7 @@ FAULTY = {
     "no front matter": ("# Just a page\n", "does not begin with YAML"),
     "no end": ("---\nname: x\ndescription: y\n", "does not begin with YAML"),
     "huge": (skill("x", "y" * 9_000), "does not begin with YAML"),
-    "a tag": ("---\nname: x\ndescription: !!timestamp y\n---\n", "not YAML that can be read"),
+    "a tag": ("---\nname: x\ndescription: !!timestamp y\n---\n", "not valid YAML"),
     "no name": ("---\ndescription: y\n---\n", "it has no name"),
     "empty name": ("---\nname: ' '\ndescription: y\n---\n", "it has no name"),
     "name is a number": ("---\nname: 7\ndescription: y\n---\n", "it has no name"),
@@ -96,11 +96,11 @@ FAULTY = {
     "long name": (skill("x" * 65), "its name is longer than 64 characters"),
     "long description": (skill("x", "y " * 600), "its description is longer than 1,024"),
     "a list": ("---\n- x\n---\n", "its front matter has no fields"),
-    "broken": ("---\nname: [\n---\n", "is not YAML"),
-    "a bomb": (f"---\n{BOMB}\n---\n", "is not YAML that can be read (it has aliases)"),
-    "deep": (f"---\nname: {'[' * 3_000}\n---\n", "is not YAML"),
-    "code": ("---\nname: !!python/object/apply:os.getcwd []\n---\n", "is not YAML"),
-    "binary": ("---\nname: \x00\n---\n", "is not YAML"),
+    "broken": ("---\nname: [\n---\n", "is not valid YAML"),
+    "a bomb": (f"---\n{BOMB}\n---\n", "is not valid YAML (it has aliases)"),
+    "deep": (f"---\nname: {'[' * 3_000}\n---\n", "is not valid YAML"),
+    "code": ("---\nname: !!python/object/apply:os.getcwd []\n---\n", "is not valid YAML"),
+    "binary": ("---\nname: \x00\n---\n", "is not valid YAML"),
 }
 
 

@@ -224,7 +224,7 @@ async def test_a_crash_is_a_sentence_for_the_model_and_a_traceback_for_the_log(
 
     text, is_error = await answer(tool(crash_later if is_async else crash))
     assert is_error
-    assert "failed by a fault of its own" in text
+    assert "failed because of an error inside it" in text
     assert "secret" not in text
     assert "Traceback" not in text
     [record] = caplog.records
@@ -344,4 +344,4 @@ async def test_nobody_is_asked_what_is_too_long_to_be_read() -> None:
     call = ToolCall("1", "weather", json.dumps({"city": "x" * 10_001}))
     text, is_error = await Toolbox([weather]).run(call, CONTEXT)
     assert is_error
-    assert "more than 10,000 characters, which nobody reads" in text
+    assert "more than 10,000 characters, too many for a person" in text

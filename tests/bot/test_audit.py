@@ -23,7 +23,7 @@ TOKEN = "a-token-that-nobody-guesses-0123456789"
 
 @dataclass
 class AddressColumns:
-    """An installation that a test makes as it wants it; well, unless it does."""
+    """An installation that a test makes as it must be it; well, unless it does."""
 
     folder: Path
     settings: dict[str, Any] = field(default_factory=dict)
@@ -80,7 +80,7 @@ def place(tmp_path: Path) -> AddressColumns:
 def test_nothing_is_said_of_an_installation_that_is_well(place: AddressColumns) -> None:
     assert place.risks == []
     assert exit_code([]) == 0
-    assert report([], has_colours=False) == "Nothing here is open that should not be."
+    assert report([], has_colours=False) == "Nothing is open that should not be."
 
 
 def test_what_is_only_to_be_known_is_no_fault(place: AddressColumns) -> None:
@@ -141,7 +141,7 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (
             setting(web={"trusted_proxies": ["0.0.0.0/0"]}),
             "high",
-            "nearly everybody",
+            "nearly anybody",
             "trusted_proxies",
         ),
         (key("owner", 1, 1), "medium", "owner's rights", "key revoke ann"),
@@ -172,7 +172,7 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (
             setting(tools={"shell": True, "shell_unboxed": True}),
             "high",
-            "without a box",
+            "outside a sandbox",
             "shell_unboxed",
         ),
         (
@@ -184,7 +184,7 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (
             lambda place: place.make("data/plugins/dice.py", mode=0o622),
             "high",
-            "others may write it",
+            "others may write to it",
             "chmod go-w",
         ),
         (mode(".env", 0o640), "high", "may read the keys", "chmod 600"),
@@ -195,11 +195,11 @@ OPEN = setting(web={"host": "0.0.0.0"})
             "1 files in it are open",
             "chmod -R go=",
         ),
-        (mode("data", 0o755), "low", "may look into", "chmod -R go="),
+        (mode("data", 0o755), "low", "can read", "chmod -R go="),
         (
             lambda place: place.make("config.json", "{}", 0o666),
             "high",
-            "Others may write",
+            "Others may change",
             "chmod go-w",
         ),
         (
@@ -212,7 +212,7 @@ OPEN = setting(web={"host": "0.0.0.0"})
         (
             lambda place: (place.folder / "data.before-restore-1").mkdir(),
             "low",
-            "Older copies",
+            "There are older copies",
             "rm -r",
         ),
         (
@@ -307,5 +307,5 @@ def test_what_users_may_set_without_a_bound_is_told(place: AddressColumns) -> No
     }
     place.lets_in("person", "telegram/7", "user")
     (risk,) = (risk for risk in place.risks if risk.severity == "low")
-    assert risk.sentence == "People who are no owners may set this to anything: model."
+    assert risk.sentence == "People who are not owners may set these to anything: model."
     assert risk.mend == "/config users_may_set --unset"

@@ -156,11 +156,11 @@ def test_a_backup_that_cannot_be_made_says_why(data: Path, tmp_path: Path) -> No
     there = tmp_path / "saved.tar.gz"
     there.write_text("precious")
 
-    assert refusal(lambda: save(data, there)) == f"{there} is there already; choose another name."
+    assert refusal(lambda: save(data, there)) == f"{there} already exists; choose another name."
     assert there.read_text() == "precious"
     inside = data / "saved.tar.gz"
     assert refusal(lambda: save(data, inside)) == (
-        f"{inside} is inside the data folder; choose a place outside of it."
+        f"{inside} is inside the data folder; choose a place outside it."
     )
     assert refusal(lambda: save(tmp_path / "gone", tmp_path / "a")) == (
         f"There is no data folder {tmp_path / 'gone'}; name it with --data DIR."
@@ -259,7 +259,11 @@ def test_a_member_that_no_backup_has_is_refused(tmp_path: Path, member: tarfile.
 
     sentence = refusal(lambda: restore(source, tmp_path / "data"))
 
-    assert sentence == f"{source} holds {member.name!r}, which no backup does; refused."
+    assert (
+        sentence
+        == f"{source} holds {member.name!r}, which no backup of Parley's does; nothing was "
+        "changed."
+    )
     assert list(tmp_path.iterdir()) == [source]
 
 
@@ -273,9 +277,9 @@ def test_the_same_name_twice_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("manifest", "sentence"),
     [
-        (None, "is not a whole backup; nothing was changed."),
-        ([], "is not a whole backup; nothing was changed."),
-        ({"format": 2, "sha256": {}}, "was made by a newer Parley; install that one first."),
+        (None, "is not a complete backup; nothing was changed."),
+        ([], "is not a complete backup; nothing was changed."),
+        ({"format": 2, "sha256": {}}, "was made by a newer Parley; install that version first."),
         ({"format": 1, "sha256": {}}, "was changed since it was made; nothing was changed here."),
         (
             {"format": 1, "sha256": {"a": "0" * 64}},
@@ -298,7 +302,7 @@ def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     source.write_bytes(b"\xff\xd8 no archive")
 
     assert refusal(lambda: restore(source, tmp_path / "data")) == (
-        f"{source} is damaged or no backup; nothing was changed."
+        f"{source} is damaged, or not a backup; nothing was changed."
     )
     gone = tmp_path / "gone.tar.gz"
     assert refusal(lambda: restore(gone, tmp_path / "data")) == (
@@ -445,7 +449,7 @@ def test_a_manifest_that_is_a_deep_nest_is_refused(tmp_path: Path) -> None:
     source = archive(tmp_path / "deep.tar.gz", members, None)
 
     assert refusal(lambda: restore(source, tmp_path / "data")) == (
-        f"{source} is not a whole backup; nothing was changed."
+        f"{source} is not a complete backup; nothing was changed."
     )
 
 
@@ -460,7 +464,9 @@ def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:
 
     sentence = refusal(lambda: restore(source, tmp_path / "data"))
 
-    assert "which no backup does" in sentence or "more space than the disk has" in sentence
+    assert (
+        "which no backup of Parley's does" in sentence or "more space than the disk has" in sentence
+    )
     assert list(tmp_path.iterdir()) == [source]
 
 
@@ -472,7 +478,7 @@ def test_a_header_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
         stream.write(header.tobuf())
         stream.write(bytes(1 << 20))
 
-    assert "damaged or no backup" in refusal(lambda: restore(source, tmp_path / "data"))
+    assert "damaged, or not a backup" in refusal(lambda: restore(source, tmp_path / "data"))
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,7 @@ async def test_the_owner_hears_when_there_is_one(machine: Machine) -> None:
     assert not await machine.runs(1)
     assert not await machine.runs(1)
     (told,) = machine.told
-    assert "until the bot has run for" in told
+    assert "Until the bot has run for" in told
 
 
 async def test_a_database_without_a_record_goes_by_what_happened_last(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ async def test_a_database_that_is_damaged_is_named(house: House) -> None:
         "database",
         False,
         "The database is damaged: row 3 is missing from an index.",
-        "Bring back a backup: python main.py restore FILE",
+        "Restore a backup: python main.py restore FILE",
     )
 
 
@@ -171,7 +171,7 @@ def test_the_report_says_what_to_do_and_the_exit_code_agrees() -> None:
     good, bad = Finding("python", True, "Python 3.11."), Finding("key", False, "None.", "Set one.")
 
     assert report([good, bad]) == (
-        "ok   python: Python 3.11.\nBAD  key: None.\n     Set one.\n\nTo be mended: 1."
+        "ok   python: Python 3.11.\nBAD  key: None.\n     Set one.\n\nTo fix: 1."
     )
     assert report([good]) == "ok   python: Python 3.11.\n\nAll is well."
     assert (exit_code([good, bad]), exit_code([good])) == (1, 0)

@@ -287,7 +287,7 @@ async def test_a_start_with_the_clock_far_ahead_deletes_nothing_and_tells_the_ow
             told += [outbound.reply.text for outbound in house.sent if not outbound.reply_to]
     (sentence,) = told
     assert "but the bot ran last on" in sentence
-    assert "until the bot has run for 24 more hours" in sentence
+    assert "Until the bot has run for 24 more hours" in sentence
     async with living(tmp_path, echo) as house:
         await started(house)
         assert await house.app.clock.look(), "a clock that is right again is believed"

@@ -175,7 +175,7 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore,
     sentence = refusal(book, "agent_max_context_turns", text)
 
     assert sentence.startswith("agent_max_context_turns can't be ")
-    assert sentence.endswith("; it wants a whole number from 1 to 1000.")
+    assert sentence.endswith("; it must be a whole number from 1 to 1000.")
 
 
 @pytest.mark.parametrize(
@@ -184,46 +184,49 @@ def test_a_number_is_taken_only_where_it_can_mean_one_thing(book: SettingsStore,
         (
             "agent_max_context_turns",
             "abc",
-            "agent_max_context_turns can't be 'abc'; it wants a whole number from 1 to 1000.",
+            "agent_max_context_turns can't be 'abc'; it must be a whole number from 1 to 1000.",
         ),
-        ("model", "null", "model can't be null; it wants a model's name, embedded or auto."),
-        ("model", "", "model can't be ''; it wants a model's name, embedded or auto."),
-        ("model", "a\nb", "model can't be 'a\\nb'; it wants a model's name, embedded or auto."),
-        ("model", "\ud800", "model can't be '\\ud800'; it wants a model's name, embedded or auto."),
+        ("model", "null", "model can't be null; it must be a model's name, embedded or auto."),
+        ("model", "", "model can't be ''; it must be a model's name, embedded or auto."),
+        ("model", "a\nb", "model can't be 'a\\nb'; it must be a model's name, embedded or auto."),
+        ("model", "\ud800", "model can't be '\\ud800'; it must be a model's name, embedded or "
+         "auto."),
         (
             "fallback_models",
             "one,,two",
-            'fallback_models can\'t be ["one", "", "two"]; it wants up to 20 names of models: '
-            "a, b.",
+            "fallback_models can't be [\"one\", \"\", \"two\"]; it must be a list of up to 20 "
+            "names of models: a, b.",
         ),
         (
             "fallback_models",
             "null",
-            "fallback_models can't be null; it wants up to 20 names of models: a, b.",
+            "fallback_models can't be null; it must be a list of up to 20 names of models: a, b.",
         ),
         (
             "owners",
             "ann",
-            'owners can\'t be ["ann"]; it wants people as CHANNEL/USER: telegram/42, pipe/ann.',
+            "owners can't be [\"ann\"]; it must be a list of people as CHANNEL/USER: telegram/42, "
+            "pipe/ann.",
         ),
         (
             "owners",
             "[" * 100_000,
-            f"owners can't be '{'[' * 60}…'; it wants people as CHANNEL/USER: telegram/42, "
-            "pipe/ann.",
+            f"owners can't be '{'[' * 60}…'; it must be a list of people as CHANNEL/USER: "
+            "telegram/42, pipe/ann.",
         ),
         (
             "timezone",
             "/etc/passwd",
-            "timezone can't be '/etc/passwd'; it wants an IANA name such as Europe/Berlin, "
-            "or auto.",
+            "timezone can't be '/etc/passwd'; it must be an IANA name such as Europe/Berlin, or "
+            "auto.",
         ),
-        ("context.strategy", "Full", f"context.strategy can't be 'Full'; it wants {STRATEGY}; did "
-         "you mean 'full'?"),
-        ("system_prompt", "file:.env", "system_prompt takes no file here; write the text itself."),
+        ("context.strategy", "Full", f"context.strategy can't be 'Full'; it must be {STRATEGY}; "
+                                     "did you mean 'full'?"),
+        ("system_prompt", "file:.env", "system_prompt can't name a file here; write the text "
+         "itself."),
         ("max_turns", "5", "There is no setting 'max_turns'; did you mean "
          "'agent_max_context_turns'?"),
-        ("zzz", "5", "There is no setting 'zzz'."),
+        ("zzz", "5", "There is no setting 'zzz'; /config lists them."),
     ],
 )  # fmt: skip
 def test_a_refusal_says_what_is_wanted(
@@ -265,15 +268,15 @@ def test_a_value_out_of_range_is_refused_in_the_file_and_in_the_chat_alike(
     for value in values:
         config = tmp_path / "config.json"
         config.write_text(json.dumps({"context": {key: value}}))
-        with pytest.raises(SettingError, match=re.escape(f"; it wants {wants}")):
+        with pytest.raises(SettingError, match=re.escape(f"; it must be {wants}")):
             load_layers(config, {})
         text = value if isinstance(value, str) else json.dumps(value)
-        assert f"; it wants {wants}" in refusal(plain_book(tmp_path), f"context.{key}", text)
+        assert f"; it must be {wants}" in refusal(plain_book(tmp_path), f"context.{key}", text)
 
 
 def test_not_a_number_is_no_number(book: SettingsStore) -> None:
     for text in ("NaN", "Infinity", "-Infinity"):
-        assert "it wants a number" in refusal(book, "context.compression_trigger", text)
+        assert "it must be a number" in refusal(book, "context.compression_trigger", text)
 
 
 @pytest.mark.parametrize("value", [SCHEMA, json.loads(SCHEMA)])
@@ -313,7 +316,7 @@ def test_what_concerns_the_whole_bot_is_not_set_for_one_conversation(
     book: SettingsStore, key: str
 ) -> None:
     assert refusal(book, key, "debug", ANN) == (
-        f"{key} holds for the whole bot; it cannot be set for one conversation."
+        f"{key} applies to the whole bot; it can't be set for one conversation."
     )
     with pytest.raises(SettingError):
         book.set(key, SETTINGS[key].default, ANN)
@@ -324,8 +327,8 @@ def test_a_change_is_checked_together_with_what_holds_already(book: SettingsStor
     book.set("context.max_tokens", 8000)
 
     assert refusal(book, "context.tool_result_limit", "9000", ANN) == (
-        "context.tool_result_limit can't be 9000; it wants at most context.max_tokens, which is "
-        "8000."
+        "context.tool_result_limit can't be 9000; it must be at most context.max_tokens, which "
+        "is 8000."
     )
 
 
@@ -333,8 +336,8 @@ def test_a_global_change_that_a_conversation_cannot_live_with_names_it(book: Set
     book.set("context.max_tokens", 8000, ANN)
 
     assert refusal(book, "context.tool_result_limit", "9000") == (
-        "In the conversation telegram/ann, context.tool_result_limit can't be 9000; it wants at "
-        "most context.max_tokens, which is 8000."
+        "In the conversation telegram/ann, context.tool_result_limit can't be 9000; it must be "
+        "at most context.max_tokens, which is 8000."
     )
 
 
@@ -366,9 +369,10 @@ def test_changes_from_the_database_are_taken_up_where_they_still_fit(book: Setti
     assert book.effective(ANN).context.tool_result_limit == 0
     assert book.effective().context.max_tokens == 8000
     assert faults == (
-        "An earlier /config is left out: There is no setting 'gone'.",
-        "An earlier /config is left out: model is null; it wants a model's name, embedded or auto.",
-        "An earlier /config is left out: context.tool_result_limit is 9000; it wants at most "
+        "An earlier /config is ignored: There is no setting 'gone'; /config lists them.",
+        "An earlier /config is ignored: model is null; it must be a model's name, "
+        "embedded or auto.",
+        "An earlier /config is ignored: context.tool_result_limit is 9000; it must be at most "
         "context.max_tokens, which is 8000.",
     )
 

@@ -151,20 +151,20 @@ def test_the_same_in_json_and_in_the_native_block(configured: Configured) -> Non
             {"runtime": {"tools": []}},
             "config.json has an unknown setting 'runtime.tools'; did you mean 'runtime.hooks'?",
         ),
-        ({"runtime": 5}, "runtime in config.json is 5; it wants settings of its own."),
+        ({"runtime": 5}, "runtime in config.json is 5; it must be a group of settings."),
         (
             {"runtime": {"context": []}},
-            "runtime.context in config.json is []; it wants settings of its own.",
+            "runtime.context in config.json is []; it must be a group of settings.",
         ),
         (
             {"runtime": {"context": {"keep_recent": 0}}},
-            "runtime.context.keep_recent in config.json is 0; it wants a whole number from 1 to "
-            "1000.",
+            "runtime.context.keep_recent in config.json is 0; it must be a whole number from 1 "
+            "to 1000.",
         ),
         (
             {"runtime": {"context": {"strategy": "slim"}}},
-            "runtime.context.strategy in config.json is 'slim'; it wants truncate or summarize; "
-            "the others are set in context.strategy.",
+            "runtime.context.strategy in config.json is 'slim'; it must be truncate or "
+            "summarize; set the others in context.strategy.",
         ),
         (
             {"runtime": {"context": {"max_tokens": 5000}}, "context": {"max_tokens": 5000}},
@@ -239,31 +239,31 @@ def test_a_key_as_plain_text_is_refused_and_not_repeated(
     [
         (
             {"provider": "deepsek", "model": "m"},
-            "context.summary_brain.provider in config.json is 'deepsek'; it wants one of "
+            "context.summary_brain.provider in config.json is 'deepsek'; it must be one of "
             "anthropic, cerebras, deepseek, gemini, groq, mistral, ollama, openai, openrouter, "
             "together, xai, or any name with a config.base_url; did you mean 'deepseek'?",
         ),
         (
             {"provider": "groq"},
-            "summary_brain says who serves its model, but not which; name one.",
+            "summary_brain names a provider but no model; name one.",
         ),
         (
             {"model": "m", "backend": "grpc"},
-            "context.summary_brain.backend in config.json is 'grpc'; it wants openai_compat.",
+            "context.summary_brain.backend in config.json is 'grpc'; it must be openai_compat.",
         ),
         (
             {"model": "m", "temperature": 2.5},
-            "context.summary_brain.temperature in config.json is 2.5; it wants a number from 0 to "
-            "2, or null.",
+            "context.summary_brain.temperature in config.json is 2.5; it must be a number from 0 "
+            "to 2, or null.",
         ),
         (
             {"model": "m", "max_tokens": -1},
-            "context.summary_brain.max_tokens in config.json is -1; it wants a whole number from "
-            "0 to 1000000.",
+            "context.summary_brain.max_tokens in config.json is -1; it must be a whole number "
+            "from 0 to 1000000.",
         ),
         (
             {"model": "m", "config": {"base_url": "ftp://x"}},
-            "context.summary_brain.config.base_url in config.json is 'ftp://x'; it wants an "
+            "context.summary_brain.config.base_url in config.json is 'ftp://x'; it must be an "
             "address with http:// or https://.",
         ),
         (
@@ -273,8 +273,8 @@ def test_a_key_as_plain_text_is_refused_and_not_repeated(
         ),
         (
             "deepseek-chat",
-            "context.summary_brain in config.json is 'deepseek-chat'; it wants settings of its "
-            "own.",
+            "context.summary_brain in config.json is 'deepseek-chat'; it must be a group of "
+            "settings.",
         ),
     ],
 )
@@ -288,7 +288,9 @@ def test_a_brain_cannot_be_changed_from_the_chat(configured: Configured) -> None
     book = SettingsStore(configured(RUNTIME_CONTEXT_BLOCK, **KEY))
 
     for key in ("provider", "model", "config.base_url", "config.api_key", "context.max_tokens"):
-        with pytest.raises(SettingError, match="stands in the configuration or the environment"):
+        with pytest.raises(
+            SettingError, match="can only be set in the configuration or the environment"
+        ):
             book.check(f"context.summary_brain.{key}", "x")
 
 
@@ -487,15 +489,16 @@ def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(
 @pytest.mark.parametrize(
     ("agents", "sentence"),
     [
-        ({}, "agents in config.json is {}; it wants a list of agents."),
-        (["a"], "agents[0] in config.json is 'a'; it wants an id and a brain."),
+        ({}, "agents in config.json is {}; it must be a list of agents."),
+        (["a"], "agents[0] in config.json is 'a'; it needs an id and a brain."),
         (
             [{"brain": {}}],
-            "agents[0] in config.json has the id null; it wants up to 64 letters, digits, - or _.",
+            "agents[0] in config.json has the id null; an id has up to 64 letters, digits, - or _.",
         ),
         (
             [{"id": "a b"}],
-            "agents[0] in config.json has the id 'a b'; it wants up to 64 letters, digits, - or _.",
+            "agents[0] in config.json has the id 'a b'; an id has up to 64 letters, "
+            "digits, - or _.",
         ),
         (
             [{"id": "a"}, {"id": "a"}],
@@ -507,7 +510,7 @@ def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(
         ),
         (
             [{"id": "a", "description": 5}],
-            "agents[0] in config.json has the description 5; it wants text of at most 1000 "
+            "agents[0] in config.json has the description 5; it must be text of at most 1000 "
             "characters.",
         ),
         (
@@ -522,13 +525,13 @@ def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(
         ),
         (
             [{"id": "a", "brain": {"context": {"keep_recent": 0}}}],
-            "brain.context.keep_recent of the agent a in config.json is 0; it wants a whole "
+            "brain.context.keep_recent of the agent a in config.json is 0; it must be a whole "
             "number from 1 to 1000.",
         ),
         (
             [{"id": "a", "brain": {"temperature": "hot"}}],
-            "brain.temperature of the agent a in config.json is 'hot'; it wants a number from 0 "
-            "to 2, or null.",
+            "brain.temperature of the agent a in config.json is 'hot'; it must be a number from "
+            "0 to 2, or null.",
         ),
         (
             [{"id": "a", "brain": {"provider": "groq"}}],
@@ -536,7 +539,7 @@ def test_a_summary_brain_without_a_provider_is_served_where_the_agent_is(
         ),
         (
             [{"id": "a", "brain": {"context": {"max_tokens": 500}}}],
-            "For the agent a, context.tool_result_limit is 900; it wants at most "
+            "For the agent a, context.tool_result_limit is 900; it must be at most "
             "context.max_tokens, which is 500.",
         ),
     ],
@@ -570,7 +573,7 @@ def test_an_agent_that_is_gone_from_the_file_falls_back_with_a_sentence(
     faults = book.adopt({ANN: {"agent": "writer", "agent_max_steps": 3}})
 
     assert faults == (
-        "The conversation pipe/ann had chosen the agent 'writer', which is gone from the "
+        "The conversation pipe/ann had chosen the agent 'writer', which is no longer in the "
         "configuration; it goes on without one.",
     )
     assert book.effective(ANN).agent == "default"

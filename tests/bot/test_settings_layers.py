@@ -134,8 +134,8 @@ def test_a_wrong_value_is_quoted_without_the_secret_in_it(write: Write) -> None:
     config = write("config.json", '{"timezone": "{{secret.KEY}}"}')
 
     assert refusal(config, KEY="sk-hush") == (
-        "timezone in config.json is '{{secret.KEY}}'; it wants an IANA name such as Europe/Berlin, "
-        "or auto."
+        "timezone in config.json is '{{secret.KEY}}'; it must be an IANA name such as "
+        "Europe/Berlin, or auto."
     )
 
 
@@ -172,14 +172,16 @@ def test_a_system_prompt_whose_file_is_gone_is_refused(
     config = write("config.json", f'{{"system_prompt": "{value}"}}')
 
     path = tmp_path / value.removeprefix("file:")
-    assert refusal(config) == f"{path} (the system prompt) was not found; make it, or name another."
+    assert (
+        refusal(config) == f"{path} (the system prompt) was not found; create it, or name another."
+    )
 
 
 def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write: Write) -> None:
     write("who.md", "x" * 100_001)
 
     assert refusal(write("config.json", '{"system_prompt": "who.md"}')) == (
-        "system_prompt in config.json is 'who.md'; it wants text of at most 100000 characters."
+        "system_prompt in config.json is 'who.md'; it must be text of at most 100000 characters."
     )
 
 
@@ -188,8 +190,8 @@ def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write:
     [
         (
             '{"agent_max_context_turns": "abc"}',
-            "agent_max_context_turns in config.json is 'abc'; "
-            "it wants a whole number from 1 to 1000.",
+            "agent_max_context_turns in config.json is 'abc'; it must be a whole number from 1 "
+            "to 1000.",
         ),
         (
             '{"agent_max_turn": 3}',
@@ -217,27 +219,27 @@ def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write:
         ('{"": 1}', "config.json has an unknown setting ''."),
         (
             '{"context": 5}',
-            "context in config.json is 5; it wants settings of its own.",
+            "context in config.json is 5; it must be a group of settings.",
         ),
         (
             '{"context": {"strategy": "trimm"}}',
-            "context.strategy in config.json is 'trimm'; it wants trim, slim, full, truncate, "
+            "context.strategy in config.json is 'trimm'; it must be trim, slim, full, truncate, "
             "summarize or structured; did you mean 'trim'?",
         ),
         (
             '{"timezone": "Berlin"}',
-            "timezone in config.json is 'Berlin'; it wants an IANA name such as Europe/Berlin, or "
-            "auto; did you mean 'Europe/Berlin'?",
+            "timezone in config.json is 'Berlin'; it must be an IANA name such as Europe/Berlin, "
+            "or auto; did you mean 'Europe/Berlin'?",
         ),
         (
             '{"owners": ["ann", 5]}',
-            'owners in config.json is ["ann", 5]; it wants people as CHANNEL/USER: telegram/42, '
-            "pipe/ann.",
+            'owners in config.json is ["ann", 5]; it must be a list of people as CHANNEL/USER: '
+            "telegram/42, pipe/ann.",
         ),
         (
             '{"owners": "telegram/42"}',
-            "owners in config.json is 'telegram/42'; it wants people as CHANNEL/USER: telegram/42, "
-            "pipe/ann.",
+            "owners in config.json is 'telegram/42'; it must be a list of people as "
+            "CHANNEL/USER: telegram/42, pipe/ann.",
         ),
         (
             '{"context.strategy": "full", "context": {"strategy": "full"}}',
@@ -245,8 +247,8 @@ def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write:
         ),
         (
             '{"context": {"max_tokens": 8000, "tool_result_limit": 9000}}',
-            "context.tool_result_limit is 9000; it wants at most "
-            "context.max_tokens, which is 8000.",
+            "context.tool_result_limit is 9000; it must be at most context.max_tokens, which is "
+            "8000.",
         ),
     ],
 )
@@ -263,7 +265,7 @@ def test_a_number_of_steps_is_a_whole_number_in_its_range(write: Write, value: s
     sentence = refusal(write("config.json", f'{{"agent_max_steps": {value}}}'))
 
     assert sentence.startswith("agent_max_steps in config.json is ")
-    assert sentence.endswith("; it wants a whole number from 1 to 200.")
+    assert sentence.endswith("; it must be a whole number from 1 to 200.")
 
 
 def test_a_long_value_is_shortened_in_the_sentence(write: Write) -> None:
@@ -271,7 +273,7 @@ def test_a_long_value_is_shortened_in_the_sentence(write: Write) -> None:
 
     assert (
         sentence
-        == f"model in config.json is '{' x' * 30}…'; it wants a model's name, embedded or auto."
+        == f"model in config.json is '{' x' * 30}…'; it must be a model's name, embedded or auto."
     )
 
 
@@ -295,20 +297,20 @@ def test_several_faults_get_a_line_each(write: Write) -> None:
         (
             "PARLEY_AGENT_MAX_STEP",
             "3",
-            "PARLEY_AGENT_MAX_STEP in the environment is no setting; did you mean "
+            "PARLEY_AGENT_MAX_STEP in the environment is not a setting; did you mean "
             "PARLEY_AGENT_MAX_STEPS?",
         ),
-        ("PARLEY_", "3", "PARLEY_ in the environment is no setting."),
+        ("PARLEY_", "3", "PARLEY_ in the environment is not a setting."),
         (
             "PARLEY_AGENT_MAX_STEPS",
             "many",
-            "PARLEY_AGENT_MAX_STEPS is 'many'; it wants a whole number from 1 to 200.",
+            "PARLEY_AGENT_MAX_STEPS is 'many'; it must be a whole number from 1 to 200.",
         ),
         (
             "PARLEY_CONTEXT__STRATEGY",
             "FULL",
-            "PARLEY_CONTEXT__STRATEGY is 'FULL'; it wants trim, slim, full, truncate, summarize or "
-            "structured; did you mean 'full'?",
+            "PARLEY_CONTEXT__STRATEGY is 'FULL'; it must be trim, slim, full, truncate, "
+            "summarize or structured; did you mean 'full'?",
         ),
     ],
 )
@@ -325,8 +327,12 @@ def test_the_environment_is_held_to_the_same(
         ("config.json", '{\n "model": }', "is not valid JSON: line 2, column 11: expecting value."),
         ("config.json", '{"model": "a", "model": "b"}', "is not valid JSON: it has 'model' twice."),
         ("config.json", "[" * 100_000, "is nested too deeply; settings are a flat list."),
-        ("config.json", '["a"]', 'holds ["a"]; it wants an object: names of settings with values.'),
-        ("config.json", "null", "holds null; it wants an object: names of settings with values."),
+        (
+            "config.json",
+            '["a"]',
+            'holds ["a"]; it must be an object: names of settings with values.',
+        ),
+        ("config.json", "null", "holds null; it must be an object: names of settings with values."),
         ("config.json", b"\xff{}", "(the configuration) is not UTF-8 text; save it as UTF-8."),
         (
             "config.json",
@@ -343,12 +349,12 @@ def test_the_environment_is_held_to_the_same(
         (
             "config.yaml",
             "a: &x 1\nb: *x",
-            "is not valid YAML: line 2, column 4: aliases and tags are not taken.",
+            "is not valid YAML: line 2, column 4: aliases and tags are not allowed.",
         ),
         (
             "config.yaml",
             "a: !!python/name:os.system",
-            "is not valid YAML: line 1, column 4: aliases and tags are not taken.",
+            "is not valid YAML: line 1, column 4: aliases and tags are not allowed.",
         ),
         (
             "config.yaml",
@@ -360,7 +366,7 @@ def test_the_environment_is_held_to_the_same(
         (
             "config.yaml",
             "just words",
-            "holds 'just words'; it wants an object: names of settings with values.",
+            "holds 'just words'; it must be an object: names of settings with values.",
         ),
     ],
 )
@@ -378,13 +384,13 @@ def test_yaml_that_would_unfold_to_gigabytes_is_refused_at_once(write: Write) ->
     )
     started = time.perf_counter()
 
-    assert "aliases and tags are not taken" in refusal(write("config.yaml", bomb))
+    assert "aliases and tags are not allowed" in refusal(write("config.yaml", bomb))
     assert time.perf_counter() - started < 5
 
 
 def test_a_configuration_that_is_not_there_or_a_folder_is_named(tmp_path: Path) -> None:
     gone = tmp_path / "config.json"
-    assert refusal(gone) == f"{gone} (the configuration) was not found; make it, or name another."
+    assert refusal(gone) == f"{gone} (the configuration) was not found; create it, or name another."
 
     gone.mkdir()
     assert refusal(gone) == f"{gone} (the configuration) is a folder; name a file."
@@ -401,10 +407,10 @@ def test_a_dotenv_line_that_is_none_is_named(write: Write, tmp_path: Path) -> No
 
     sentence = refusal(write("config.json", "{}"))
 
-    assert sentence == f"line 3 of {tmp_path / '.env'} cannot be read; write NAME=value."
+    assert sentence == f"line 3 of {tmp_path / '.env'} can't be read; write NAME=value."
 
 
 @pytest.mark.parametrize("name", ["config.json", "config.yaml"])
 def test_half_a_character_is_refused(write: Write, name: str) -> None:
     sentence = refusal(write(name, r'{"system_prompt": "a\ud83d"}'))
-    assert r"it has \ud83d, which is half a character" in sentence
+    assert r"it has \ud83d, which is half of a character" in sentence

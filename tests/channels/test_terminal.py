@@ -638,7 +638,7 @@ async def test_ctrl_c_clears_the_line_when_nothing_runs_and_says_how_to_leave(
         person.types("half a thought")
         await person.sees("half a thought")
         person.types("\x03")
-        await person.sees("Ctrl-D leaves")
+        await person.sees("Ctrl-D quits")
         assert "half a thought" not in person.glass.text
         await person.leaves()
         assert "/stop" not in person.bot.commands
@@ -680,7 +680,7 @@ async def test_what_was_printed_of_a_void_step_is_called_void(tmp_path: Path) ->
         hold.set()
         await person.sees("Anew.")
         await person.leaves()
-        assert "First.\n\nThe model is asked again; the answer above is void.\n\nAnew.\n" in (
+        assert "First.\n\nThe model is being asked again; ignore the answer above.\n\nAnew.\n" in (
             person.glass.text
         )
 
@@ -699,7 +699,7 @@ async def test_a_final_text_that_differs_is_printed_whole(tmp_path: Path) -> Non
         person.types("hi\r")
         await person.sees("Wrong.\n\nVery wrong.")
         hold.set()
-        await person.sees("The answer in its final form:\n\nRight.\n")
+        await person.sees("The final answer:\n\nRight.\n")
         await person.leaves()
 
 

@@ -56,7 +56,7 @@ def test_turns_are_named_one_by_one_or_as_ranges(text: str, numbers: tuple[int, 
         ("t٣", "is not a turn"),
         ("t99", "There is no turn t99; the newest is t10."),
         ("t1-t999999999999", "the newest is t10"),
-        ("t5-t3", "t5-t3 runs backwards; write t3-t5."),
+        ("t5-t3", "t5-t3 is backwards; write t3-t5."),
         ("9" * 5_000, "is not a turn"),
     ],
 )

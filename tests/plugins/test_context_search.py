@@ -94,9 +94,9 @@ async def test_each_mode_has_the_defaults_of_the_document(lodge: Lodge) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"mode": "search"}, "Mode 'search' wants a query: the text to find."),
-        ({"mode": "search", "query": " \n"}, "Mode 'search' wants a query"),
-        ({"mode": "turn"}, "Mode 'turn' wants a turnId"),
+        ({"mode": "search"}, "Mode 'search' needs a query: the text to find."),
+        ({"mode": "search", "query": " \n"}, "Mode 'search' needs a query"),
+        ({"mode": "turn"}, "Mode 'turn' needs a turnId"),
         ({"mode": "turn", "turnId": "t0"}, "The turnId 't0' is not a turn; turns are named t1"),
         ({"mode": "turn", "turnId": "x"}, "The turnId 'x' is not a turn"),
         ({"mode": "grep"}, "`mode` is 'grep', but it should be 'search', 'tail', 'head' or 'turn'"),

@@ -65,7 +65,7 @@ async def test_what_was_written_can_be_read_listed_found_and_searched(run: Run) 
 async def test_writing_again_says_that_something_was_replaced(run: Run) -> None:
     await run("write_file", path="files/a/b.md", content="old")
     again = await run("write_file", path="files/a/b.md", content="n")
-    assert again == "Wrote 1 character to files/a/b.md, in the place of what was there."
+    assert again == "Wrote 1 character to files/a/b.md, replacing what was there."
     assert await run("read_file", path="a/b.md") == "n"
 
 
@@ -196,7 +196,7 @@ async def test_a_file_that_the_system_denies_gets_a_sentence(
     put(root, "files/a.txt", "a")
     monkeypatch.setattr(files, "open_file", _denied)
     assert await run("read_file", path="a.txt") == (
-        "! 'a.txt' may not be opened: the system denies it."
+        "! 'a.txt' can't be opened: the system denies access."
     )
 
 
@@ -479,7 +479,7 @@ async def test_no_more_is_written_than_a_chat_may_keep(root: Path) -> None:
     assert (await write("a.txt", 600_000)).startswith("Wrote")
     assert await write("b.txt", 600_000) == (
         "Nothing was written, because this chat may keep 1 MB of files (tools.files_quota). "
-        "Something must be deleted first."
+        "Delete something first."
     )
     assert (await write("a.txt", 500_000)).startswith("Wrote"), "it takes no more room than before"
     assert (await write("b.txt", 400_000)).startswith("Wrote")

@@ -135,7 +135,7 @@ def test_short_forms_mean_the_long_ones() -> None:
         ),
         (
             {"condition": {"type": "turn_count"}},
-            "hooks[0].condition names no turn; give it a threshold, or every.",
+            "hooks[0].condition can never be true; give it a threshold, or every.",
         ),
         (
             {"condition": {"any_of": ["always", {"not": {"not": "tool_faild"}}]}},
@@ -156,10 +156,10 @@ def test_short_forms_mean_the_long_ones() -> None:
             {"action": {"type": "compact_context", "strategy": "summarise"}},
             """hooks[0].action.strategy is "summarise"; did you mean 'summarize'?""",
         ),
-        ({"action": 5}, "hooks[0].action is 5; it wants fields, a type first of all."),
+        ({"action": 5}, "hooks[0].action is 5; it needs fields, first of all a type."),
         (
             {"on": "pre_compact", "action": "compact_context"},
-            "hooks[0] compacts before each compaction, which would never end.",
+            "hooks[0] compacts before every compaction, which would never end.",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_all_faults_are_named_at_once() -> None:
     assert faults({"on": "turn_end"}, "nothing", {"id": "", "on": "error", "action": "log"}) == [
         "hooks[0] has no id; add it.",
         "hooks[0] has no action; add it.",
-        'hooks[1] is "nothing"; it wants fields, a type first of all.',
+        'hooks[1] is "nothing"; it needs fields, first of all a type.',
         'hooks[2].id is ""; string should have at least 1 character.',
         "hooks[2].action has no message; add it.",
     ]
@@ -183,7 +183,7 @@ def test_all_faults_are_named_at_once() -> None:
 def test_two_rules_of_one_name_are_refused() -> None:
     one = {"id": "twin", "on": "turn_end", "action": "compact_context"}
     assert faults(one, one) == [
-        "hooks[1].id is 'twin', which an earlier rule has; give each its own."
+        "hooks[1].id is 'twin', which an earlier rule already has; give each its own."
     ]
 
 
@@ -195,7 +195,7 @@ def test_what_is_no_list_too_long_or_too_deep_is_refused() -> None:
         "hooks[0] is nested too deeply; make it flatter."
     ]
     assert faults(*[{}] * 201) == ["hooks has 201 rules; 200 are the most."]
-    with pytest.raises(RuleFaults, match="hooks is no list"):
+    with pytest.raises(RuleFaults, match="hooks must be a list"):
         parse({"id": "a"})
 
 
@@ -292,10 +292,10 @@ BOMB = "a: &a [x, x]\nb: &b [*a, *a]\nhooks: [*b, *b]\n"
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        (BOMB, "aliases and tags are not taken"),
+        (BOMB, "aliases and tags are not allowed"),
         ("hooks: " + "[" * 20_000 + "]" * 20_000, "nested too deeply"),
         ("hooks: []\n#" + "x" * 1_000_000, "larger than 1 MB"),
-        ("hooks: [!!python/object/apply:os.system [ls]]", "aliases and tags are not taken"),
+        ("hooks: [!!python/object/apply:os.system [ls]]", "aliases and tags are not allowed"),
         ("hooks: [{id: a, id: b}]", "twice"),
     ],
     ids=["aliases", "deep", "huge", "tags", "twice"],

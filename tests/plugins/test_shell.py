@@ -74,7 +74,7 @@ async def test_a_command_that_takes_too_long_is_killed_with_its_children(
 ) -> None:
     started = time.monotonic()
     text = await run(tmp_path, "for i in 1 2 3; do sleep 77.5 & done; echo begun; wait", 1)
-    assert text == "It was killed, because it took longer than 1 s.\nbegun"
+    assert text == "It was killed because it took longer than 1 s.\nbegun"
     assert time.monotonic() - started < 10
     await gone("77.5")
 
@@ -97,7 +97,7 @@ async def test_a_flood_of_output_is_ended_and_cut_in_its_middle(
     tmp_path: Path, is_boxed: bool
 ) -> None:
     text = await run(tmp_path, "echo first; yes")
-    assert text.startswith("It was killed, because it wrote more than 20 MB.\nfirst\ny\n")
+    assert text.startswith("It was killed because it wrote more than 20 MB.\nfirst\ny\n")
     assert "bytes left out here" in text
     assert len(text) < 40_000
 
@@ -244,7 +244,7 @@ async def test_all_processes_of_a_command_share_one_limit_of_memory(
     text = await limited(
         tmp_path, f"for i in 1 2 3 4; do ({hold}) & done; wait", ToolSettings(shell_memory=80)
     )
-    assert text.startswith("It was killed, because its processes took more than 80 MB of memory")
+    assert text.startswith("It was killed because its processes took more than 80 MB of memory")
     await gone("44.5")
 
 
@@ -253,7 +253,7 @@ async def test_a_command_has_so_many_processes_at_most(tmp_path: Path, is_boxed:
     text = await limited(
         tmp_path, f"for i in $(seq {many}); do sleep 33.5 & done; wait", ToolSettings()
     )
-    assert text.startswith(f"It was killed, because it had more than {MOST_PROCESSES} processes.")
+    assert text.startswith(f"It was killed because it had more than {MOST_PROCESSES} processes.")
     await gone("33.5")
 
 
@@ -263,14 +263,14 @@ async def test_a_command_that_fills_the_chats_folder_is_killed(
     command = "for i in 1 2; do head -c 1500000 /dev/zero > $i; done; sleep 50"
     text = await limited(tmp_path, command, ToolSettings(files_quota=2))
     assert text == (
-        "It was killed, because this chat may keep 2 MB of files (tools.files_quota). "
-        "It wrote nothing."
+        "It was killed because this chat may keep 2 MB of files (tools.files_quota). "
+        "It printed nothing."
     )
     await gone("22.5")
     text = await limited(tmp_path, "rm 1 2", ToolSettings(files_quota=2))
-    assert text == f"Exit code 0. It wrote nothing.\n{plugin.NO_ROOM}"
+    assert text == f"Exit code 0. It printed nothing.\n{plugin.NO_ROOM}"
     text = await limited(tmp_path, "ls", ToolSettings(files_quota=2))
-    assert text == "Exit code 0. It wrote nothing.", "what was too much could be deleted"
+    assert text == "Exit code 0. It printed nothing.", "what was too much could be deleted"
 
 
 async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
@@ -285,7 +285,7 @@ async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
     monkeypatch.setattr(allowance, "used", slowly)
     writing = "for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
     text = await limited(tmp_path, f"sleep 2; {writing}; sleep 50", ToolSettings(files_quota=10))
-    assert text.startswith("It was killed, because this chat may keep 10 MB of files")
+    assert text.startswith("It was killed because this chat may keep 10 MB of files")
 
 
 async def test_no_file_becomes_larger_than_there_is_room_for(
@@ -301,7 +301,7 @@ async def test_no_file_becomes_larger_than_there_is_room_for(
 async def test_many_empty_files_fill_the_folder_too(tmp_path: Path, is_boxed: bool) -> None:
     command = "for i in $(seq 500); do : > $i; done; sleep 50"
     text = await limited(tmp_path, command, ToolSettings(files_quota=1))
-    assert text.startswith("It was killed, because this chat may keep 1 MB of files")
+    assert text.startswith("It was killed because this chat may keep 1 MB of files")
 
 
 SMALL_DISK = """

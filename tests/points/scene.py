@@ -118,7 +118,7 @@ async def state(house: House) -> Json:
 async def calls_paid(house: House) -> int:
     """The calls that the ledger knows of, by `/usage`."""
     data = (await house.says("/usage")).data or {}
-    return int(data["chat"]["this chat, ever"]["calls"])
+    return int(data["chat"]["this chat, in all"]["calls"])
 
 
 def daily(folder: Path) -> str:

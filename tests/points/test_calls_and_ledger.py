@@ -140,7 +140,7 @@ LONG = "It is a long story." + " It goes on." * 30
 
 async def ledger(house: House) -> dict[str, Any]:
     """What this chat has cost, by `/usage`."""
-    bill: dict[str, Any] = (await data(house, "/usage"))["chat"]["this chat, ever"]
+    bill: dict[str, Any] = (await data(house, "/usage"))["chat"]["this chat, in all"]
     return bill
 
 

@@ -208,7 +208,7 @@ async def test_context_shows_the_rule_that_compacts_instead_of_the_built_in_one(
         hooks = (await house.says("/config hooks")).text
     assert "every_nine" in shown
     assert "at 75%" not in shown
-    assert "`every_nine` cuts, so that the built-in `_auto_compact` does not" in hooks
+    assert "`every_nine` cuts, and the built-in `_auto_compact` does not" in hooks
 
 
 # --- advice -----------------------------------------------------------------------------------

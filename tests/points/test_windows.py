@@ -58,7 +58,7 @@ async def test_a_call_is_reckoned_by_the_prices_of_its_provider(tmp_path: Path) 
         living(tmp_path, (), at(server, "cerebras", "gpt-oss-120b"), KEY) as house,
     ):
         await house.says("Are you there?")
-        bill = (await data(house, "/usage"))["chat"]["this chat, ever"]
+        bill = (await data(house, "/usage"))["chat"]["this chat, in all"]
     used = Usage(input_tokens=bill["prompt"], output_tokens=bill["completion"])
     price = calc_price(used, model_ref="gpt-oss-120b", provider_id="cerebras").total_price
     assert bill["prompt"] > 500

@@ -133,7 +133,7 @@ async def test_the_clients_system_text_becomes_the_instructions(tmp_path: Path) 
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "king", "content": "Hi"}]}, "role"),
         ({"logprobs": True}, "probabilities"),
-        ({"modalities": ["text", "audio"]}, "neither hears nor speaks"),
+        ({"modalities": ["text", "audio"]}, "can't handle audio"),
         ({"temperature": 3}, "temperature"),
         ({"seed": 2**70}, "seed"),
         (named("a b"), "parley_conversation"),

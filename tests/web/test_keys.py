@@ -96,9 +96,9 @@ async def test_users_shows_who_has_a_key_and_revoke_ends_it(
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("add", "a/b"), "can't name a key"),
-        (("add", ""), "can't name a key"),
-        (("add", "ann"), "There is a key ann already"),
+        (("add", "a/b"), "can't be the name of a key"),
+        (("add", ""), "can't be the name of a key"),
+        (("add", "ann"), "There is already a key ann"),
         (("revoke", "bob"), "There is no key bob"),
     ],
 )
@@ -121,7 +121,7 @@ async def test_a_key_opens_neither_the_page_nor_its_rest(
         key = await new_key(tmp_path, capsys, "ann", "--role", role)
         for path in ("/api/sessions", "/api/sessions/main/messages", "/api/sessions/main/context"):
             status, body = await site.get(path, headers=bearer(key))
-            assert (status, "A key opens /v1 alone" in body["error"]["message"]) == (403, True)
+            assert (status, "A key only opens /v1" in body["error"]["message"]) == (403, True)
         said = await site.post("/api/sessions/main/messages", {"text": "x"}, headers=bearer(key))
         assert said[0] == 403
         assert (await site.post("/api/login", {"token": key}))[0] == 401

@@ -105,11 +105,11 @@ async def test_a_setting_is_changed_here_and_reset(tmp_path: Path, browser: Brow
         await tab.page.click("#settings summary")
         await tab.page.select_option("#setting-context-strategy", "full")
         await tab.sees("li:has(#setting-context-strategy):has-text('from: --here')")
-        await tab.presses("Take the change of context.strategy back")
+        await tab.presses("Reset context.strategy")
         await tab.sees("li:has(#setting-context-strategy):has-text('from: default')")
         await tab.page.fill("#setting-agent_max_steps", "0")
         await tab.page.press("#setting-agent_max_steps", "Enter")
-        await tab.sees("#notice:has-text('it wants a whole number from 1 to 200')")
+        await tab.sees("#notice:has-text('it must be a whole number from 1 to 200')")
         await expect(tab.page.locator("#setting-agent_max_steps")).to_have_value("15")
 
 
@@ -298,7 +298,7 @@ async def test_it_is_dark_where_the_system_is_or_one_wants_it(
     async with serving(tmp_path, echo) as site, browsing(browser, color_scheme="dark") as tab:
         await tab.opens(site.url)
         assert await lightness(tab) < 60
-        await tab.presses("Colours: as the system has them")
+        await tab.presses("Colours: same as the system")
         assert await lightness(tab) > 200
         await tab.page.reload()
         await tab.sees("#panel .headline")

@@ -57,7 +57,7 @@ async def test_slow_headers_are_waited_for_no_longer_than_is_said(tmp_path: Path
     async with serving(tmp_path, patience=QUICK) as site:
         said = await trickled(site.url, b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
         assert said.split()[1] == b"408"
-        assert b"This came too slowly" in said
+        assert b"The request came in too slowly" in said
         async with connected(site.url) as (reader, _):  # not even a byte
             assert await reader.read() == b""
 

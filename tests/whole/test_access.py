@@ -95,7 +95,7 @@ async def test_an_owner_lets_a_stranger_in_who_is_told_and_is_known_after_a_rest
     async with afar(tmp_path) as house:
         assert (
             await befriended(house, "ann")
-        ).text == "afar/ann is let in as a user, and was told."
+        ).text == "afar/ann is let in as a user, and has been told."
         assert (await house.reply_to("")).reply.text == WELCOME
         assert (await house.says("Hi", "ann", "ann")).text == "re: Hi"
         assert "a user of this bot" in (await house.says("/whoami", "ann", "ann")).text
@@ -107,7 +107,7 @@ async def test_a_code_is_taken_however_it_is_typed_and_once(tmp_path: Path) -> N
     async with afar(tmp_path) as house:
         code = (await code_of(house, "ann")).lower().replace("-", " ")
         assert "is let in" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
-        assert "Nobody waits" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
+        assert "Nobody is waiting" in (await house.says(f"/pair {code}", OWNER, OWNER)).text
 
 
 async def test_a_stranger_who_writes_again_has_the_same_code(tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) ->
     assert code is not None
     now += HOUR
     assert await access.pending() == []
-    with pytest.raises(CommandError, match="Nobody waits"):
+    with pytest.raises(CommandError, match="Nobody is waiting"):
         await access.approve(code[1], "user", "boss")
     access._strangers._since -= 60
     second = CODE.search(await access.turn_away(inbound))
@@ -200,7 +200,7 @@ async def test_the_command_line_lets_in_while_the_bot_runs_and_while_it_does_not
             if is_running:
                 async with talking(tmp_path, arguments=arguments) as pairing:
                     assert await pairing.gone() == 0
-                    assert pairing.out == [b"pipe/ann is let in and may write now.\n"]
+                    assert pairing.out == [b"pipe/ann is let in and can write now.\n"]
                 assert (await bot.says("And now?", user="ann"))["text"] == "re: ann: And now?"
             assert await bot.ended() == 0
         if not is_running:
@@ -221,7 +221,7 @@ async def test_the_command_line_makes_the_first_owner_and_refuses_a_wrong_code(
         code = await code_of(house, "ann")
     async with talking(tmp_path, arguments=("pair", "AAAAAAAA")) as pairing:
         assert await pairing.gone() == 1
-        assert pairing.errors.startswith("Nobody waits with this code")
+        assert pairing.errors.startswith("Nobody is waiting with this code")
     async with talking(tmp_path, arguments=("pair", code, "--owner")) as pairing:
         assert await pairing.gone() == 0
     async with afar(tmp_path, owners=[]) as house:
@@ -273,11 +273,11 @@ async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
         assert [action.command for action in users.actions] == ["/revoke afar/ann"]
         assert "afar/boss" in users.text
         assert (await house.says("/revoke afar/ann", OWNER, OWNER)).text == (
-            "afar/ann is let in no more."
+            "afar/ann is no longer let in."
         )
         house.app.access._strangers._since -= 60
         assert CODE.search((await house.says("Hi", "ann", "ann")).text)
-        assert "not among those" in (await house.says("/revoke afar/ann", OWNER, OWNER)).text
+        assert "not among the people" in (await house.says("/revoke afar/ann", OWNER, OWNER)).text
         assert "by the setting" in (await house.says("/revoke afar/boss", OWNER, OWNER)).text
     async with afar(tmp_path) as house:
         assert "let in" in (await house.says("Hi", "ann", "ann")).text

@@ -44,7 +44,7 @@ async def test_on_a_disk_that_becomes_read_only_messages_are_refused_until_it_is
         await pragma(house, "query_only = 1")
         for text in ("second", "/context"):
             refusal = (await house.says(text)).text
-            assert "can't be written; check the rights of the data folder" in refusal
+            assert "can't be written; check the permissions of the data folder" in refusal
         await pragma(house, "query_only = 0")
         assert (await house.says("third")).text == "Three."
         assert await questions(house) == ["first", "third"]
@@ -127,7 +127,7 @@ async def test_a_model_that_is_down_is_told_and_the_next_message_works_when_it_i
         assert (await house.says("Hello?")).text == "I am here."
         await house.server.close()
         told = (await house.says("And now?")).text
-        assert "No connection to" in told
+        assert "Can't connect to" in told
         assert (await house.says("/context")).data is not None
         port = int(house.server.base_url.rsplit(":", 1)[1].split("/")[0])
         back = OpenAIServer([Say("Back again.")])

@@ -59,7 +59,7 @@ async def test_the_owner_hears_of_a_refused_key_and_of_an_empty_account(
         assert words in (await house.reply_to("")).reply.text
         ((chat, text),) = alerts(house)
     assert chat == OWNER, "where they write alone, though they wrote last in a group"
-    assert text.startswith("To you as the owner: ")
+    assert text.startswith("To you as an owner: ")
 
 
 async def test_the_owner_hears_of_a_refused_key_also_where_another_model_answers(
@@ -180,7 +180,7 @@ async def test_the_owner_hears_on_another_channel_that_one_is_down(
         else:
             await broken.writes("/version", user=OWNER, chat=OWNER)
         text = (await desk.reply_to("")).reply.text
-        assert text.startswith("To you as the owner: The channel broken does not work (")
+        assert text.startswith("To you as an owner: The channel broken does not work (")
         assert (await desk.says("/version")).text.startswith("Parley"), "the others go on"
         await app.delivery.queues.idle()
         assert len(alerts(desk)) == 1
@@ -236,7 +236,7 @@ async def test_the_owner_hears_elsewhere_that_telegram_is_out_of_reach_for_a_whi
     try:
         await desk.says("/version")
         text = (await desk.reply_to("")).reply.text
-        assert text.startswith("To you as the owner: The channel telegram can't be reached (")
+        assert text.startswith("To you as an owner: The channel telegram can't be reached (")
         assert len(alerts(desk)) == 1
         await asyncio.wait_for(goes_on.wait(), PATIENCE)
     finally:

@@ -66,7 +66,7 @@ async def test_a_command_runs_when_a_person_has_said_yes(tmp_path: Path) -> None
         assert (await house.reply_to("q")).reply.text == "It is done."
         assert "Exit code 0.\ndone" in results(house)[0]
         assert "was answered" in (await house.says(yes.command)).text
-        assert (await house.says("/approve")).text == "No question waits here."
+        assert (await house.says("/approve")).text == "No question is waiting here."
     assert (tmp_path / FILES / "note.txt").read_text() == "hello\n"
 
 
@@ -77,7 +77,7 @@ async def test_nothing_runs_when_a_person_says_no(tmp_path: Path) -> None:
         asked = (await question(house)).reply
         await house.says(asked.actions[1].command)
         assert (await house.reply_to("q")).reply.text == "As you like."
-        assert "the person has said no" in results(house)[0]
+        assert "the person said no" in results(house)[0]
     assert not (tmp_path / FILES / "here").exists()
 
 
@@ -98,7 +98,7 @@ async def test_stop_ends_the_waiting(tmp_path: Path) -> None:
         asked = (await question(house)).reply
         await house.says("/stop")
         assert "Stopped" in (await house.reply_to("q")).reply.text
-        assert "No question waits" in (await house.says(asked.actions[0].command)).text
+        assert "No question is waiting" in (await house.says(asked.actions[0].command)).text
     assert not (tmp_path / FILES / "here").exists()
 
 
@@ -119,7 +119,9 @@ async def test_after_a_restart_the_question_is_asked_again(tmp_path: Path) -> No
             second = await bot.line(
                 lambda line: "/approve" in line.get("text", "") and name_in(line["text"]) != old
             )
-            assert "No question waits" in (await bot.says(f"/approve {old}", chat="main"))["text"]
+            assert (
+                "No question is waiting" in (await bot.says(f"/approve {old}", chat="main"))["text"]
+            )
             await bot.says(f"/approve {name_in(second['text'])}", chat="main", id="yes")
             assert (await bot.reply_to("q"))["text"] == "Done."
     assert (tmp_path / FILES / "log.txt").read_text() == "x\n"

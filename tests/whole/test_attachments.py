@@ -284,7 +284,7 @@ async def test_no_more_files_are_taken_than_a_chat_may_keep(tmp_path: Path) -> N
             refused = await house.says("And this.", files=(one,))
             assert refused.text == (
                 "Your message was not taken, because this chat may keep 1 MB of files "
-                "(tools.files_quota). Have files deleted, or tell the bot's owner; then send it "
+                "(tools.files_quota). Delete some files, or ask the bot's owner; then send it "
                 "again."
             )
         assert (await house.says("This again.", files=(large,))).text == "I see.", (

@@ -112,10 +112,10 @@ async def test_what_is_no_object_is_refused_with_an_example(tmp_path: Path, text
 
 
 UNFIT: tuple[tuple[dict[str, Any], str], ...] = (
-    ({"trigger_ratio": None}, "context.trigger_ratio can't be null; it wants a number above 0"),
-    ({"trigger_ratio": True}, "context.trigger_ratio can't be true; it wants a number above 0"),
-    ({"trigger_ratio": float("nan")}, "context.trigger_ratio can't be NaN; it wants a number"),
-    ({"tool_result_limit": 40_000}, "it wants at most context.max_tokens, which is 32000"),
+    ({"trigger_ratio": None}, "context.trigger_ratio can't be null; it must be a number above 0"),
+    ({"trigger_ratio": True}, "context.trigger_ratio can't be true; it must be a number above 0"),
+    ({"trigger_ratio": float("nan")}, "context.trigger_ratio can't be NaN; it must be a number"),
+    ({"tool_result_limit": 40_000}, "it must be at most context.max_tokens, which is 32000"),
     ({"summary_schema": {"type": "array"}}, "context.summary_schema can't be {"),
     ({"summary_template": "{nothing}"}, "context.summary_template names {nothing}"),
     ({"strategy": "trim"}, "/context compress has no setting “strategy”"),
@@ -137,7 +137,7 @@ async def test_each_one_off_setting_is_checked_as_config_does(tmp_path: Path) ->
 async def test_it_is_checked_together_with_what_holds_here(tmp_path: Path) -> None:
     async with living(tmp_path, in_fields, SETTINGS) as house:
         await house.says("/config context.reserve_ratio 0.3 --here")
-        assert "it wants less than context.trigger_ratio" in await compress(
+        assert "it must be less than context.trigger_ratio" in await compress(
             house, {"trigger_ratio": 0.2}
         )
 
@@ -151,7 +151,7 @@ async def test_one_off_settings_are_for_those_who_may_set_them(tmp_path: Path) -
         assert "only an owner may set context.trigger_ratio here" in told
         await house.says("/config users_may_set context.trigger_ratio 0.3..0.9", OWNER, OWNER)
         told = (await house.says('/context compress {"trigger_ratio": 0.2}', "ann", "ann")).text
-        assert "you may set at least 0.3 and at most 0.9" in told
+        assert "you can set at least 0.3 and at most 0.9" in told
         told = (await house.says('/context compress {"trigger_ratio": 0.4}', "ann", "ann")).text
         assert told.startswith("There is nothing to compress")
 

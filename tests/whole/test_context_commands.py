@@ -123,7 +123,7 @@ async def test_a_model_with_a_small_window_is_named_as_what_sets_the_budget(
     async with living(tmp_path, echo, {"context": {"max_tokens": 8_000}}) as house:
         reply = await house.says("/context")
     assert "of 6k tokens" in reply.text
-    assert "It has room for 6k besides its reply, so that is the budget" in reply.text
+    assert "Besides the reply it has room for 6k, so that is the budget" in reply.text
 
 
 async def test_a_running_turn_is_shown_and_counted(tmp_path: Path) -> None:
@@ -211,7 +211,7 @@ async def test_the_rows_of_the_preview_add_up_to_what_it_says(tmp_path: Path) ->
 async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
     async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
         await talk(house, 3)
-        assert "Nothing goes" in (await house.says("/context preview")).text
+        assert "Nothing leaves first" in (await house.says("/context preview")).text
         await talk(house, 3, start=4)
         reply = await house.says("/context preview")
     assert "Before that t1 to t3 leave (about" in reply.text
@@ -235,7 +235,7 @@ async def test_the_preview_of_an_overlong_context_climbs_the_emergency_ladder(
 
 async def test_the_history_names_who_did_what_and_what_was_undone(tmp_path: Path) -> None:
     async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
-        assert "never changed" in (await house.says("/context history")).text
+        assert "never been changed" in (await house.says("/context history")).text
         await talk(house, 7)
         await house.says("/context pin t7")
         await house.says("/context drop t5")
@@ -275,7 +275,7 @@ async def test_a_compact_that_would_not_shrink_writes_nothing(tmp_path: Path) ->
         await house.says("Hi")
         reply = await house.says("/context compact")
         assert reply.text.startswith("Nothing was changed: t1 has")
-        assert "never changed" in (await house.says("/context history")).text
+        assert "never been changed" in (await house.says("/context history")).text
 
 
 async def test_other_commands_do_not_wait_for_a_compact(tmp_path: Path) -> None:
@@ -353,11 +353,11 @@ async def test_clear_forgets_the_summary_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("turns", "sentence"),
     [
-        ("", "wants turns"),
+        ("", "needs turns"),
         ("t0", "'t0' is not a turn"),
         ("x", "'x' is not a turn"),
         ("t99", "There is no turn t99"),
-        ("t3-t2", "runs backwards"),
+        ("t3-t2", "is backwards"),
     ],
 )
 async def test_turns_that_are_none_are_refused_and_nothing_changes(
@@ -368,7 +368,7 @@ async def test_turns_that_are_none_are_refused_and_nothing_changes(
         reply = await house.says(f"/context {verb} {turns}")
         assert sentence in reply.text
         assert "\n" not in reply.text
-        assert "never changed" in (await house.says("/context history")).text
+        assert "never been changed" in (await house.says("/context history")).text
 
 
 async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Path) -> None:
@@ -379,7 +379,7 @@ async def test_turns_that_are_not_in_play_or_not_pinned_are_refused(tmp_path: Pa
         for line, sentence in (
             ("/context pin t1-t2", "t1 is not in play (see /context turns); nothing was changed."),
             ("/context drop t1", "t1 is not in play"),
-            ("/context pin t3", "t3 is pinned already."),
+            ("/context pin t3", "t3 is already pinned."),
             ("/context unpin t2-t3", "t2 is not pinned (pinned: t3); nothing was changed."),
         ):
             assert sentence in (await house.says(line)).text
@@ -424,11 +424,11 @@ async def test_search_says_when_only_a_part_or_nothing_is_found(tmp_path: Path) 
         await house.says("red wine")
         await house.says("white bread")
         assert (
-            "No message holds all of “red bread”"
+            "No message contains all of “red bread”"
             in (await house.says("/context search red bread")).text
         )
         assert "Nothing in this conversation" in (await house.says("/context search quark")).text
-        assert "wants words" in (await house.says("/context search  ")).text
+        assert "needs words" in (await house.says("/context search  ")).text
 
 
 async def test_a_search_stays_in_its_conversation(tmp_path: Path) -> None:
@@ -607,12 +607,12 @@ async def test_undo_stops_the_running_turn_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("/undo 0", "wants how many turns"),
-        ("/undo -1", "wants how many turns"),
+        ("/undo 0", "needs a number of turns"),
+        ("/undo -1", "needs a number of turns"),
         ("/undo t3", "/context drop t3"),
         ("/undo 3", "Only 2 turns are in play; nothing was taken back."),
-        ("/undo 99999999999999", "wants how many turns"),
-        ("/retry now", "/retry takes nothing after it"),
+        ("/undo 99999999999999", "needs a number of turns"),
+        ("/retry now", "/retry takes no text"),
     ],
 )
 async def test_what_can_not_be_taken_back_is_answered_with_a_sentence(

@@ -157,8 +157,8 @@ def execute_alone(database: Path, statement: str) -> None:
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (taken_by_another, "is not a Parley database, or no more"),
-        (from_the_beginning, "is not a Parley database, or no more"),
+        (taken_by_another, "is not a Parley database, or no longer one"),
+        (from_the_beginning, "is not a Parley database, or no longer one"),
         (without_tables, "database is damaged (no such table: job)"),
         (a_folder, "can't be read (Is a directory)"),
     ],
@@ -208,7 +208,7 @@ async def test_a_damaged_end_of_what_was_written_is_told(tmp_path: Path, place: 
         async with talking(tmp_path, endpoint) as bot:
             await bot.tell("/context", id="x")
             await bot.ended()
-    assert "may be missing" in bot.errors or "although a bot has lived here" in bot.errors
+    assert "may be missing" in bot.errors or "although there was a bot here" in bot.errors
     assert "Traceback" not in bot.errors
     copies = list((tmp_path / "data").glob("parley.db-wal*"))
     assert any(copy.read_bytes() == bytes(content) for copy in copies)
@@ -232,7 +232,9 @@ async def test_a_job_that_is_never_done_is_put_aside_and_the_owner_hears(tmp_pat
     jobs = count(database, "job")
     async with living(tmp_path, yes, SETTINGS) as house:
         await started(house)
-        assert any("could not be brought to its daily memory" in text for text in alerts(house))
+        assert any(
+            "could not be summarised into its daily memory" in text for text in alerts(house)
+        )
     assert count(database, "aside") == jobs
     assert f"{jobs} job rows that were put aside" in fault(database)
     async with living(tmp_path, yes, SETTINGS) as house:

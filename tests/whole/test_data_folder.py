@@ -38,9 +38,9 @@ async def test_deleting_the_lock_lets_no_second_bot_in(tmp_path: Path) -> None:
         (tmp_path / "data" / "lock").unlink()
         async with talking(tmp_path, endpoint) as second:
             assert await second.ended() == 1
-        assert "Another Parley runs on the data folder" in second.errors
+        assert "Another Parley is running on the data folder" in second.errors
         restoring = command(tmp_path, "restore", "nothing.tar.gz")
-        assert "Another Parley runs on the data folder" in restoring.stderr
+        assert "Another Parley is running on the data folder" in restoring.stderr
         assert (await first.says("Still there?"))["text"] == "Yes."
 
 
@@ -79,7 +79,7 @@ async def test_a_lost_database_is_said_and_begun_anew_only_when_asked_to(
         before = {path.name: path.read_bytes() for path in data.glob("parley.db*")}
         async with talking(tmp_path, endpoint) as bot:
             assert await bot.ended() == 1
-        assert "although a bot has lived here (audiences" in bot.errors
+        assert "although there was a bot here (audiences" in bot.errors
         assert "restore FILE" in bot.errors
         assert "--new" in bot.errors
         assert {path.name: path.read_bytes() for path in data.glob("parley.db*")} == before
@@ -98,7 +98,7 @@ async def test_new_does_not_touch_a_database_that_holds_a_bot(tmp_path: Path) ->
             assert await bot.ended() == 0
         async with talking(tmp_path, endpoint, arguments=("--jsonl", "--new")) as bot:
             assert await bot.ended() == 1
-        assert "leave --new away" in bot.errors
+        assert "leave out --new" in bot.errors
         async with talking(tmp_path, endpoint) as bot:
             assert "1 turn" in (await bot.says("/context"))["text"]
 

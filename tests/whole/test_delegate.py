@@ -215,4 +215,4 @@ async def test_watchers_see_its_tools_and_not_its_words(tmp_path: Path) -> None:
 async def test_an_empty_task_is_refused(tmp_path: Path) -> None:
     async with living(tmp_path, [sending(" "), Say("Sorry.")]) as house:
         await house.says("Go!")
-        assert results(house) == ["delegate wants a task: what the sub-agent shall do."]
+        assert results(house) == ["delegate needs a task: what the sub-agent is to do."]

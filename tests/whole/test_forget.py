@@ -41,7 +41,7 @@ async def says_many(house: House, *texts: str) -> None:
 async def confirmed(house: House, request: str) -> Reply:
     """Ask, and then do what the question says."""
     question = await house.says(request)
-    assert "To do it, say" in question.text
+    assert "To do it, send" in question.text
     return await house.says(question.actions[0].command)
 
 
@@ -101,7 +101,9 @@ async def test_a_summary_that_held_a_forgotten_turn_is_told_anew_without_it(tmp_
         await says_many(house, "I am Ann.", f"I live in {MARK}.", "I like tea.", "So?", "Well?")
         assert found_in(tmp_path)
         question = await house.says("/forget t2")
-        assert "of the daily memory (what these tell of other turns is told anew)" in question.text
+        assert (
+            "of the daily memory (what these say about other turns is rewritten)" in question.text
+        )
         await house.says("/forget t2 yes")
         assert found_in(tmp_path) == []
         await house.app.conversations.settle()
@@ -205,8 +207,8 @@ async def test_what_it_cost_is_still_known(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "answer"),
     [
-        ("/forget", "What shall I delete for good?"),
-        ("/forget yes", "wants what to delete before the yes"),
+        ("/forget", "What should I delete for good?"),
+        ("/forget yes", "needs to know what to delete before the yes"),
         ("/forget t9", "There is no turn t9; the newest is t1."),
         ("/forget t3-t1", "There is no turn t3"),
         ("/forget everything", "'everything' is not a turn"),
@@ -226,7 +228,7 @@ async def test_a_turn_that_is_forgotten_already_is_said_to_be(tmp_path: Path) ->
     async with living(tmp_path, echo) as house:
         await says_many(house, "One.", "Two.")
         await confirmed(house, "/forget t1")
-        assert (await house.says("/forget t1")).text == "Nothing is kept of t1 any more."
+        assert (await house.says("/forget t1")).text == "Nothing is left of t1 any more."
         assert "no turn" in (await house.says("/forget t1 yes")).text
 
 

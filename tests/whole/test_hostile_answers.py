@@ -45,7 +45,7 @@ async def test_what_needs_more_than_ten_messages_goes_as_a_file_with_all_of_it(
     long = "\n\n".join(f"Paragraph {n}: " + "word " * 100 for n in range(200))
     async with at_telegram(tmp_path, [Say(long)]) as house:
         house.ann.says("Tell me all")
-        sent = await house.telegram.shown("too long for messages")
+        sent = await house.telegram.shown("too long for a message")
         await house.is_idle()
         assert sent.file.decode().strip() == long.strip()
         assert "Paragraph 0: word" in sent.text

@@ -69,7 +69,7 @@ async def test_a_day_is_named_by_its_date_or_yesterday_and_leads_to_its_neighbou
         ]
         assert "5 days ago" in await reads(house, f"/memory {days[2]}")
         empty = await reads(house, f"/memory {NOW - timedelta(days=3):%Y-%m-%d}")
-    assert f"The last before is /memory {days[2]}" in empty
+    assert f"The last day before it is /memory {days[2]}" in empty
 
 
 async def test_a_long_day_is_shown_from_its_end(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ async def test_search_finds_words_in_the_files_and_in_all_that_was_said(tmp_path
         assert len(found.text) < 2_000
         assert found.data is not None
         assert found.data["total"] == 3
-        assert "Nothing that is remembered holds" in await reads(house, "/memory search bicycles")
+        assert "Nothing in the memory contains" in await reads(house, "/memory search bicycles")
 
 
 async def test_what_was_said_before_a_restart_is_found(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ async def test_nobody_reads_another_audiences_memory(tmp_path: Path) -> None:
     write(tmp_path, "A secret in Lisbon.", key=other)
     async with living(tmp_path, echo, UTC_TIMES) as house:
         await house.says("My secret is Lisbon.", chat="other")
-        assert "Nothing that is remembered" in await reads(house, "/memory search lisbon secret")
+        assert "Nothing in the memory" in await reads(house, "/memory search lisbon secret")
         assert "Nothing was written" in await reads(house, "/memory")
         assert "0 daily files" in await reads(house, "/memory status")
         assert "A secret" in await reads(house, "/memory", "other")
@@ -142,9 +142,9 @@ async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: P
 async def test_what_is_no_day_gets_a_sentence(tmp_path: Path, line: str) -> None:
     async with living(tmp_path, echo) as house:
         text = await reads(house, line)
-    assert "it wants a day like 20" in text
+    assert "it must be a day like 20" in text
 
 
 async def test_search_wants_words(tmp_path: Path) -> None:
     async with living(tmp_path, echo) as house:
-        assert "wants words" in await reads(house, "/memory search  ")
+        assert "needs words" in await reads(house, "/memory search  ")

@@ -431,7 +431,7 @@ async def test_when_nobody_reads_any_more_it_stops_and_tells_the_rest_at_the_nex
             os.close(reader)  # as `| head -1` does
             await bot.tell("two", id=2)
             assert await bot.gone() == 1
-        assert "The output can't be written any more" in bot.errors.splitlines()[-1]
+        assert "The output can no longer be written" in bot.errors.splitlines()[-1]
         assert "Traceback" not in bot.errors
         async with talking(tmp_path, endpoint) as bot:
             assert await bot.ended() == 0
@@ -476,9 +476,9 @@ async def test_streams_that_are_not_there_are_told_in_one_sentence(
     ("written", "told"),
     [
         ("{", "not valid JSON"),
-        ("[]", "wants an object"),
+        ("[]", "must be an object"),
         ('{"agent_max_turns": 5}', "did you mean 'agent_max_context_turns'?"),
-        ('{"agent_max_steps": "abc"}', "it wants a whole number from 1 to 200"),
+        ('{"agent_max_steps": "abc"}', "it must be a whole number from 1 to 200"),
         ('{"agent_max_steps": 0}', "agent_max_steps in config.json is 0"),
         ('{"context": {"strategy": "trimm"}}', "did you mean 'trim'?"),
         ('{"system_prompt": "gone.md"}', "gone.md"),
@@ -510,7 +510,7 @@ async def test_a_second_bot_on_the_same_folder_says_so_and_the_first_goes_on(
         await first.says("/version")
         async with talking(tmp_path, endpoint) as second:
             assert await second.ended() == 1
-        assert "Another Parley runs on the data folder" in second.errors
+        assert "Another Parley is running on the data folder" in second.errors
         assert second.errors.count("\n") == 1
         assert (await first.says("Hello?"))["text"] == "Still here."
 

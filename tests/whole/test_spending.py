@@ -62,7 +62,7 @@ async def test_an_unknown_price_is_said_to_be_unknown(tmp_path: Path) -> None:
     async with living(tmp_path, echo, {"model": "nobody-knows-me"}) as house:
         await house.says("Hi")
         usage = (await house.says("/usage")).text
-        assert "| this chat, ever | 1 |" in usage
+        assert "| this chat, in all | 1 |" in usage
         assert "| unknown |" in usage
         assert "unknown (1 call of unknown price)" in usage
         await house.says("/config spend_limit_chat 0.000001")
@@ -144,7 +144,7 @@ async def test_who_may_write_is_asked_before_a_limit_is_lifted(tmp_path: Path) -
 async def test_a_limit_is_an_amount_of_money(tmp_path: Path, value: str) -> None:
     async with living(tmp_path, echo) as house:
         answer = (await house.says(f"/config spend_limit_chat {value}")).text
-        assert "it wants a number from 0 (no limit) to 100000" in answer
+        assert "it must be a number from 0 (no limit) to 100000" in answer
         assert (await house.says("Hi")).text == "Yes."
 
 

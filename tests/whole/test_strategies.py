@@ -121,7 +121,7 @@ async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_ther
         await house.says("question 1")
         few = await house.says("/context free")
         assert few.text == (
-            "There is nothing to compact: the 2 messages in play are those that stay anyway."
+            "There is nothing to compact: the 2 messages in play would stay anyway."
         )
         for number in range(2, 6):
             await house.says(f"question {number}")

@@ -125,7 +125,7 @@ async def test_it_ends_when_all_that_was_said_with_it_in_view_has_left(tmp_path:
         for said in (LOOK, "Hello", "/context clear", hello, hello, "/context compact"):
             await house.says(said)
         await house.app.conversations.settle()
-        assert "Nothing waits" in (await house.says("/memory pending")).text
+        assert "Nothing is waiting" in (await house.says("/memory pending")).text
     assert "Summary: nothing." in remembered(tmp_path)
 
 

@@ -351,10 +351,10 @@ async def test_a_command_that_is_mistyped_gets_a_hint(tmp_path: Path) -> None:
 
 async def test_a_new_start_says_what_left(tmp_path: Path) -> None:
     async with living(tmp_path, [Say("Hello!"), Say("A greeting.")]) as house:
-        assert "a new start already" in (await house.says("/new")).text
+        assert "already starting afresh" in (await house.says("/new")).text
         await house.says("Hi")
         assert "1 turn left the context" in (await house.says("/new")).text
-        assert "a new start already" in (await house.says("/new")).text
+        assert "already starting afresh" in (await house.says("/new")).text
 
 
 async def test_a_title_is_given_and_taken_away(tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
         house.ann.sends(
             house.ann.message(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
         )
-        await house.telegram.shown("I can't take voice messages so far; please write it in words.")
+        await house.telegram.shown("I can't take voice messages yet; please put it in words.")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
         await house.telegram.shown("I can't take big.iso (files may have 20 MB) so far")
         assert not house.model.requests
@@ -226,7 +226,7 @@ async def test_without_a_token_or_with_a_wrong_one_the_process_says_what_to_do(
     async with TelegramServer() as telegram:
         assert "ask @BotFather for one" in await complaint(tmp_path, telegram, {})
         wrong = {"TELEGRAM_BOT_TOKEN": "1:wrong"}
-        assert "does not know the bot's token" in await complaint(tmp_path, telegram, wrong)
+        assert "does not know this token" in await complaint(tmp_path, telegram, wrong)
 
 
 async def complaint(folder: Path, telegram: TelegramServer, environ: dict[str, str]) -> str:

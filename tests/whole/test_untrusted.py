@@ -97,15 +97,15 @@ async def test_what_was_made_of_it_is_not_remembered_until_a_person_says_so(
         assert "Summary: bitcoin." in waiting.text
         assert "1 section must be looked through" in (await house.says("/memory status")).text
         approve = waiting.actions[0].command
-        assert (await house.says(approve)).text == "It is remembered now."
+        assert (await house.says(approve)).text == "It is in the memory now."
         assert "Summary: bitcoin." in (await house.says("/memory")).text
-        assert (await house.says("/memory pending")).text.startswith("Nothing waits")
-        assert "Nothing waits with the number" in (await house.says(approve)).text
+        assert (await house.says("/memory pending")).text.startswith("Nothing is waiting")
+        assert "Nothing is waiting under the number" in (await house.says(approve)).text
         # Once the turns are gone that were said with it in view, what continues it was looked
         # through with it.
         await house.says("/context drop t3")
         await compacted(house, "Hello", "Hello", "Hello")
-        assert (await house.says("/memory pending")).text.startswith("Nothing waits")
+        assert (await house.says("/memory pending")).text.startswith("Nothing is waiting")
 
 
 async def test_what_continues_it_waits_too_and_what_is_rejected_is_gone(tmp_path: Path) -> None:
@@ -115,8 +115,8 @@ async def test_what_continues_it_waits_too_and_what_is_rejected_is_gone(tmp_path
         waiting = await house.says("/memory pending")
         assert len(waiting.actions) == 4
         for action in waiting.actions[1::2]:
-            assert (await house.says(action.command)).text == "It is deleted."
-        assert (await house.says("/memory pending")).text.startswith("Nothing waits")
+            assert (await house.says(action.command)).text == "Deleted."
+        assert (await house.says("/memory pending")).text.startswith("Nothing is waiting")
     assert not list((tmp_path / "data").rglob("????-??-??.md"))
 
 
@@ -126,8 +126,8 @@ async def test_what_is_no_section_of_ours_does_not_wait(tmp_path: Path) -> None:
         (file,) = (tmp_path / "data" / "quarantine").rglob("????-??-??.md")
         file.write_text(f"{file.read_text()}## 12:00 · pipe/main · t9 <!-- job 9 -->")  # torn
         assert len(((await house.says("/memory pending")).data or {})["pending"]) == 1
-        assert "Nothing waits with" in (await house.says("/memory approve 0")).text
-        assert "Nothing waits with" in (await house.says("/memory reject 0")).text
+        assert "Nothing is waiting under" in (await house.says("/memory approve 0")).text
+        assert "Nothing is waiting under" in (await house.says("/memory reject 0")).text
 
 
 async def test_what_has_nothing_to_do_with_it_is_remembered_at_once(tmp_path: Path) -> None:
@@ -332,7 +332,7 @@ async def test_the_models_tools_do_not_reach_the_quarantine(tmp_path: Path) -> N
     assert not waiting.is_relative_to(tmp_path / "data" / "audiences")
 
 
-ONLY = "Only an owner may say what is remembered of what came from outside"
+ONLY = "Only an owner may decide what is remembered of what came from outside"
 
 
 async def test_in_a_group_only_an_owner_says_what_is_remembered(tmp_path: Path) -> None:
@@ -362,13 +362,15 @@ async def test_an_owner_approves_in_private_what_another_persons_memory_waits_fo
         assert ONLY in (await house.says("/memory approve 1", "ann", "ann")).text
         for chat, user in (("bob", "bob"), ("group", "boss")):
             there = await house.says("/memory pending", chat, user)
-            assert there.text.startswith("Nothing waits"), "not for their eyes"
-            assert "Nothing waits" in (await house.says("/memory reject 1", chat, user)).text
+            assert there.text.startswith("Nothing is waiting"), "not for their eyes"
+            assert "Nothing is waiting" in (await house.says("/memory reject 1", chat, user)).text
         shown = await house.says("/memory pending", "boss", "boss")
         assert "pipe/ann" in shown.text
         status = await house.says("/memory status", "boss", "boss")
         assert "1 section must be looked through" in status.text
-        assert "remembered now" in (await house.says(shown.actions[0].command, "boss", "boss")).text
+        assert (
+            "in the memory now" in (await house.says(shown.actions[0].command, "boss", "boss")).text
+        )
         assert "Summary: bitcoin." in (await house.says("/memory", "ann", "ann")).text
         assert "bitcoin" not in (await house.says("/memory", "boss", "boss")).text
 
@@ -377,9 +379,9 @@ async def test_a_person_may_delete_what_waits_of_their_own(tmp_path: Path) -> No
     async with living(tmp_path, script, NEVER | {"owners": ["pipe/boss"]}) as house:
         await let_in(house, "ann")
         await compacted(house, "Please look", "Hello", "Hello", chat="ann", user="ann")
-        assert (await house.says("/memory reject 1", "ann", "ann")).text == "It is deleted."
+        assert (await house.says("/memory reject 1", "ann", "ann")).text == "Deleted."
         shown = await house.says("/memory pending", "boss", "boss")
-    assert shown.text.startswith("Nothing waits")
+    assert shown.text.startswith("Nothing is waiting")
 
 
 async def test_many_that_wait_are_shown_by_and_by(tmp_path: Path) -> None:

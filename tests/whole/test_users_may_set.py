@@ -55,7 +55,7 @@ async def test_a_user_sets_nothing_that_costs_or_concerns_others(
             await befriended(house, "ann")
         for command in REFUSED:
             told = (await house.says(command, chat, "ann")).text
-            assert "only an owner may" in told.lower() or "you may set" in told, command
+            assert "only an owner may" in told.lower() or "you can set" in told, command
         assert await in_force(house, "model", chat) == "gpt-4o-mini"
         assert await in_force(house, "turn_timeout", chat) == 600
         assert await in_force(house, "agent", chat) == "default"
@@ -69,8 +69,8 @@ async def test_a_user_may_make_a_conversation_cheaper_and_take_that_back(tmp_pat
         assert await in_force(house, "agent_max_steps", "ann") == 3
         told = (await house.says("/config agent_max_steps 16 --here", "ann", "ann")).text
         assert told == (
-            "Nothing was changed: agent_max_steps is 16; you may set at most 15, which holds for "
-            "everybody."
+            "Nothing was changed: agent_max_steps can't be 16 here; you can set at most 15, the "
+            "value for everybody."
         )
         await house.says("/config agent_max_steps --unset --here", "ann", "ann")
         assert await in_force(house, "agent_max_steps", "ann") == 15
@@ -89,7 +89,7 @@ async def test_a_user_sees_what_they_may_change_and_how_far(tmp_path: Path) -> N
         assert "gpt-4o-mini or gpt-4o" in seen.text
         assert "at most 60" in seen.text
         one = await house.says("/config turn_timeout", "ann", "ann")
-        assert "You may set at most 60" in one.text
+        assert "You can set at most 60" in one.text
         assert not one.actions
         refused = await house.says("/config owners", "ann", "ann")
         assert refused.text.startswith("Only an owner may see and change owners")
@@ -104,7 +104,7 @@ async def test_an_owner_marks_models_and_agents_for_users(tmp_path: Path) -> Non
         await house.says("/config model gpt-4o --here", "ann", "ann")
         assert await in_force(house, "model", "ann") == "gpt-4o"
         told = (await house.says("/agent costly", "ann", "ann")).text
-        assert "you may set helper or default" in told
+        assert "you can set helper or default" in told
         await house.says("/agent helper", "ann", "ann")
         assert await in_force(house, "agent", "ann") == "helper"
 
@@ -155,7 +155,7 @@ async def test_who_is_an_owner_no_more_has_a_users_rights(tmp_path: Path) -> Non
         await befriended(house, "ann")
         assert await in_force(house, "turn_timeout", "ann") == 900, "an owner had set it"
         for command in ("/config turn_timeout 1000 --here", "/config model x --here"):
-            assert "you may set" in (await house.says(command, "ann", "ann")).text
+            assert "you can set" in (await house.says(command, "ann", "ann")).text
         await house.says("/config turn_timeout --unset --here", "ann", "ann")
         assert await in_force(house, "turn_timeout", "ann") == 900
         await house.says("/config turn_timeout --unset --here", "ann", OWNER)
@@ -167,7 +167,7 @@ async def test_an_entry_that_is_none_is_refused(tmp_path: Path, entry: str) -> N
     async with afar(tmp_path) as house:
         told = (await house.says(f"/config users_may_set when_busy, {entry}", OWNER, OWNER)).text
         assert told.startswith("Nothing was changed: users_may_set can't be")
-        assert "it wants entries of the forms" in told
+        assert "it must be entries of the forms" in told
 
 
 NUMBERS = st.integers(-10, 10_000)

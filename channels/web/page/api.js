@@ -8,7 +8,7 @@ export class Refused extends Error {
   }
 }
 
-const AWAY = "The bot can't be reached: it has been stopped, or has as many connections as it can take. Try again a little later.";
+const AWAY = "The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.";
 
 async function request(path, options = {}) {
   const response = await fetch(path, options).catch(() => { throw new Error(AWAY); });

@@ -187,7 +187,7 @@ function toolLine({ tool, state, text, arguments: given }) {
 }
 
 function card(line, reply, run) {
-  const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture that belongs to this reply",
+  const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture in this reply",
     onclick: () => shown(address, line) }));
   const buttons = reply.actions.map(({ label, command, asks_first: asksFirst }) =>
     h("button", { type: "button", onclick: async () => {
@@ -200,5 +200,5 @@ function card(line, reply, run) {
 }
 
 const greeting = () => h("div", { class: "greeting" },
-  h("h2", {}, "What shall we talk about?"),
-  h("p", {}, "Beside the chat you see what the model sees of it, and can steer it: pin a turn, drop one, summarise, undo. Type / for all commands."));
+  h("h2", {}, "What would you like to talk about?"),
+  h("p", {}, "Beside the chat you can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands."));

@@ -100,7 +100,7 @@ document.querySelector("main").addEventListener("click", (event) => {
   if (!event.target.closest("[data-opens]")) close();
 });
 
-const themes = { auto: "as the system has them", light: "light", dark: "dark" };
+const themes = { auto: "same as the system", light: "light", dark: "dark" };
 const theme = byId("theme");
 theme.addEventListener("click", () => {
   const names = Object.keys(themes);

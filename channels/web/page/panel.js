@@ -51,7 +51,7 @@ export class Panel {
         : h("p", { class: "faint" }, "Nothing has been said yet.")),
       section("What changed it", events.length
         ? h("ol", { class: "events" }, this.#events(events))
-        : h("p", { class: "faint" }, "Nothing: every turn is in play.")),
+        : h("p", { class: "faint" }, "Nothing yet: every turn is in play.")),
       h("details", { class: "settings", id: "settings" }, h("summary", {}, "Settings"),
         drawnSettings(settings, (line) => this.#run(line))),
     ];
@@ -78,23 +78,23 @@ export class Panel {
       h("p", { class: "faint" }, `Cost of this chat: ${money(overview.cost)} for ${overview.calls} ${overview.calls === 1 ? "call" : "calls"}`,
         overview.calls_of_unknown_price ? ` (the price of ${overview.calls_of_unknown_price} is unknown)` : "", ". Strategy: ", overview.strategy, "."),
       overview.preface
-        ? h("details", { id: "preface" }, h("summary", {}, "The summary in front"), h("blockquote", {}, overview.preface))
+        ? h("details", { id: "preface" }, h("summary", {}, "The summary at the beginning"), h("blockquote", {}, overview.preface))
         : null);
   }
 
   #controls(overview, events) {
     const last = events.findLast((event) => event.kind !== "redo");
     const controls = [
-      ["Compact", "/context compact", "Put a summary in the place of older turns", overview.turns.length > 0],
+      ["Compact", "/context compact", "Replace older turns by a summary", overview.turns.length > 0],
       ["Free", "/context free", "Let all but the newest messages leave at once", overview.turns.length > 0],
       ["Clear", "/context clear", "Take all turns out; nothing is deleted", overview.turns.length > 0],
-      ["Undo", "/context undo", "Take the last change back", events.some((event) => !event.undone && event.kind !== "undo")],
+      ["Undo", "/context undo", "Take back the last change", events.some((event) => !event.undone && event.kind !== "undo")],
       ["Redo", "/context redo", "Do again what was undone", last?.kind === "undo"],
     ];
     return h("div", { class: "controls", role: "group", "aria-label": "Steer the context" },
       controls.map(([label, line, title, isOffered]) =>
         h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, label === "Clear") }, label)),
-      h("button", { type: "button", title: "A picture of it", onclick: () => this.#map() }, "Map"));
+      h("button", { type: "button", title: "A picture of the context", onclick: () => this.#map() }, "Map"));
   }
 
   #turn({ turn, tokens, state, words }, overview) {
@@ -151,7 +151,7 @@ function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: b
 }
 
 function nextCut({ due, next_cut: next, held_off_until: held }) {
-  if (held) return `held off after your undo, until t${held.turn} or ${amount(held.tokens)} tokens.`;
+  if (held) return `none before t${held.turn} begins, because of your undo, unless the context grows to ${amount(held.tokens)} tokens first.`;
   if (due) return `before the next step; ${range(due.turns)} (${due.why}).`;
   if (!next) return "none in sight.";
   return `when ${next.at} begins, at this pace; ${range(next.turns)}${next.tokens ? `, about ${amount(next.tokens)} tokens` : ""}.`;

@@ -48,14 +48,14 @@ export class Sessions {
   }
 
   async #rename(id, title) {
-    const name = await asked({ question: "What shall this conversation be called?", label: "Title", value: title, action: "Rename" });
+    const name = await asked({ question: "What should this conversation be called?", label: "Title", value: title, action: "Rename" });
     if (name === null) return;
     await this.#bot.command(id, `/title ${name.trim() || "--unset"}`);
     await this.refresh();
   }
 
   async #delete(id, title) {
-    const question = `Delete “${title}” for good? Nothing brings it back.`;
+    const question = `Delete “${title}” for good? Nothing can bring it back.`;
     if (await asked({ question, action: "Delete" }) === null) return;
     await this.#bot.command(id, "/forget chat yes");
     const left = await this.refresh();

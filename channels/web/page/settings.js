@@ -6,14 +6,14 @@ const FIRST = /^(context\.|agent_|model$|system_prompt$)/; // those that concern
 
 /** The settings as a form; `run` carries a command line out. */
 export function drawnSettings(settings, run) {
-  const scope = h("select", { "aria-label": "Where a change holds" },
+  const scope = h("select", { "aria-label": "Where a change applies" },
     h("option", { value: " --here" }, "in this conversation"),
     h("option", { value: "" }, "everywhere"));
   const change = (setting, value) =>
     run(`/config ${setting.key} ${value}${setting.is_per_conversation ? scope.value : ""}`);
   const ordered = [...settings].sort((one, other) => FIRST.test(other.key) - FIRST.test(one.key));
   return h("div", {},
-    h("p", { class: "scope" }, h("span", {}, "A change holds "), scope),
+    h("p", { class: "scope" }, h("span", {}, "A change applies "), scope),
     h("ul", {}, ordered.map((setting) => drawn(setting, change, run))));
 }
 
@@ -26,7 +26,7 @@ function drawn(setting, change, run) {
     h("label", { for: id, title: setting.meaning }, setting.key),
     field,
     h("span", { class: "faint" }, setting.unit ? `${setting.unit} · ` : "", `from: ${setting.layer}`),
-    back !== null && h("button", { type: "button", "aria-label": `Take the change of ${setting.key} back`,
+    back !== null && h("button", { type: "button", "aria-label": `Reset ${setting.key}`,
       onclick: () => run(`/config ${setting.key} --unset${back}`) }, "Reset"));
 }
 

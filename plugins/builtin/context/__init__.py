@@ -23,31 +23,31 @@ from plugins.builtin.context import (
 Verb = Callable[[Ask, str], Awaitable[Reply]]
 
 VERBS: Mapping[str, tuple[Verb, str]] = {
-    "detail": (turns.show_detail, "everything, by turn and message"),
-    "map": (picture.show, "a picture of it"),
+    "detail": (turns.show_detail, "everything, turn by turn and message by message"),
+    "map": (picture.show, "a picture of the context"),
     "turns": (turns.show_turns, "every turn: its tokens, and whether it is in play"),
-    "preview": (preview.show, "what the next request will hold, and what goes before it"),
-    "history": (history.show, "all that ever changed it, and who did it"),
+    "preview": (preview.show, "what the next request will contain, and what leaves before it"),
+    "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
-    "advise": (advise.show, "what its figures say about the settings, and what to change"),
+    "advise": (advise.show, "which settings to change, judging by this conversation's figures"),
     "compact": (
         steering.compact,
-        "put a summary in the place of the turns (compact what was decided)",
+        "replace the turns by a summary (compact what was decided)",
     ),
     "compress": (
         steering.compress,
         'do once what the strategy structured does (compress {"trigger_ratio": 0.5})',
     ),
-    "free": (steering.free, "let all but the newest messages leave at once, in an emergency"),
-    "undo": (steering.undo, "take the last change back, or the one you name (undo e12)"),
+    "free": (steering.free, "in an emergency: let all but the newest messages leave at once"),
+    "undo": (steering.undo, "take back the last change, or the one you name (undo e12)"),
     "redo": (steering.redo, "do again what was undone"),
-    "pin": (steering.pin, "keep turns whatever leaves (pin t7)"),
+    "pin": (steering.pin, "keep turns when others leave (pin t7)"),
     "unpin": (steering.unpin, "let pinned turns leave again (unpin t7)"),
     "drop": (steering.drop, "take turns out (drop t3-t5)"),
     "clear": (steering.clear, "take all turns out; nothing is deleted"),
-    "search": (history.search, "find words in all that was said (search lisbon hotel)"),
+    "search": (history.search, "find words in everything that was said (search lisbon hotel)"),
     "export": (transfer.export, "save the whole conversation as files"),
-    "import": (transfer.import_, "add the turns of such a file (import context.json)"),
+    "import": (transfer.import_, "add the turns of an exported file (import context.json)"),
 }
 
 
@@ -71,7 +71,7 @@ async def context(ask: Ask) -> Reply:
 
 def _unknown(name: str) -> str:
     near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
-    hint = f"did you mean /context {near[0]}?" if near else "/help context lists what it knows."
+    hint = f"did you mean /context {near[0]}?" if near else "/help context lists what it can do."
     return f"/context does not know {name[:40]!r}; {hint}"
 
 

@@ -66,7 +66,7 @@ def cuts_too_often(facts: Facts) -> Advice | None:
         "each one breaks the provider's cache."
     )
     if facts.rules and facts.cuts[-1].actor == "rule":
-        do = "Give it a longer cooldown, or a condition that holds less often (/config hooks)."
+        do = "Give it a longer cooldown, or a condition that is met less often (/config hooks)."
         return Advice(f"{found} Here {named_rules(facts.rules)}.", do)
     return Advice(found, *_later(facts))
 
@@ -105,7 +105,7 @@ def loses_the_thread(facts: Facts) -> Advice | None:
         "what had left."
     )
     if facts.limits.strategy == "truncate":
-        do = "Have what leaves summarised, in more words."
+        do = "Have what leaves summarised, at more length."
         return Advice(found, do, (here("context.strategy", "summarize"), *commands))
     return Advice(found, "Allow longer summaries.", commands) if commands else None
 
@@ -123,15 +123,15 @@ def summaries_cost_too_much(facts: Facts) -> Advice | None:
         figures = f"{amount(tokens)} tokens for {amount(facts.saved)}"
     if not is_dear:
         return None
-    found = f"Summaries cost more than they save: {figures} that need not be sent again."
+    found = f"Summaries cost more than they save: {figures} that did not have to be sent again."
     than = f" than {facts.summary_model}" if facts.summary_model else ""
     do = (
-        f"Let a cheaper model{than} write them: name it in the configuration, as "
-        "`context.summary_brain.model`, and start again."
+        f"Let a cheaper model{than} write them: name it in the configuration as "
+        "`context.summary_brain.model`, and restart the bot."
     )
     if facts.limits.strategy != "summarize":
         return Advice(found, do)
-    return Advice(found, f"{do} Or do without.", (here("context.strategy", "truncate"),))
+    return Advice(found, f"{do} Or do without summaries.", (here("context.strategy", "truncate"),))
 
 
 def overflows(facts: Facts) -> Advice | None:
@@ -145,7 +145,7 @@ def overflows(facts: Facts) -> Advice | None:
     if _has_huge_result(facts):
         do += (
             f" And look at t{results.turn}: a result of {results.tool} fills "
-            f"{results.largest / ceiling:.0%} of the window; cut such ones when they arrive."
+            f"{results.largest / ceiling:.0%} of the window; cut such results when they arrive."
         )
         commands = (*commands, here("context.tool_result_limit", max(1, results.largest // 4)))
     return Advice(found, do, commands)
@@ -198,15 +198,17 @@ def many_calls(facts: Facts) -> Advice | None:
     is_cluttered = results.count >= MANY_CALLS and 2 * sum(results.tokens.values()) >= facts.tokens
     if not is_cluttered or any(_counts_calls(hook) for hook in facts.hooks):
         return None
-    found = f"{count(results.count, 'tool result')} are in the context, and most of it is theirs."
+    found = (
+        f"{count(results.count, 'tool result')} are in the context, and they take up most of it."
+    )
     do = f"Compact after each {MANY_CALLS} calls, however full it is (for owners, everywhere)."
     added: list[Mapping[str, Any]] = [CALLS_RULE]
     if facts.limits.strategy in BY_RULE and facts.limits.auto_compact:
         trigger = facts.limits.context.compression_trigger
         added.append(_pressure_rule(trigger))
         do += (
-            f" A rule of your own takes the place of the built-in `{AUTO_COMPACT}`; so that cuts "
-            f"also come at {trigger:.0%} as before, a second rule is added for that."
+            f" A rule of your own replaces the built-in `{AUTO_COMPACT}`, so a "
+            f"second rule is added that still cuts at {trigger:.0%}."
         )
     return Advice(found, do, (f"/config hooks {json.dumps([*facts.hooks, *added])}",))
 
@@ -243,7 +245,7 @@ def nothing_compacts(facts: Facts) -> Advice | None:
         return None
     found = (
         f"Nothing makes the context smaller before it overflows: {limits.strategy} waits for a "
-        "rule, there is none, and context.auto_compact is false."
+        "rule, but there is none, and context.auto_compact is false."
     )
     do = "Turn it on, or write a rule of your own (docs/hooks.md)."
     return Advice(found, do, (here("context.auto_compact", "true"),))
@@ -287,7 +289,7 @@ def as_text(facts: Facts, found: Sequence[Advice]) -> str:
         "\n\n".join((f"**{one.found}** {one.do}", *(f"`{command}`" for command in one.commands)))
         for one in found
     ]
-    return "\n\n".join((*(parts or ["All is well; nothing needs to be changed."]), said(facts)))
+    return "\n\n".join((*(parts or ["All is well; there is nothing to change."]), said(facts)))
 
 
 def said(facts: Facts) -> str:

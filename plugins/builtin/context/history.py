@@ -26,7 +26,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     del rest
     events = await ask.conversation.context.history()
     if not events:
-        return Reply("The context was never changed: every turn is in play.", {"events": []})
+        return Reply("The context has never been changed: every turn is in play.", {"events": []})
     held = {event.id for event in standing(events)}
     undone = {e.id for e in events if e.id not in held and e.kind not in ("undo", "redo")}
     by_id = {event.id: event for event in events}
@@ -67,7 +67,9 @@ async def search(ask: Ask, rest: str) -> Reply:
     """`/context search WORDS`"""
     words = rest.split()
     if not words:
-        raise CommandError("/context search wants words to look for: /context search lisbon hotel.")
+        raise CommandError(
+            "/context search needs words to look for, like /context search lisbon hotel."
+        )
     conversation = ask.conversation
     found = await conversation.search(words, SHOWN)
     events = await conversation.context.history()
@@ -83,10 +85,10 @@ async def search(ask: Ask, rest: str) -> Reply:
 def _headline(found: Found, rest: str) -> str:
     words = f"“{literal(beginning(rest))}”"
     if not found.total:
-        return f"Nothing in this conversation holds {words}."
+        return f"Nothing in this conversation contains {words}."
     if not found.whole:
         more = f"; the best {SHOWN} of {found.total}" if found.total > SHOWN else ""
-        return f"No message holds all of {words}. These hold a part of it{more}:"
+        return f"No message contains all of {words}. These contain part of it{more}:"
     more = f"; the newest {SHOWN} are" if found.whole > SHOWN else ""
     return f"{count(found.whole, 'message')} with {words}{more}:"
 

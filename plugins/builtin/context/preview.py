@@ -1,4 +1,4 @@
-"""`/context preview`: what the next request will hold, and what goes before it is sent."""
+"""`/context preview`: what the next request will contain, and what leaves before it is sent."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def show(ask: Ask, rest: str) -> Reply:
         rows.insert(0, ("", "tools", size, beginning(", ".join(tools))))
     besides = preview.then.tokens - sum(row[2] or 0 for row in rows)
     if besides > 0:
-        rows.append(("", "besides", besides, "what the provider adds, and rounding"))
+        rows.append(("", "other", besides, "added by the provider, and rounding"))
     elif besides:
         rows = _rounded_down(rows, -besides)
     lines = [
@@ -101,7 +101,7 @@ def going(preview: Preview, held: Hold | None = None) -> str:
     if not preview.plans and held:
         return held_off(held)
     if not preview.plans:
-        return "Nothing goes: it is within all limits."
+        return "Nothing leaves first: it is within all limits."
     return "\n\n".join(_step(plan, preview) for plan in preview.plans)
 
 
@@ -111,7 +111,7 @@ def _step(plan: Plan, preview: Preview) -> str:
     size = f" (about {amount(preview.now.scale.part(raw))} tokens)" if raw else ""
     is_first = plan is preview.plans[0]
     return (
-        f"Before that {effect(plan)}{size}: {reason(plan.why)}.{_summary(plan, preview, is_first)}"
+        f"Before that, {effect(plan)}{size}: {reason(plan.why)}.{_summary(plan, preview, is_first)}"
     )
 
 
@@ -121,10 +121,10 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     if plan.kind == "fold":
         return " Their lines go to the daily memory."
     if is_first and preview.is_ready:
-        return " Their summary is ready and stands in front."
+        return " Their summary is ready, and takes their place."
     if preview.now.rendering == "system":  # strategies that wait for it
-        return " Their summary is written first, and stands in front."
-    return " Their summary is written meanwhile, and stands in front from the turn after."
+        return " Their summary is written first, and takes their place."
+    return " Their summary is written in the meantime, and takes their place from the turn after."
 
 
 def _data(preview: Preview, rows: list[Row]) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def sizes(overview: Overview) -> str:
     }
     rows = [(name + more.get(name, ""), amount(n)) for name, n in parts(overview).items() if n]
     rows.append(("free", amount(max(0, limits.budget - view.tokens))))
-    rows.append(("kept for the reply", amount(limits.window - limits.ceiling)))
+    rows.append(("reserved for the reply", amount(limits.window - limits.ceiling)))
     return table(("part", "tokens:"), rows)
 
 
@@ -159,13 +159,13 @@ def too_small(view: View, limits: Limits) -> str:
     system, tools = view.scale.part(view.prefix.system), view.scale.part(view.prefix.tools)
     wanted = enough(view, limits)
     do = (
-        f"Say /config {setting} {wanted}, or more"
+        f"Set /config {setting} {wanted}, or more"
         if wanted
-        else "Take a model with a larger window, or shorten system_prompt"
+        else "Choose a model with a larger window, or shorten system_prompt"
     )
     return (
         f"By {setting}, turns leave at {limits.threshold:,} tokens, but the system prompt "
-        f"({system:,}) and the tools ({tools:,}) alone leave no room below. No cut could help, "
+        f"({system:,}) and the tools ({tools:,}) alone fill that. No cut could help, "
         f"so none is made until the model's window is full. {do}."
     )
 
@@ -239,8 +239,8 @@ def _ceiling(overview: Overview) -> str:
     if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
         return ""
     return (
-        f" It has room for {amount(limits.ceiling)} besides its reply, so that is the budget, and "
-        "not agent_max_context_tokens."
+        f" Besides the reply it has room for {amount(limits.ceiling)}, so that is the budget "
+        "rather than agent_max_context_tokens."
     )
 
 
@@ -255,7 +255,7 @@ def held_off(until: Hold) -> str:
 def next_cut(overview: Overview) -> str:
     """When the next cut comes, and what it does."""
     if overview.hold:
-        return f"Next cut: {held_off(overview.hold)}"
+        return f"Next cut: none for now. {held_off(overview.hold)}"
     if overview.due:
         return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
     cut = overview.next_cut
@@ -299,7 +299,7 @@ def last_change(overview: Overview) -> str:
     summary = {
         "": "",
         "coming": " Its summary is being written.",
-        "ready": " Its summary is ready, and in force from your next message on.",
+        "ready": " Its summary is ready, and will be used from your next message on.",
     }[overview.summary]
     return (
         f"Last {called(event)}: {moment(event.at, overview.zone)}, {turns}"

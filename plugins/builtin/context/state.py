@@ -97,7 +97,7 @@ def _range(word: str, newest: int) -> range:
     start = _turn(first, newest)
     end = _turn(last, newest) if is_range else start
     if end < start:
-        raise CommandError(f"{word} runs backwards; write t{end}-t{start}.")
+        raise CommandError(f"{word} is backwards; write t{end}-t{start}.")
     return range(start, end + 1)
 
 

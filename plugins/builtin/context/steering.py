@@ -115,14 +115,14 @@ def _nothing_to_free(view: View) -> str:
     if not view.movable:
         return _nothing_movable(view)
     messages = count(len(view.messages), "message")
-    return f"There is nothing to compact: the {messages} in play are those that stay anyway."
+    return f"There is nothing to compact: the {messages} in play would stay anyway."
 
 
 def _compacted(summary: Summary, event: ViewEvent) -> Reply:
     who = (
         f"The summary, by {summary.model}"
         if summary.model
-        else ("The model gave no summary that is shorter, so this is an extract")
+        else ("The model's summary was no shorter, so this is an extract")
     )
     text = (
         f"Compacted {named(event.leaving)}: {amount(event.tokens_before)} → "
@@ -205,8 +205,8 @@ async def undo(ask: Ask, rest: str) -> Reply:
     event = await ask.conversation.editor.undo(number)
     if event is None and number:
         raise CommandError(
-            f"There is no change e{number} here that could be taken back; /context history names "
-            "them. Nothing was undone."
+            f"There is no change e{number} here that can be taken back, so nothing was undone; "
+            "/context history lists them."
         )
     if event is None:
         return Reply("There is nothing to undo.", {"undone": None}, await _redo(ask))
@@ -221,9 +221,9 @@ def _event_number(rest: str) -> int:
     if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
         return int(name[1:])
     raise CommandError(
-        f"“{literal(beginning(name))}” names no change. /context undo takes back the last change, "
-        "or the one that you name, like /context undo e12; /context history names them. To take "
-        "back what you said, say /undo. Nothing was undone."
+        f"“{literal(beginning(name))}” is not a change, so nothing was undone. /context undo "
+        "takes back the last change, or the one you name, like /context undo e12; /context "
+        "history lists them. To take back your last message, use /undo."
     )
 
 
@@ -231,15 +231,17 @@ async def redo(ask: Ask, rest: str) -> Reply:
     """`/context redo`"""
     if rest.strip():
         raise CommandError(
-            f"/context redo takes nothing after it, so not “{literal(beginning(rest))}”: it brings "
-            "back what was undone last. Nothing was changed."
+            f"/context redo does not take “{literal(beginning(rest))}”, so nothing was changed. "
+            "Send it by itself: it brings back what was undone last."
         )
     before = ask.conversation.context.view()
     event = await ask.conversation.editor.redo()
     if event is None:
-        text = "There is nothing to redo: nothing was undone, or something else came after it."
+        text = (
+            "There is nothing to redo: nothing was undone, or something else was changed after it."
+        )
         return Reply(text, {"redone": None})
-    return await _turned("Done again", event, before, ask)
+    return await _turned("Redone", event, before, ask)
 
 
 async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
@@ -254,7 +256,7 @@ async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     if until:
         text += f" {held_off(until)}"
     if done == "Undone" and before.boundaries == after.boundaries:
-        text += " Nothing came back by that alone: a later change has taken the same away."
+        text += " That alone brought nothing back: a later change took the same turns away."
     data = {
         "undone" if done == "Undone" else "redone": event.kind,
         "turns": [turn.id for turn in after.turns],
@@ -286,7 +288,7 @@ async def pin(ask: Ask, rest: str) -> Reply:
     numbers = _in_play(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.boundaries.pinned)
     if not new:
-        raise CommandError(f"{be(numbers)} pinned already.")
+        raise CommandError(f"{be(numbers)} already pinned.")
     await ask.conversation.editor.change("pin", Change(pin=frozenset(new)))
     text = f"Pinned: {_sized(new, view)}. Pinned turns stay when others leave.{_fullness(ask)}"
     unpin = f"/context unpin {' '.join(ids(new))}"
@@ -330,7 +332,7 @@ async def drop(ask: Ask, rest: str) -> Reply:
 def _named(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
     numbers = turns_of(rest, ask.conversation.context.newest)
     if not numbers:
-        raise CommandError(f"/context {verb} wants turns: /context {verb} t3, or t3-t5 t9.")
+        raise CommandError(f"/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.")
     return numbers
 
 
@@ -354,4 +356,4 @@ def _fullness(ask: Ask) -> str:
     view, budget = conversation.context.view(), conversation.context.limits.budget
     raw = sum(turn.tokens for turn in view.turns if turn.number in view.boundaries.pinned)
     share = view.scale.part(raw) / budget
-    return f" All pins together fill {share:.0%} of the budget." if share >= 0.5 else ""
+    return f" All pins together take up {share:.0%} of the budget." if share >= 0.5 else ""

@@ -35,7 +35,7 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
     newest = conversation.context.newest
     numbers = turns_of(rest, newest) or tuple(range(max(1, newest - NEWEST + 1), newest + 1))
     if not numbers:
-        return Reply("There are no turns yet: nothing has been said.", {"turns": []})
+        return Reply("There are no turns yet; nothing has been said.", {"turns": []})
     found = await rows(conversation, numbers)
     lines = [
         (f"t{r.number}", amount(r.tokens), ", ".join(r.state), literal(r.words)) for r in found
@@ -96,7 +96,7 @@ def _settings(overview: Overview) -> str:
 
 def _preface(overview: Overview) -> str:
     preface = overview.view.preface
-    return f"Summary in front:\n\n{quoted(preface.text)}" if preface else ""
+    return f"Summary at the beginning:\n\n{quoted(preface.text)}" if preface else ""
 
 
 def quoted(text: str) -> str:

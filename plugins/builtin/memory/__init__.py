@@ -12,11 +12,11 @@ from plugins.builtin.memory.search import as_data, memory_search, search
 from plugins.wording import count, literal
 
 SUBS = (
-    ("2026-11-20", "what was written on a day; also today, yesterday"),
-    ("search", "find words in the daily memory and in all that was said: search WORDS"),
-    ("status", "files, sizes, and summaries that are on their way"),
-    ("pending", "what tools brought from outside, and waits to be looked through"),
-    ("approve", "let one of these into the memory: approve N"),
+    ("2026-11-20", "what was written on a day; today and yesterday work too"),
+    ("search", "find words in the daily memory and in everything that was said: search WORDS"),
+    ("status", "files, sizes, and summaries still to come"),
+    ("pending", "what tools brought in from outside, waiting for review"),
+    ("approve", "accept one of these into the memory: approve N"),
     ("reject", "delete one of these: reject N"),
 )
 LONGEST = 6_000
@@ -26,7 +26,7 @@ LONGEST = 6_000
 USAGE = "[DAY|search WORDS|status|pending|approve N|reject N]"
 
 
-@command("memory", "Show what is remembered for longer", USAGE, SUBS)
+@command("memory", "Show what is kept in the daily memory", USAGE, SUBS)
 async def memory(ask: Ask) -> Reply:
     """Without a word: today's file."""
     verb, _, rest = ask.text.strip().partition(" ")
@@ -51,8 +51,8 @@ def day_of(text: str, today: date) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise CommandError(
-            f"/memory does not know {text[:60]!r}; it wants a day like {today}, yesterday, "
-            "search WORDS, status, or pending."
+            f"/memory does not know {text[:60]!r}; it takes a day like {today}, yesterday, search "
+            "WORDS, status, or pending."
         ) from None
 
 
@@ -66,11 +66,11 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
         whole = "\n\n".join(map(_as_text, notes))
         return Reply(f"**{day:%A}, {day}**\n\n{_newest(whole)}", data, others)
     before = [other for other in days if other < day]
-    last = f" The last before is /memory {before[-1]}." if before else ""
+    last = f" The last day before it is /memory {before[-1]}." if before else ""
     if not before and days:
-        last = f" The first is /memory {days[0]}."
+        last = f" The first day is /memory {days[0]}."
     return Reply(
-        f"Nothing was written to the memory {name}.{last} What leaves the context of this chat is "
+        f"Nothing was written to the memory {name}.{last} What leaves this chat's context is "
         "summarised there; /memory search finds everything else that was said.",
         data,
         others,
@@ -104,14 +104,14 @@ async def _status(ask: Ask) -> Reply:
     span = "".join(f", {day}" for day in status.days[:1])
     span += "".join(f" to {day}" for day in status.days[1:][-1:])
     keeping = (
-        f"Conversations in which nothing is said for {count(days, 'day')} are deleted once they "
+        f"Conversations in which nothing is said for {count(days, 'day')} are deleted, once they "
         "are summarised here (session_retention_days)."
         if days
-        else "Conversations are never deleted by themselves (session_retention_days is 0)."
+        else "Idle conversations are never deleted (session_retention_days is 0)."
     )
     waiting = len(await visible(ask))
     sections = count(waiting, "section")
-    look = f" {sections} must be looked through (/memory pending)." if waiting else ""
+    look = f" {sections} waiting for review (/memory pending)." if waiting else ""
     text = (
         f"{count(len(status.days), 'daily file')}{span}, {status.size / 1000:.1f} kB, in "
         f"`{status.folder}`. {count(status.conversations, 'conversation')} can be searched; "
@@ -129,13 +129,13 @@ async def _status(ask: Ask) -> Reply:
 
 def _on_their_way(pending: int) -> str:
     if pending == 1:
-        return "1 summary is on its way to them."
-    return f"{pending or 'no'} summaries are on their way to them."
+        return "1 summary is still being written."
+    return f"{pending or 'no'} summaries are still being written."
 
 
 NOTHING = (
-    "Nothing waits. What is summarised from turns with results from outside (pages, commands, "
-    "files that were sent) waits here until an owner has looked through it."
+    "Nothing is waiting. Summaries of turns with results from outside (pages, commands, files "
+    "people sent) wait here until an owner has reviewed them."
 )
 SHOWN = 10
 """Sections that are shown at once, those that wait the longest."""
@@ -208,15 +208,15 @@ async def settle(ask: Ask, verb: str, number: str) -> Reply:
     """Carry out `/memory approve N`, for an owner, or `/memory reject N`, also for the person whose
     memory it is."""
     if verb == "approve" or not _may_reject(ask):
-        ask.require_owner("say what is remembered of what came from outside")
+        ask.require_owner("decide what is remembered of what came from outside")
     if not (number.isascii() and number.isdigit()):
-        raise CommandError(f"/memory {verb} wants a number that /memory pending shows.")
+        raise CommandError(f"/memory {verb} needs a number from /memory pending.")
     found = [one for one in await visible(ask) if one.note.job == int(number)]
     if not found:
-        raise CommandError(f"Nothing waits with the number {number}; see /memory pending.")
+        raise CommandError(f"Nothing is waiting under the number {number}; see /memory pending.")
     quarantine = ask.conversation.quarantine
     await (quarantine.release if verb == "approve" else quarantine.reject)(found[0])
-    said = "It is remembered now." if verb == "approve" else "It is deleted."
+    said = "It is in the memory now." if verb == "approve" else "Deleted."
     return Reply(said, {"id": int(number), "is_approved": verb == "approve"})
 
 

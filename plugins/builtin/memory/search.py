@@ -33,7 +33,9 @@ _HIT, _NEAR = 600, 160  # characters that the model is shown of a hit, and of a 
 async def search(ask: Ask, rest: str) -> Reply:
     """The person who asks sees what was cleared, too, marked."""
     if not rest.strip():
-        raise CommandError("/memory search wants words to look for: /memory search lisbon hotel.")
+        raise CommandError(
+            "/memory search needs words to look for, like /memory search lisbon hotel."
+        )
     conversation = ask.conversation
     found = await conversation.memory.search(rest, HITS)
     events = await conversation.context.history()
@@ -43,7 +45,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     notes = [_note(hit, hit.note) for hit in found.notes.hits if hit.note]
     data = {"total": total, "notes": notes, "said": told}
     if not total:
-        return Reply(f"Nothing that is remembered holds {literal(beginning(rest))}.", data)
+        return Reply(f"Nothing in the memory contains {literal(beginning(rest))}.", data)
     parts = (
         _part("In the daily memory", found.notes.total, map(_note_line, notes)),
         _part("Said", found.said.total, map(_said_line, told)),
