@@ -649,7 +649,7 @@ async def test_leaving_while_a_turn_runs_stops_it_and_says_so(tmp_path: Path) ->
         person.types("tell me\r")
         await person.sees("As far as this")
         await person.leaves()
-        assert "As far as this\n\nYou left: the answer under way is stopped" in person.glass.text
+        assert "As far as this\n\nYou quit, so the running answer was stopped" in person.glass.text
         assert "(stopped)" in person.glass.text
 
 

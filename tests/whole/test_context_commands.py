@@ -214,7 +214,7 @@ async def test_the_preview_says_what_goes_by_which_rule(tmp_path: Path) -> None:
         assert "Nothing leaves first" in (await house.says("/context preview")).text
         await talk(house, 3, start=4)
         reply = await house.says("/context preview")
-    assert "Before that t1 to t3 leave (about" in reply.text
+    assert "Before that, t1 to t3 leave (about" in reply.text
     assert "7 turns were over the limit of 6. Their summary is ready" in reply.text
 
 
@@ -493,7 +493,7 @@ async def test_an_import_waits_for_the_running_turn(tmp_path: Path) -> None:
         ("/etc/passwd", "leads out"),
         ("link.json", "symbolic link"),
         ("huge.json", "larger than 16 MB"),
-        ("broken.json", "It is no context.json"),
+        ("broken.json", "It is not a context.json"),
         ("orphan.json", "has no result for the call 'a'"),
     ],
 )

@@ -141,13 +141,13 @@ async def test_an_import_is_in_the_files_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("whole", "terse", "sentence"),
     [
-        (file(messages=[USER, REPLY])[:-30], "", "It is no context.json of Parley's"),
-        ("[" * 200_000, "", "It is no context.json of Parley's"),
-        ('{"a":' * 200_000, "", "It is no context.json of Parley's"),
+        (file(messages=[USER, REPLY])[:-30], "", "It is not a context.json of Parley's"),
+        ("[" * 200_000, "", "It is not a context.json of Parley's"),
+        ('{"a":' * 200_000, "", "It is not a context.json of Parley's"),
         (file(messages=[USER, {**REPLY, "content": 7}]), "", "at messages[1].content"),
         (file(messages=[USER, REPLY] * 10_001), "", "at messages: tuple should have at most"),
-        (file(messages=[USER, REPLY]), "{", "It is no context.terse.json of Parley's"),
-        (file(messages=[USER, REPLY]), "[" * 200_000, "It is no context.terse.json"),
+        (file(messages=[USER, REPLY]), "{", "It is not a context.terse.json of Parley's"),
+        (file(messages=[USER, REPLY]), "[" * 200_000, "It is not a context.terse.json"),
         (file(messages=[USER, REPLY]), file(entries=[{**LINE, "role": "me"}]), "entries[0].role"),
         (file(messages=[USER, REPLY]), " " * 16_000_001, "larger than 16 MB"),
         (file(messages=[USER, REPLY]), file(entries=[{**LINE, "turnId": "t2"}]), "turn 't2'"),
