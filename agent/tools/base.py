@@ -38,7 +38,7 @@ Approve = Callable[[Permission], Awaitable[None]]
 
 async def unasked(permission: Permission) -> None:
     """Where nobody can be asked, nothing is allowed."""
-    raise ToolError(f"It was not run: there is nobody to ask for permission. {permission.what}")
+    raise ToolError(f"It was not run: nobody can be asked for permission. {permission.what}")
 
 
 async def allowed(permission: Permission) -> None:

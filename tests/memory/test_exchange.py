@@ -183,6 +183,8 @@ def test_a_file_that_would_make_an_invalid_request_is_refused(
     ids=["empty", "text", "list", "other", "binary", "nest", "broken Unicode"],
 )
 def test_what_is_no_such_file_is_refused_in_one_sentence(content: bytes) -> None:
-    with pytest.raises(exchange.Unreadable, match=r"It is not a context\.json of Parley's") as error:
+    with pytest.raises(
+        exchange.Unreadable, match=r"It is not a context\.json of Parley's"
+    ) as error:
         exchange.parsed(content)
     assert len(str(error.value)) < 300

@@ -75,7 +75,7 @@ async def test_a_revoked_key_stops_working_at_once_also_where_no_token_is_set(
         key = await new_key(tmp_path, capsys, "ann")
         await says(site, key, "Hi")
         assert await run(tmp_path, "revoke", "ann") == 0
-        with pytest.raises(AuthenticationError, match="opens nothing"):
+        with pytest.raises(AuthenticationError, match="unknown, or was revoked"):
             await says(site, key, "Hi")
         assert await run(tmp_path, "list") == 0
         assert "There are no keys" in capsys.readouterr().out
@@ -88,7 +88,7 @@ async def test_users_shows_who_has_a_key_and_revoke_ends_it(
         site.http.headers.update(bearer(TOKEN))
         key = await new_key(tmp_path, capsys, "ann")
         assert "web/ann" in (await site.commands("/users"))["text"]
-        assert "no more" in (await site.commands("/revoke web/ann"))["text"]
+        assert "no longer" in (await site.commands("/revoke web/ann"))["text"]
         with pytest.raises(AuthenticationError):
             await says(site, key, "Hi")
 

@@ -278,7 +278,7 @@ async def test_who_is_revoked_is_a_stranger_again(tmp_path: Path) -> None:
         house.app.access._strangers._since -= 60
         assert CODE.search((await house.says("Hi", "ann", "ann")).text)
         assert "not among the people" in (await house.says("/revoke afar/ann", OWNER, OWNER)).text
-        assert "by the setting" in (await house.says("/revoke afar/boss", OWNER, OWNER)).text
+        assert "through the setting" in (await house.says("/revoke afar/boss", OWNER, OWNER)).text
     async with afar(tmp_path) as house:
         assert "let in" in (await house.says("Hi", "ann", "ann")).text
 

@@ -94,7 +94,7 @@ async def test_no_tool_runs_twice_because_of_an_overflow(tmp_path: Path) -> None
         await house.says("earlier")
         reply = await house.says("Write it.")
         results = [m["content"] for m in last_request(house) if m["role"] == "tool"]
-    assert reply.text.startswith("Written.\n\n(This was too long")
+    assert reply.text.startswith("Written.\n\n(This request was too long")
     assert len(results) == 2
     assert results[0] == results[1]
 
@@ -117,7 +117,7 @@ async def test_an_overflow_in_mid_turn_keeps_the_tool_chain(tmp_path: Path) -> N
     async with living(tmp_path, script) as house:
         for _ in range(3):
             await house.says("earlier")
-        assert (await house.says("6*7?")).text.startswith("42.\n\n(This was too long")
+        assert (await house.says("6*7?")).text.startswith("42.\n\n(This request was too long")
         roles = [message["role"] for message in last_request(house)][-3:]
     assert roles == ["user", "assistant", "tool"]
 

@@ -270,7 +270,7 @@ async def test_a_megabyte_is_kept_whole_and_the_next_message_works(tmp_path: Pat
         talking(tmp_path, endpoint) as bot,
     ):
         told = (await bot.says(text, id=1))["text"]
-        assert told.startswith("I see.\n\n(This was too long")
+        assert told.startswith("I see.\n\n(This request was too long")
         assert (await bot.says("And now?", id=2))["text"] == "I see."
         assert "/x" in (await bot.says(f"/x a{' ' * 1_000_000}b", id=3))["text"]
         assert await bot.ended() == 0
@@ -571,7 +571,7 @@ async def test_what_was_set_in_chat_survives_a_restart_and_is_not_in_the_file(
     async with talking(tmp_path, settings={"agent_max_steps": 7}) as bot:
         await bot.says("/config agent_max_steps 9")
         await bot.says("/config agent_max_context_turns 5 --here", chat="a")
-        assert "wants" in (await bot.says("/config agent_max_steps abc"))["text"]
+        assert "must be" in (await bot.says("/config agent_max_steps abc"))["text"]
         await bot.kill()
     before = (tmp_path / "config.json").read_text()
     async with talking(tmp_path) as bot:

@@ -208,7 +208,7 @@ async def test_a_stop_in_the_middle_of_tools_leaves_no_call_without_a_result(
         ([Fail(401, {"message": "Incorrect API key", "code": "invalid_api_key"})], "key"),
         ([Fail(400, {"message": "bad", "type": "invalid_request_error"})], "bad"),
         ([Break("Half an ans"), Break("Half an ans")], "Half an ans"),
-        ([Say(""), Say("")], "nothing"),
+        ([Say(""), Say("")], "empty answer"),
         ([Body("<html>Hello</html>"), Body("<html>Hello</html>")], "web page"),
         ([StreamError({"message": "overloaded", "code": 500})] * 2, "overloaded"),
         ([openai_overflow(9_000, 8_000)], "long"),

@@ -95,7 +95,7 @@ async def test_what_was_made_of_it_is_not_remembered_until_a_person_says_so(
         assert not (await house.says("/memory search bitcoin")).text.count("Summary:")
         waiting = await house.says("/memory pending")
         assert "Summary: bitcoin." in waiting.text
-        assert "1 section must be looked through" in (await house.says("/memory status")).text
+        assert "1 section waiting for review" in (await house.says("/memory status")).text
         approve = waiting.actions[0].command
         assert (await house.says(approve)).text == "It is in the memory now."
         assert "Summary: bitcoin." in (await house.says("/memory")).text
@@ -345,7 +345,7 @@ async def test_in_a_group_only_an_owner_says_what_is_remembered(tmp_path: Path) 
         assert not waiting.actions
         for verb in ("approve", "reject"):
             assert ONLY in (await house.says(f"/memory {verb} 1", "group", "ann")).text
-        assert "remembered" in (await house.says("/memory approve 1", "group", "boss")).text
+        assert "in the memory now" in (await house.says("/memory approve 1", "group", "boss")).text
         assert "bitcoin" in (await house.says("/memory", "group", "ann")).text
 
 
@@ -367,7 +367,7 @@ async def test_an_owner_approves_in_private_what_another_persons_memory_waits_fo
         shown = await house.says("/memory pending", "boss", "boss")
         assert "pipe/ann" in shown.text
         status = await house.says("/memory status", "boss", "boss")
-        assert "1 section must be looked through" in status.text
+        assert "1 section waiting for review" in status.text
         assert (
             "in the memory now" in (await house.says(shown.actions[0].command, "boss", "boss")).text
         )
