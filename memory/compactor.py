@@ -117,7 +117,7 @@ class Compactor:
             late = await self._late()
             preface = await state.read_preface(late[1]) if late else now.preface
             now = with_question(now, preface)
-        preview = climbed(Preview(now, now), limits, emergency.STEPS[:1])
+        preview = climbed(await self._unfolded(now, limits), limits, emergency.STEPS[:1])
         plan = self._due(preview.then, limits, state.strategy.by_rule and not state.current)
         if plan is not None:
             summary = self.summaries.prepared(self._spec(plan, "strategy"))
@@ -125,6 +125,18 @@ class Compactor:
             preface = state.preface_of(summary, at_hand) if summary else None
             preview = preview.after(plan, preface)
         return climbed(preview, limits, emergency.STEPS[1:])
+
+    async def _unfolded(self, now: View, limits: Limits) -> Preview:
+        """The next request as far as what `slim` has folded comes back for it."""
+        if self._outgrown(limits) is None:
+            return Preview(now, now)
+        async with self._state.changing:
+            if (back := self._outgrown(limits)) is None:
+                return Preview(now, now)
+            view = await self._with_back(back, now)
+        return Preview(
+            now, view if now.current == view.current else with_question(view, now.preface), (back,)
+        )
 
     # --- carried out ---------------------------------------------------------------------------
 
@@ -400,29 +412,44 @@ class Compactor:
         """Bring back what `slim` has folded by lower settings than are in force now; one event says
         what has become of it."""
         state, limits = self._state, self._state.limits
-        if limits.strategy != "slim" or slim.outgrown(state.boundaries, limits).is_empty:
+        if self._outgrown(limits) is None:
             return
         async with state.changing:
-            back, before = slim.outgrown(state.boundaries, limits), state.view(prefix, limits)
-            if back.is_empty or compaction.is_held(before, limits, state.replayed.move):
+            if (back := self._outgrown(limits)) is None:
                 return
-            events = await state.history()
-            why = "context.full_turns or context.max_terse_entries was raised"
-            draft = self.event(Plan(back, why, kind="unfold"), before, "strategy")
-            try:
-                await state.replay([*events, draft])
-                now = state.view(prefix, limits)
-                again = slim.plan(now, limits) or Plan(Change(), why)
-                change = replace(back.then(again.change), fold=frozenset())
-                size = now.moved_by(again.change).tokens
-                done = replace(draft, change=change, leaving=again.leaving, tokens_after=size)
-                job = self._job(self._spec(again, "strategy")) if again.leaving else None
-                stored, kept = await state.store(done, job)
-                events = [*events, stored]
-            finally:
-                await state.replay(events)  # what is not on disk does not hold
+            before = state.view(prefix, limits)
+            now = await self._with_back(back, before)
+            again = slim.plan(now, limits) or Plan(Change(), back.why)
+            change = replace(back.change.then(again.change), fold=frozenset())
+            size = now.moved_by(again.change).tokens
+            done = Plan(change, back.why, again.leaving, size, kind="unfold")
+            job = self._job(self._spec(again, "strategy")) if again.leaving else None
+            _, kept = await state.store(self.event(done, before, "strategy"), job)
+            await state.replay(await state.history())
             self.take_up([kept] if kept else [])
             state.changed()
+
+    def _outgrown(self, limits: Limits) -> Plan | None:
+        """What `slim` has folded by lower settings than are in force now comes back. None: nothing
+        would, or an undo holds it off."""
+        state = self._state
+        if limits.strategy != "slim":
+            return None
+        change = slim.outgrown(state.boundaries, limits)
+        if change.is_empty or compaction.is_held(state.view(), limits, state.replayed.move):
+            return None
+        why = "context.full_turns or context.max_terse_entries was raised"
+        return Plan(change, why, kind="unfold")
+
+    async def _with_back(self, back: Plan, before: View) -> View:
+        """The view with what comes back; what is in play is the same afterwards."""
+        state = self._state
+        events = await state.history()
+        try:
+            await state.replay([*events, self.event(back, before, "strategy")])
+            return replace(state.view(), prefix=before.prefix, scale=before.scale)
+        finally:
+            await state.replay(events)  # what is not on disk does not hold
 
     async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder, as far as the request is over the ceiling; the last one

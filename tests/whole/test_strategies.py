@@ -129,3 +129,20 @@ async def test_freeing_lets_all_but_the_newest_messages_leave_and_says_when_ther
         assert freed.data is not None
         assert freed.data["turns"] == ["t1", "t2"], "half of t3 would stay, so that it stays whole"
         assert freed.data["freed"] > 0
+
+
+async def test_the_preview_shows_what_a_raised_setting_brings_back(tmp_path: Path) -> None:
+    context = {"strategy": "slim", "full_turns": 1, "fold_turns": 1}
+    async with living(tmp_path, lambda _: Say("Yes."), {"context": context}) as house:
+        for number in range(6):
+            await house.says(f"question {number}")
+        before = (await house.says("/context json")).data
+        await house.says("/config context.full_turns 4")
+        preview = await house.says("/context preview")
+        assert (await house.says("/context json")).data["turns"] == before["turns"]  # type: ignore[index]
+        await house.says("question 6")
+        asked = [m["content"] for m in house.sent_to_model() if m["role"] == "user"][1:-1]
+    assert preview.data is not None
+    shown = [row["beginning"] for row in preview.data["messages"] if row["message"] == "user"][:-1]
+    assert shown == asked == [f"question {number}" for number in range(2, 6)]
+    assert "come back" in preview.text

@@ -272,6 +272,8 @@ def next_cut(overview: Overview) -> str:
 def effect(plan: Plan) -> str:
     """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
     change = plan.change
+    if plan.kind == "unfold":
+        return "turns and lines that `slim` has put away come back"
     squeezed = [number for number in change.squeeze if number not in plan.leaving]
     folded = [number for number in change.fold if number not in plan.leaving]
     done = (
