@@ -451,9 +451,9 @@ async def test_the_one_model_is_shown_and_no_other(tmp_path: Path) -> None:
 
 async def test_what_is_not_there_says_so_in_the_protocols_shape(tmp_path: Path) -> None:
     async with serving(tmp_path) as site, client(site) as openai:
-        with pytest.raises(NotFoundError, match="/v1/embeddings is not there"):
+        with pytest.raises(NotFoundError, match="/v1/embeddings does not exist"):
             await openai.embeddings.create(model="x", input="y")
-        with pytest.raises(NotFoundError, match="/v1/completions is not there"):
+        with pytest.raises(NotFoundError, match="/v1/completions does not exist"):
             await openai.completions.create(model="x", prompt="y")
 
 
