@@ -328,8 +328,9 @@ async def test_at_the_end_of_input_all_is_finished_also_summaries(tmp_path: Path
     settings = {"agent_max_context_turns": 3}
 
     def script(request: Received) -> Say:
-        is_summary = request.body["messages"][0]["content"].startswith("Summarise")
-        return Say("They talked." if is_summary else "I see.")
+        task = str(request.body["messages"][0]["content"])
+        diary = "\n=== Diary ===\nThey talked on." if "=== Diary ===" in task else ""
+        return Say(f"They talked.{diary}" if task.startswith("Summarise") else "I see.")
 
     async with OpenAIServer(script) as endpoint, talking(tmp_path, endpoint, settings) as bot:
         for number in range(8):
