@@ -103,20 +103,29 @@ def check_transcript(folder: Path) -> None:
 
 def check_requests(folder: Path, budget: int) -> None:
     """By the model's own count: each fits, and the model reads none of it again that it has read
-    before, but for one request after each cut."""
+    before, but for one request after each cut, and one after each summary that came later than its
+    cut: it is written ahead only where it is certain what will leave."""
     usages = answers(folder)
     assert max(usage.prompt for usage in usages) <= budget
     read_again = sum(after.cached < before.prompt for before, after in pairwise(usages))
     cuts = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'compact'")
-    assert 1 <= read_again == len(cuts)
+    late = rows(folder, "SELECT 1 FROM view_event WHERE kind = 'inject'")
+    assert 1 <= len(cuts) <= read_again <= len(cuts) + len(late)
 
 
 def check_summaries(folder: Path) -> None:
-    """What left is in the daily memory, in the model's words."""
+    """What left is in the daily memory: in the model's words, or, where it did not say apart what
+    is new, as questions and replies. A model as small as this one seldom does."""
     events = rows(folder, "SELECT kind FROM view_event")
-    assert {kind for (kind,) in events} == {"compact"}  # each summary was ready when its cut came
-    summaries = rows(folder, "SELECT model, text FROM summary JOIN job ON job.summary = summary.id")
+    assert {"compact"} <= {kind for (kind,) in events} <= {"compact", "inject"}
+    summaries = rows(
+        folder,
+        "SELECT job.style, model, text, section FROM summary JOIN job ON job.summary = summary.id "
+        "ORDER BY job.id",
+    )
     (file,) = folder.glob("data/audiences/pipe-main/memory/*.md")
-    for model, text in summaries:
-        assert model == NAME
-        assert text.strip() in file.read_text()
+    written = file.read_text()
+    assert summaries[0][2].strip() in written
+    for style, model, text, section in summaries:
+        assert model == ("" if style == "excerpt" else NAME)
+        assert (text if style == "excerpt" else section).strip() in written
