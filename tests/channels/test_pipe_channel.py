@@ -166,9 +166,9 @@ async def test_an_output_that_fails_ends_it_though_the_input_goes_on(is_jsonl: b
     with os.fdopen(reader, "rb") as source, os.fdopen(writer, "wb", buffering=0) as script:
         pipe = Pipe(source, Broken(), is_jsonl)
         listening = asyncio.create_task(pipe.listen(bot()))
-        with pytest.raises(PipeClosed, match="can't be written"):
+        with pytest.raises(PipeClosed, match="can no longer be written"):
             await pipe.send(outbound("x"))
-        with pytest.raises(PipeClosed, match="can't be written"):
+        with pytest.raises(PipeClosed, match="can no longer be written"):
             await asyncio.wait_for(listening, 10)
         script.write(b"\n")  # lets the thread that reads see that nobody listens
 

@@ -119,7 +119,7 @@ async def test_what_is_not_there_is_said_plainly(lodge: Lodge) -> None:
     assert await run(lodge, mode="tail") == "Nothing was said before this turn."
     await lodge.says("Hi")
     missing = await run(lodge, mode="search", query="quark")
-    assert missing.startswith("Nothing among the 2 messages before this turn holds 'quark'")
+    assert missing.startswith("Nothing among the 2 messages before this turn contains 'quark'")
     assert (await run(lodge, mode="turn", turnId="t9")).startswith("There is no turn t9 among")
 
 

@@ -58,7 +58,7 @@ async def test_a_message_of_an_earlier_process_is_said_to_be_known(tmp_path: Pat
     async with serving(tmp_path) as site:
         status, body = await site.post("/api/sessions/main/messages", {"text": "Hi", "id": "m1"})
     assert status == 409
-    assert "taken already" in body["error"]["message"]
+    assert "already been taken" in body["error"]["message"]
 
 
 async def test_the_transcript_has_all_that_was_said_in_order(tmp_path: Path) -> None:

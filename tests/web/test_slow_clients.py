@@ -75,7 +75,9 @@ async def test_a_slow_body_is_waited_for_no_longer_than_is_said(tmp_path: Path) 
     async with serving(tmp_path, patience=patience) as site:
         said = await trickled(site.url, POST + b'{"text": "')
     assert said.split()[1] == b"408"
-    assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["message"].startswith("This came")
+    assert json.loads(said.partition(b"\r\n\r\n")[2])["error"]["message"].startswith(
+        "The request came in too slowly"
+    )
 
 
 async def test_the_rest_of_a_body_that_nobody_wants_is_not_waited_for_either(

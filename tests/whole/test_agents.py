@@ -117,7 +117,7 @@ async def test_an_agent_that_is_gone_is_told_of_and_the_default_answers(tmp_path
         assert (await house.says("Hi")).text == "Yes."
         assert "You write" not in str(house.sent_to_model())
         status = (await house.says("/status")).text
-        assert "had chosen the agent 'writer', which is gone" in status
+        assert "had chosen the agent 'writer', which is no longer in the configuration" in status
         assert "no agents in the configuration" in (await house.says("/agent")).text
     async with living(tmp_path, answers("Yes."), agents) as house:
         await house.says("Hi again")

@@ -54,7 +54,9 @@ async def test_a_search_does_not_find_itself_and_stays_in_its_conversation(tmp_p
         await house.says("the needle of another chat", chat="other")
         await house.says("hay")
         found = await looks_up(house, mode="search", query="needle")
-    assert found.startswith("Found: Nothing among the 2 messages before this turn holds 'needle'")
+    assert found.startswith(
+        "Found: Nothing among the 2 messages before this turn contains 'needle'"
+    )
 
 
 async def test_cleared_turns_are_not_found_until_the_clear_is_undone(tmp_path: Path) -> None:

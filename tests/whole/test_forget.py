@@ -228,7 +228,7 @@ async def test_a_turn_that_is_forgotten_already_is_said_to_be(tmp_path: Path) ->
     async with living(tmp_path, echo) as house:
         await says_many(house, "One.", "Two.")
         await confirmed(house, "/forget t1")
-        assert (await house.says("/forget t1")).text == "Nothing is left of t1 any more."
+        assert (await house.says("/forget t1")).text == "Nothing is left of t1."
         assert "no turn" in (await house.says("/forget t1 yes")).text
 
 

@@ -132,7 +132,7 @@ async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: P
         await house.says("Hi")
         text = await reads(house, "/memory status")
         assert text.startswith(f"2 daily files, {days[0]} to {days[1]}, 0.2 kB, in `")
-        assert "1 conversation can be searched; no summaries are on their way" in text
+        assert "1 conversation can be searched; no summaries are still being written" in text
         assert "30 days" in text
         await house.says("/config session_retention_days 0")
         assert "never deleted" in await reads(house, "/memory status")
@@ -142,7 +142,7 @@ async def test_status_says_how_much_there_is_and_how_long_it_is_kept(tmp_path: P
 async def test_what_is_no_day_gets_a_sentence(tmp_path: Path, line: str) -> None:
     async with living(tmp_path, echo) as house:
         text = await reads(house, line)
-    assert "it must be a day like 20" in text
+    assert "it takes a day like 20" in text
 
 
 async def test_search_wants_words(tmp_path: Path) -> None:

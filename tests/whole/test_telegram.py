@@ -185,9 +185,9 @@ async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
         house.ann.sends(
             house.ann.message(voice={"file_id": "v", "file_unique_id": "v", "duration": 3})
         )
-        await house.telegram.shown("I can't take voice messages yet; please put it in words.")
+        await house.telegram.shown("I can't handle voice messages yet; please put it in words.")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
-        await house.telegram.shown("I can't take big.iso (files may have 20 MB) so far")
+        await house.telegram.shown("I can't handle big.iso (files may have 20 MB) yet")
         assert not house.model.requests
 
 

@@ -19,11 +19,11 @@ async def test_the_context_comes_with_buttons_and_clear_asks_first(tmp_path: Pat
         bar = await house.telegram.shown("tokens")
         assert [*bar.buttons] == ["Details", "Map", "Compact", "Clear"]
         house.ann.presses(bar, "Clear")
-        question = await house.telegram.shown("Clear: really? (/context clear)")
+        question = await house.telegram.shown("Clear: are you sure? (/context clear)")
         house.ann.presses(question, "No")
         await house.telegram.until(lambda: question.text not in house.telegram.texts)
         house.ann.presses(bar, "Clear")
-        question = await house.telegram.shown("Clear: really?")
+        question = await house.telegram.shown("Clear: are you sure?")
         house.ann.presses(question, "Yes, clear")
         cleared = await house.telegram.shown("Cleared: t1")
         house.ann.presses(cleared, "Undo")
@@ -121,7 +121,7 @@ async def test_a_stranger_can_neither_press_a_button_nor_take_a_question_away(
         await house.telegram.called("answerCallbackQuery")
         assert len(house.telegram.texts) == 2
         ann.presses(bar, "Clear")
-        question = await house.telegram.shown("Clear: really?")
+        question = await house.telegram.shown("Clear: are you sure?")
         mallory.presses(question, "No")
         mallory.presses(question, "Yes, clear")
         await house.telegram.called("answerCallbackQuery", 4)

@@ -33,7 +33,7 @@ async def test_in_a_group_it_answers_only_those_who_speak_to_it(tmp_path: Path) 
         ann.says("And now?", reply_to_message={**replied, "from": bot, "text": answer.text})
         await house.telegram.shown("re: Ann: And now?")
         ann.says("/whoami")
-        await house.telegram.shown("this conversation is telegram/-1001")
+        await house.telegram.shown("This conversation is telegram/-1001")
         ann.says("/version@parley_bot")
         await house.telegram.shown("Parley 0")
         assert len(house.model.requests) == 2

@@ -167,7 +167,7 @@ async def test_an_entry_that_is_none_is_refused(tmp_path: Path, entry: str) -> N
     async with afar(tmp_path) as house:
         told = (await house.says(f"/config users_may_set when_busy, {entry}", OWNER, OWNER)).text
         assert told.startswith("Nothing was changed: users_may_set can't be")
-        assert "it must be entries of the forms" in told
+        assert "it must be a list of entries like" in told
 
 
 NUMBERS = st.integers(-10, 10_000)
