@@ -520,8 +520,17 @@ def main() -> None:
     asyncio.run(_serve(arguments.port, Say(arguments.text, pieces=arguments.pieces)))
 
 
+DIARY = "=== Diary ==="
+"""What stands between the two parts of a summary that continues another (decision 12)."""
+
+
 async def _serve(port: int, answer: Say) -> None:
-    server = OpenAIServer(lambda _: answer)
+    def decide(request: Received) -> Say:
+        """The answer; in two parts where a summary is asked for so, as models do."""
+        is_in_parts = DIARY in str(request.body["messages"][0]["content"])
+        return Say(f"{answer.text}\n{DIARY}\n{answer.text}") if is_in_parts else answer
+
+    server = OpenAIServer(decide)
     await server.start(port)
     print(server.base_url, flush=True)  # noqa: T201 - its reader waits for this line
     await asyncio.Event().wait()
