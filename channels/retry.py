@@ -31,9 +31,10 @@ def patient(
     """What calls a function until it succeeds or fails for good: `await patient(…)(function)`.
 
     `is_passing` says which errors are worth another attempt, `told` how many seconds the platform
-    itself asks to wait after one (None: it says nothing); `trouble` hears of the error when many
-    have failed, unless the platform is there and asks to wait. No attempt is the last one: what is
-    to be sent stays to be sent, and a bot that is told to stop cancels it.
+    itself asks to wait after one (None: it says nothing); `trouble` hears of each error once many
+    have failed, unless the platform is there and asks to wait: how often somebody is told is not
+    decided here, and who is to hear may come only later. No attempt is the last one: what is to be
+    sent stays to be sent, and a bot that is told to stop cancels it.
     """
 
     def wait(state: RetryCallState) -> float:
@@ -42,7 +43,7 @@ def patient(
 
     def told_of(state: RetryCallState) -> None:
         log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))
-        if state.attempt_number == TROUBLE and told(_error(state)) is None:
+        if state.attempt_number >= TROUBLE and told(_error(state)) is None:
             trouble(_error(state))
 
     return AsyncRetrying(
