@@ -98,21 +98,23 @@ class Desk:
 
     async def _fetched(self, heard: Heard, place: ChatLocation) -> tuple[Attachment, ...]:
         """The files; what is left out is said."""
-        attachments, left_out = [], list(heard.not_taken)
+        attachments, sentences = [], [_sorry(heard.not_taken)] if heard.not_taken else []
         for file in heard.files:
+            if file.size > LARGEST_ATTACHMENT:
+                most = f"Telegram hands bots no files of more than {_MEGABYTES} MB"
+                sentences.append(f"I did not get {file.name}: {most}.")
+                continue
             try:
                 attachments.append(await self._fetch(file))
-            except (TelegramError, _TooLarge) as error:
+            except TelegramError as error:
                 log.warning("a file was not fetched: %s", error)
-                left_out.append(f"{file.name} (files may have {_MEGABYTES} MB)")
-        if left_out:
+                sentences.append(f"I did not get {file.name} from Telegram; please send it again.")
+        if sentences:
             with suppress(TelegramError):  # what can be taken is not lost over it
-                await deliver(self._sdk, place, Reply(_sorry(left_out)))
+                await deliver(self._sdk, place, Reply(" ".join(sentences)))
         return tuple(attachments)
 
     async def _fetch(self, file: File) -> Attachment:
-        if file.size > LARGEST_ATTACHMENT:
-            raise _TooLarge(f"{file.size} bytes")
         content = await (await self._sdk.get_file(file.id)).download_as_bytearray()
         return Attachment(file.name, file.media_type, bytes(content))
 
@@ -158,10 +160,6 @@ class Desk:
             reply_markup=confirmation(label, press.command),
             **destination(place),
         )
-
-
-class _TooLarge(Exception):
-    """A file that Telegram does not hand out; the text says its size."""
 
 
 def _sorry(left_out: Sequence[str]) -> str:

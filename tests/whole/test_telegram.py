@@ -187,7 +187,9 @@ async def test_what_can_not_be_taken_is_said(tmp_path: Path) -> None:
         )
         await house.telegram.shown("I can't handle voice messages yet; please put it in words.")
         house.ann.sends(house.ann.document("big.iso", "application/x-iso", b"x" * 20_000_001))
-        await house.telegram.shown("I can't handle big.iso (files may have 20 MB) yet")
+        await house.telegram.shown(
+            "I did not get big.iso: Telegram hands bots no files of more than 20 MB."
+        )
         assert not house.model.requests
 
 
