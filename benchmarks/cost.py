@@ -22,7 +22,7 @@ from datetime import UTC
 from pathlib import Path
 from typing import Any
 
-import memory.compactor
+import memory.forecaster
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import SummaryRequest, SummaryResult
@@ -132,7 +132,7 @@ async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: i
     provider = Provider(price)
     frame = PromptPrefix(_words("system", SYSTEM))
     result = Result(name, provider)
-    memory.compactor.SOFT_MARK = soft_mark
+    memory.forecaster.SOFT_MARK = soft_mark
     with tempfile.TemporaryDirectory() as folder:
         data = Path(folder)
         store = await Store.open(data / "parley.db")
@@ -160,7 +160,7 @@ async def _turn(
     conversation: Conversation, frame: PromptPrefix, number: int, result: Result
 ) -> None:
     turn = await conversation.turns.open(_words(f"question{number}", TAU // 3))
-    if conversation.compactor.due(frame, by_rule=True):
+    if conversation.compactor.forecaster.due(frame, by_rule=True):
         await conversation.compactor.compact_by_rule()
     view = await turn.fit(frame)
     result.provider.ask(_prompt(view.to_wire(frame)))

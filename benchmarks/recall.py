@@ -246,7 +246,7 @@ async def _talk(
     question = "\n".join(line.text for line in turn if line.speaker == first)
     reply = "\n".join(line.text for line in turn if line.speaker != first)
     running = await conversation.turns.open(question or "…")
-    if conversation.compactor.due(FRAME, by_rule=True):
+    if conversation.compactor.forecaster.due(FRAME, by_rule=True):
         await conversation.compactor.compact_by_rule()
     view = await running.fit(FRAME)
     wire = view.to_wire(FRAME)

@@ -1,4 +1,4 @@
-"""What leaves a conversation's view, and when: planned, foreseen, carried out, with its summary."""
+"""What leaves a conversation's view, carried out, with its summary."""
 
 from __future__ import annotations
 
@@ -9,35 +9,23 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from memory.calibration import Calibration
 from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
-from memory.context.forecast import (
-    FARTHEST,
-    Forecast,
-    Preview,
-    certain,
-    climbed,
-    forecast,
-    with_question,
-)
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix, changed, fingerprint
 from memory.context.plan import Plan
-from memory.context.strategies import slim
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.events import Event
+from memory.forecaster import Forecaster
 from memory.record import conversations, transcript
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 
 log = logging.getLogger(__name__)
 
-SOFT_MARK = 2
-"""A summary is prepared as soon as the next cut is at most so many turns away."""
 COOLDOWN = 30.0
 """Seconds from one cut that `truncate` and `summarize` make as a turn begins to the next
 (Digitorn's rule `_auto_compact`)."""
@@ -64,20 +52,19 @@ class Compactor:
         self,
         services: MemoryServices,
         state: ContextState,
-        calibration: Calibration,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._services, self._state, self._calibration = services, state, calibration
+        self._services, self._state = services, state
         self._clock = clock
         self.summaries = SummaryWriter(
             services, state.key, state.book, lambda: state.replayed.taken_away
         )
+        self.forecaster = Forecaster(state, self.summaries)
         self._fingerprint: PromptFingerprint = {}
         self._fingerprint_of: PromptPrefix | None = None
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN
         self._told = 0  # the restart of which the person knows
-        self._emergency_in = 0  # the newest turn that took a step of the ladder
 
     def load(
         self, row: int, fingerprint: PromptFingerprint, jobs: list[Job], reference: str
@@ -92,52 +79,6 @@ class Compactor:
         for job in jobs:
             self.summaries.add(job, self._spec_of_job(job))
 
-    # --- foreseen ------------------------------------------------------------------------------
-
-    def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
-        """What the strategy in force would do before the next step, or as a turn begins."""
-        limits = self._state.limits
-        return self._due(self._state.view(prefix, limits), limits, by_rule)
-
-    def _due(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
-        return compaction.due(view, limits, self._state.replayed.move, by_rule)
-
-    def forecast(self, within: int = FARTHEST) -> Forecast | None:
-        """When the next cut comes, if it is due within so many turns and no undo holds it off."""
-        limits = self._state.limits
-        view = self._state.view(limits=limits)
-        held = compaction.holds_off(view, limits, self._state.replayed.move)
-        return None if held else forecast(view, limits, within)
-
-    async def preview(self) -> Preview:
-        """What the next request will hold, and what is done for that; nothing is done by it."""
-        state, limits = self._state, self._state.limits
-        now = state.view()
-        if not state.current:
-            late = await self._late()
-            preface = await state.read_preface(late[1]) if late else now.preface
-            now = with_question(now, preface)
-        preview = climbed(await self._unfolded(now, limits), limits, emergency.STEPS[:1])
-        plan = self._due(preview.then, limits, state.strategy.by_rule and not state.current)
-        if plan is not None:
-            summary = self.summaries.prepared(self._spec(plan, "strategy"))
-            at_hand = await state.snapshot(now) if summary else None
-            preface = state.preface_of(summary, at_hand) if summary else None
-            preview = preview.after(plan, preface)
-        return climbed(preview, limits, emergency.STEPS[1:])
-
-    async def _unfolded(self, now: View, limits: Limits) -> Preview:
-        """The next request as far as what `slim` has folded comes back for it."""
-        if self._outgrown(limits) is None:
-            return Preview(now, now)
-        async with self._state.changing:
-            if (back := self._outgrown(limits)) is None:
-                return Preview(now, now)
-            view = await self._with_back(back, now)
-        return Preview(
-            now, view if now.current == view.current else with_question(view, now.preface), (back,)
-        )
-
     # --- carried out ---------------------------------------------------------------------------
 
     async def compact(
@@ -151,16 +92,17 @@ class Compactor:
             return None
         summary, before = None, self._state.replayed
         if wait and plan.leaving:
-            summary = await self.summaries.ahead(self._spec(plan, actor))
+            summary = await self.summaries.ahead(self.forecaster.spec(plan, actor))
         async with self._state.changing:
             # What was only added at the end meanwhile leaves the plan as good as it was.
             if self._state.replayed is not before:
                 plan = self._planned(planner, prefix)
             if plan is None or (
-                summary is not None and self.summaries.prepared(self._spec(plan, actor)) is None
+                summary is not None
+                and self.summaries.prepared(self.forecaster.spec(plan, actor)) is None
             ):
                 return Compacted(None, summary, is_overtaken=True)
-            return Compacted(await self._carry_out(plan, actor, actor == "person"), summary)
+            return Compacted(await self.carry_out(plan, actor, actor == "person"), summary)
 
     def _planned(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
@@ -217,7 +159,7 @@ class Compactor:
         is_told, self._told = move.id == self._told, move.id
         return "" if is_told else compaction.told_of_restart(move, view, turn)
 
-    async def _carry_out(
+    async def carry_out(
         self, plan: Plan, actor: Actor, must_shrink: bool = False
     ) -> ViewEvent | None:
         """Carry a plan out: what leaves by it is on its way to the daily memory; a summary that was
@@ -226,7 +168,7 @@ class Compactor:
         state = self._state
         view = state.view()
         change = await compaction.measured(plan.change, view, self._services.meter)
-        spec = self._spec(plan, actor)
+        spec = self.forecaster.spec(plan, actor)
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.moved_by(change)
@@ -256,24 +198,11 @@ class Compactor:
 
     def job(self, plan: Plan, actor: Actor) -> Job:
         """The job for what leaves by a plan."""
-        return self._job(self._spec(plan, actor))
+        return self._job(self.forecaster.spec(plan, actor))
 
     @staticmethod
     def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
         return Job(0, spec.turns, spec.after, spec.focus, spec.style, ready.id if ready else 0)
-
-    def _spec(self, plan: Plan, actor: Actor) -> SummarySpec:
-        """What a summary of what leaves by this plan must be made for."""
-        state = self._state
-        before = state.replayed.cut
-        return SummarySpec(
-            plan.leaving,
-            before.id if before else 0,
-            plan.focus,
-            state.boundaries.pinned,
-            compaction.style_of(plan, state.limits, actor),
-            plan.once,
-        )
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
         pinned = self._state.boundaries.pinned
@@ -301,7 +230,9 @@ class Compactor:
         if not self._state.strategy.by_rule or self._is_cooling:
             return
         done = await self.compact(
-            lambda view, limits: self._due(view, limits, by_rule=True), "strategy", wait=True
+            lambda view, limits: self.forecaster.due_in(view, limits, by_rule=True),
+            "strategy",
+            wait=True,
         )
         if done and done.event:
             self._last_at_start = self._clock()
@@ -310,15 +241,10 @@ class Compactor:
         """Have the summary of the next cut written when that is near, and what leaves by it is
         known. One that a listener or the cooldown holds off may never come; a summary before each
         turn would be money for nothing."""
-        limits, move = self._state.limits, self._state.replayed.move
         if self._is_vetoed or (self._state.strategy.by_rule and self._is_cooling):
             return
-        view = self._state.view(limits=limits)
-        plan = certain(view, limits, SOFT_MARK)
-        if plan is None or not plan.leaving or plan.kind == "fold":
-            return
-        if not compaction.holds_off(view, limits, move):
-            self.summaries.prepare(self._spec(plan, "strategy"))
+        if plan := self.forecaster.certain_cut():
+            self.summaries.prepare(self.forecaster.spec(plan, "strategy"))
 
     @property
     def _is_cooling(self) -> bool:
@@ -359,19 +285,10 @@ class Compactor:
 
         await self._services.store.write(keep, is_synced=False)
 
-    async def _late(self) -> tuple[ViewEvent, int] | None:
-        """The last cut and its summary, if that came after the cut and is not in front yet."""
-        replayed = self._state.replayed
-        cut = replayed.cut
-        if cut is None or replayed.is_injected:
-            return None
-        summary = await self.summaries.summary_of(cut.id)
-        return (cut, summary) if summary and summary != replayed.boundaries.preface else None
-
     async def _inject(self) -> None:
         """Put a late summary in front, and a reference to what left beside it; between turns only,
         so that no request of a running turn is rewritten."""
-        late, cut = await self._late(), self._state.replayed.cut
+        late, cut = await self.forecaster.find_late(), self._state.replayed.cut
         kept, summary = self._untold(is_late=late is not None), late[1] if late else 0
         if not kept and not summary:
             return
@@ -395,103 +312,3 @@ class Compactor:
         if not kept or kept == self._state.boundaries.reference:
             return ""
         return kept if is_late or self._state.view().front else ""
-
-    # --- a request that fits ---------------------------------------------------------------------
-
-    async def fit(self, prefix: PromptPrefix) -> View:
-        """Do what the strategy in force wants done now, see to it that the request is below the
-        ceiling, and return what the model sees then. Raises NoRoom."""
-        state = self._state
-        await self._climb(prefix, emergency.STEPS[:1])
-        await self._unfold(prefix)
-        if self.due(prefix) is not None:
-            await self.compact(self._due, "strategy", wait=state.strategy.waits, prefix=prefix)
-        return await self._climb(prefix, emergency.STEPS[1:])
-
-    async def _unfold(self, prefix: PromptPrefix) -> None:
-        """Bring back what `slim` has folded by lower settings than are in force now; one event says
-        what has become of it."""
-        state, limits = self._state, self._state.limits
-        if self._outgrown(limits) is None:
-            return
-        async with state.changing:
-            if (back := self._outgrown(limits)) is None:
-                return
-            before = state.view(prefix, limits)
-            now = await self._with_back(back, before)
-            again = slim.plan(now, limits) or Plan(Change(), back.why)
-            change = replace(back.change.then(again.change), fold=frozenset())
-            size = now.moved_by(again.change).tokens
-            done = Plan(change, back.why, again.leaving, size, kind="unfold")
-            job = self._job(self._spec(again, "strategy")) if again.leaving else None
-            _, kept = await state.store(self.event(done, before, "strategy"), job)
-            await state.replay(await state.history())
-            self.take_up([kept] if kept else [])
-            state.changed()
-
-    def _outgrown(self, limits: Limits) -> Plan | None:
-        """What `slim` has folded by lower settings than are in force now comes back. None: nothing
-        would, or an undo holds it off."""
-        state = self._state
-        if limits.strategy != "slim":
-            return None
-        change = slim.outgrown(state.boundaries, limits)
-        if change.is_empty or compaction.is_held(state.view(), limits, state.replayed.move):
-            return None
-        why = "context.full_turns or context.max_terse_entries was raised"
-        return Plan(change, why, kind="unfold")
-
-    async def _with_back(self, back: Plan, before: View) -> View:
-        """The view with what comes back; what is in play is the same afterwards."""
-        state = self._state
-        events = await state.history()
-        try:
-            await state.replay([*events, self.event(back, before, "strategy")])
-            return replace(state.view(), prefix=before.prefix, scale=before.scale)
-        finally:
-            await state.replay(events)  # what is not on disk does not hold
-
-    async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
-        """Take these steps of the ladder, as far as the request is over the ceiling; the last one
-        raises NoRoom where that is not enough."""
-        async with self._state.changing:
-            limits = self._state.limits
-            view = self._state.view(prefix, limits)
-            for step in steps:
-                if view.tokens <= limits.ceiling and step:
-                    return view
-                await self._take_step(view, limits, step)
-                view = self._state.view(prefix, limits)
-            if view.tokens > limits.ceiling and steps[-1]:
-                raise emergency.no_room(view, limits)
-            return view
-
-    async def _take_step(self, view: View, limits: Limits, step: int) -> bool:
-        """One step of the ladder; False where it changes nothing."""
-        plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
-        if plan.change.is_empty or await self._carry_out(plan, "emergency") is None:
-            return False
-        self._emergency_in = self._state.current
-        return True
-
-    async def emergency_in(self, turn: int) -> str:
-        """What left or was clipped because the request of this turn was too long, in a sentence for
-        the person; "" if nothing was. It is made from the events, which outlive a crash."""
-        move = self._state.replayed.move
-        is_newest = move is not None and (move.actor, move.turn) == ("emergency", turn)
-        if self._emergency_in != turn and not is_newest:
-            return ""
-        events = [event for event in await self._state.history() if event.turn == turn]
-        return emergency.told(events, self._state.view(), self._state.limits, turn)
-
-    async def make_room(self, view: View, prefix: PromptPrefix, window: int, attempt: int) -> bool:
-        """After the provider refused the request made from `view`: believe it, and take the next
-        step. The first attempt corrects the meter, and only goes as far as that calls for. False:
-        there is nothing left to do."""
-        async with self._state.changing:
-            self._calibration.believe_refusal(view, self._state.limits_as_set, window)
-            limits = self._state.limits
-            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
-                if await self._take_step(self._state.view(prefix, limits), limits, step):
-                    return True
-            return False

@@ -4,7 +4,7 @@
 |---|---|
 | `context` | what is in play: turns, boundaries, preface, log; the view they make |
 | `calibration` | what corrects the meter |
-| `compactor` | what leaves the view, and when; summaries; requests that fit |
+| `compactor` | what leaves the view; summaries; its `forecaster` says when |
 | `editor` | what a person does to the view |
 | `turns` | the turns as they run |
 
@@ -86,7 +86,7 @@ class Conversation:
         self._writing_files = asyncio.Lock()
         self.calibration = Calibration(services.store, shared.models)
         self.context = ContextState(services, key, self.calibration)
-        self.compactor = Compactor(services, self.context, self.calibration)
+        self.compactor = Compactor(services, self.context)
         self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
         self.turns = TurnLog(
             services, self.context, self.calibration, self.compactor, self._turn_ended

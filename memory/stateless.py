@@ -54,7 +54,7 @@ class StatelessLog(TurnLog):
         calibration = Calibration(services.store, models)
         state = ContextState(services, key, calibration)
         state.person = person
-        compactor = Compactor(services, state, calibration)
+        compactor = Compactor(services, state)
         super().__init__(services, state, calibration, compactor, on_end=lambda: None)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:

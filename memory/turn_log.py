@@ -20,6 +20,7 @@ from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import Image, Mark, Message, ToolCall, truncated
 from memory.record import ledger, mailbox, offload, transcript
 from memory.record.ledger import Bill, Spent
+from memory.request_fitter import RequestFitter
 from memory.services import MemoryServices
 from memory.tasks import unbroken
 from memory.turns import Entry, Turn
@@ -43,6 +44,7 @@ class TurnLog:
     ) -> None:
         self.services, self.state, self.calibration = services, state, calibration
         self.compactor, self._on_end = compactor, on_end
+        self.fitter = RequestFitter(services, state, calibration, compactor)
         self.is_in_session = False
 
     async def open(
@@ -364,7 +366,7 @@ class OpenTurn:
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """What the model sees at this step, within the limits in force now. Raises NoRoom."""
-        return self._seen(await self.log.compactor.fit(prefix))
+        return self._seen(await self.log.fitter.fit(prefix))
 
     def _seen(self, view: View) -> View:
         """This is asked next: what is written from now on is tainted by what stands in it, also
@@ -382,7 +384,7 @@ class OpenTurn:
         """The provider said that the request made from `view` was too long, and named its window
         (0: it did not): take the next step of the emergency ladder. False: there is none left."""
         self._overflows += 1
-        return await self.log.compactor.make_room(view, prefix, window, self._overflows)
+        return await self.log.fitter.make_room(view, prefix, window, self._overflows)
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Correct the meter by what the provider counted for the request made from `view`. Where it
@@ -400,7 +402,7 @@ class OpenTurn:
 
     async def told(self) -> list[str]:
         """What the person should know besides the reply: it stands beside it, and in no request."""
-        return [self._cut, await self.log.compactor.emergency_in(self.number)]
+        return [self._cut, await self.log.fitter.emergency_in(self.number)]
 
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages to the turn; on disk when this returns. A final one ends the turn."""

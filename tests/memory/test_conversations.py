@@ -52,7 +52,7 @@ async def seen(conversation: Conversation) -> dict[str, Any]:
         "tokens": (view.tokens, view.raw_tokens, view.scale),
         "boundaries": view.boundaries,
         "events": (await conversation.context.history()),
-        "forecast": conversation.compactor.forecast(),
+        "forecast": conversation.compactor.forecaster.forecast(),
         "bill": conversation.context.bill,
         "newest": conversation.context.newest,
         "besides": conversation.evicted,

@@ -51,7 +51,7 @@ class Witness:
     async def says(self, conversation: Conversation, text: str, results: list[str]) -> None:
         turn = await conversation.turns.open(text)
         self.said.append(text)
-        if conversation.compactor.due(by_rule=True):
+        if conversation.compactor.forecaster.due(by_rule=True):
             await conversation.compactor.compact_by_rule()
         fresh: list[str] = []
         for number in range(len(results) + 1):

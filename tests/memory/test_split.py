@@ -38,13 +38,13 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
 async def compacted(lodge: Lodge) -> ViewEvent | None:
     """What the rule _auto_compact does as a turn begins."""
     conversation = await lodge.conversation()
-    due = conversation.compactor.due(by_rule=True)
+    due = conversation.compactor.forecaster.due(by_rule=True)
     return await conversation.compactor.compact_by_rule(why=due.why) if due else None
 
 
 async def filled(lodge: Lodge) -> Conversation:
     """So many turns that the next one is over the trigger."""
-    while not (conversation := await lodge.conversation()).compactor.due(by_rule=True):
+    while not (conversation := await lodge.conversation()).compactor.forecaster.due(by_rule=True):
         await lodge.says(LONG, ["found " * 50], reply="ok " * 50)
     return conversation
 

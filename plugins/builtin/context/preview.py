@@ -24,7 +24,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     """`/context preview`"""
     del rest
     conversation = ask.conversation
-    preview = await conversation.compactor.preview()
+    preview = await conversation.compactor.forecaster.preview()
     context = conversation.context
     held = hold(context.view(), context.limits, conversation)
     rows = _rows(

@@ -1,0 +1,137 @@
+"""What is going to leave a conversation's view, and when; nothing is done by asking."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memory.context import compaction, emergency
+from memory.context.change import Actor, ViewEvent
+from memory.context.compaction import SummarySpec
+from memory.context.forecast import (
+    FARTHEST,
+    Forecast,
+    Preview,
+    certain,
+    climbed,
+    forecast,
+    with_question,
+)
+from memory.context.limits import Limits
+from memory.context.meter import PromptPrefix
+from memory.context.plan import Plan
+from memory.context.strategies import slim
+from memory.context.summary_writer import SummaryWriter
+from memory.context.view import View
+from memory.context_state import ContextState
+
+SOFT_MARK = 2
+"""A summary is prepared as soon as the next cut is at most so many turns away."""
+
+
+class Forecaster:
+    """Asks the strategy in force about the view as it is now, and as it will be."""
+
+    def __init__(self, state: ContextState, summaries: SummaryWriter) -> None:
+        self._state, self._summaries = state, summaries
+
+    def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
+        """What the strategy in force would do before the next step, or as a turn begins."""
+        limits = self._state.limits
+        return self.due_in(self._state.view(prefix, limits), limits, by_rule)
+
+    def due_in(self, view: View, limits: Limits, by_rule: bool = False) -> Plan | None:
+        """The same of a view that may be another one than the present."""
+        return compaction.due(view, limits, self._state.replayed.move, by_rule)
+
+    def forecast(self, within: int = FARTHEST) -> Forecast | None:
+        """When the next cut comes, if it is due within so many turns and no undo holds it off."""
+        limits = self._state.limits
+        view = self._state.view(limits=limits)
+        held = compaction.holds_off(view, limits, self._state.replayed.move)
+        return None if held else forecast(view, limits, within)
+
+    async def preview(self) -> Preview:
+        """What the next request will hold, and what is done for that; nothing is done by it."""
+        state, limits = self._state, self._state.limits
+        now = state.view()
+        if not state.current:
+            late = await self.find_late()
+            preface = await state.read_preface(late[1]) if late else now.preface
+            now = with_question(now, preface)
+        preview = climbed(await self._unfolded(now, limits), limits, emergency.STEPS[:1])
+        plan = self.due_in(preview.then, limits, state.strategy.by_rule and not state.current)
+        if plan is not None:
+            summary = self._summaries.prepared(self.spec(plan, "strategy"))
+            at_hand = await state.snapshot(now) if summary else None
+            preface = state.preface_of(summary, at_hand) if summary else None
+            preview = preview.after(plan, preface)
+        return climbed(preview, limits, emergency.STEPS[1:])
+
+    async def _unfolded(self, now: View, limits: Limits) -> Preview:
+        """The next request as far as what `slim` has folded comes back for it."""
+        if self.find_outgrown(limits) is None:
+            return Preview(now, now)
+        async with self._state.changing:
+            if (back := self.find_outgrown(limits)) is None:
+                return Preview(now, now)
+            view = await self.bring_back(back, now)
+        return Preview(
+            now, view if now.current == view.current else with_question(view, now.preface), (back,)
+        )
+
+    def certain_cut(self) -> Plan | None:
+        """The plan of the next cut, where that is near and what leaves by it is known. None also
+        while an undo holds it off."""
+        limits = self._state.limits
+        view = self._state.view(limits=limits)
+        plan = certain(view, limits, SOFT_MARK)
+        if plan is None or not plan.leaving or plan.kind == "fold":
+            return None
+        is_held = compaction.holds_off(view, limits, self._state.replayed.move)
+        return None if is_held else plan
+
+    def find_outgrown(self, limits: Limits) -> Plan | None:
+        """What `slim` has folded by lower settings than are in force now comes back. None: nothing
+        would, or an undo holds it off."""
+        state = self._state
+        if limits.strategy != "slim":
+            return None
+        change = slim.outgrown(state.boundaries, limits)
+        if change.is_empty or compaction.is_held(state.view(), limits, state.replayed.move):
+            return None
+        why = "context.full_turns or context.max_terse_entries was raised"
+        return Plan(change, why, kind="unfold")
+
+    async def bring_back(self, back: Plan, before: View) -> View:
+        """The view with what comes back; what is in play is the same afterwards."""
+        state = self._state
+        events = await state.history()
+        try:
+            await state.replay(
+                [*events, compaction.event_of(back, before, state.limits, "strategy")]
+            )
+            return replace(state.view(), prefix=before.prefix, scale=before.scale)
+        finally:
+            await state.replay(events)  # what is not on disk does not hold
+
+    async def find_late(self) -> tuple[ViewEvent, int] | None:
+        """The last cut and its summary, if that came after the cut and is not in front yet."""
+        replayed = self._state.replayed
+        cut = replayed.cut
+        if cut is None or replayed.is_injected:
+            return None
+        summary = await self._summaries.summary_of(cut.id)
+        return (cut, summary) if summary and summary != replayed.boundaries.preface else None
+
+    def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
+        """What a summary of what leaves by this plan must be made for."""
+        state = self._state
+        before = state.replayed.cut
+        return SummarySpec(
+            plan.leaving,
+            before.id if before else 0,
+            plan.focus,
+            state.boundaries.pinned,
+            compaction.style_of(plan, state.limits, actor),
+            plan.once,
+        )

@@ -1,0 +1,114 @@
+"""Requests that fit: what the strategy wants is done before each step, and in an emergency the
+ladder is climbed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from memory.calibration import Calibration
+from memory.compactor import Compactor
+from memory.context import compaction, emergency
+from memory.context.change import Change
+from memory.context.limits import Limits
+from memory.context.meter import PromptPrefix
+from memory.context.plan import Plan
+from memory.context.strategies import slim
+from memory.context.view import View
+from memory.context_state import ContextState
+from memory.services import MemoryServices
+
+
+class RequestFitter:
+    """What the running turn asks before each request, and after one that was refused."""
+
+    def __init__(
+        self,
+        services: MemoryServices,
+        state: ContextState,
+        calibration: Calibration,
+        compactor: Compactor,
+    ) -> None:
+        self._services, self._state, self._calibration = services, state, calibration
+        self._compactor, self._forecaster = compactor, compactor.forecaster
+        self._emergency_in = 0  # the newest turn that took a step of the ladder
+
+    async def fit(self, prefix: PromptPrefix) -> View:
+        """Do what the strategy in force wants done now, see to it that the request is below the
+        ceiling, and return what the model sees then. Raises NoRoom."""
+        state = self._state
+        await self._climb(prefix, emergency.STEPS[:1])
+        await self._unfold(prefix)
+        if self._forecaster.due(prefix) is not None:
+            await self._compactor.compact(
+                self._forecaster.due_in,
+                "strategy",
+                wait=state.strategy.waits,
+                prefix=prefix,
+            )
+        return await self._climb(prefix, emergency.STEPS[1:])
+
+    async def _unfold(self, prefix: PromptPrefix) -> None:
+        """Bring back what `slim` has folded by lower settings than are in force now; one event says
+        what has become of it."""
+        state, limits = self._state, self._state.limits
+        if self._forecaster.find_outgrown(limits) is None:
+            return
+        async with state.changing:
+            if (back := self._forecaster.find_outgrown(limits)) is None:
+                return
+            before = state.view(prefix, limits)
+            now = await self._forecaster.bring_back(back, before)
+            again = slim.plan(now, limits) or Plan(Change(), back.why)
+            change = replace(back.change.then(again.change), fold=frozenset())
+            size = now.moved_by(again.change).tokens
+            done = Plan(change, back.why, again.leaving, size, kind="unfold")
+            job = self._compactor.job(again, "strategy") if again.leaving else None
+            _, kept = await state.store(self._compactor.event(done, before, "strategy"), job)
+            await state.replay(await state.history())
+            self._compactor.take_up([kept] if kept else [])
+            state.changed()
+
+    async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
+        """Take these steps of the ladder, as far as the request is over the ceiling; the last one
+        raises NoRoom where that is not enough."""
+        async with self._state.changing:
+            limits = self._state.limits
+            view = self._state.view(prefix, limits)
+            for step in steps:
+                if view.tokens <= limits.ceiling and step:
+                    return view
+                await self._take_step(view, limits, step)
+                view = self._state.view(prefix, limits)
+            if view.tokens > limits.ceiling and steps[-1]:
+                raise emergency.no_room(view, limits)
+            return view
+
+    async def _take_step(self, view: View, limits: Limits, step: int) -> bool:
+        """One step of the ladder; False where it changes nothing."""
+        plan = await compaction.step_of_ladder(view, limits, step, self._services.meter)
+        if plan.change.is_empty or await self._compactor.carry_out(plan, "emergency") is None:
+            return False
+        self._emergency_in = self._state.current
+        return True
+
+    async def emergency_in(self, turn: int) -> str:
+        """What left or was clipped because the request of this turn was too long, in a sentence for
+        the person; "" if nothing was. It is made from the events, which outlive a crash."""
+        move = self._state.replayed.move
+        is_newest = move is not None and (move.actor, move.turn) == ("emergency", turn)
+        if self._emergency_in != turn and not is_newest:
+            return ""
+        events = [event for event in await self._state.history() if event.turn == turn]
+        return emergency.told(events, self._state.view(), self._state.limits, turn)
+
+    async def make_room(self, view: View, prefix: PromptPrefix, window: int, attempt: int) -> bool:
+        """After the provider refused the request made from `view`: believe it, and take the next
+        step. The first attempt corrects the meter, and only goes as far as that calls for. False:
+        there is nothing left to do."""
+        async with self._state.changing:
+            self._calibration.believe_refusal(view, self._state.limits_as_set, window)
+            limits = self._state.limits
+            for step in emergency.STEPS[min(attempt, 3) - 1 :]:
+                if await self._take_step(self._state.view(prefix, limits), limits, step):
+                    return True
+            return False
