@@ -29,7 +29,7 @@ from agent.models.base import (
     Usage,
     Wishes,
 )
-from agent.models.catalogue import spent_on
+from agent.models.catalogue import price_reply
 from agent.pictures import Pictures
 from agent.prompt import SUBAGENT
 from agent.tools import ToolError
@@ -165,7 +165,7 @@ class Agent:
         finally:
             with suppress(StoreError):  # it would stand in the place of what has happened
                 for reply in lost:
-                    await turn.book(await self._spent(turn, view, reply))
+                    await turn.book(await self._to_spent(turn, view, reply))
 
     async def _stream_reply(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log. The model may write one that
@@ -191,10 +191,10 @@ class Agent:
             terse=line,
             notice=note,
         )
-        spent = await self._spent(turn, view, reply)
+        spent = await self._to_spent(turn, view, reply)
         await turn.record(message, spent=spent)
 
-    async def _spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
+    async def _to_spent(self, turn: OpenTurn, view: View, reply: ModelReply) -> Spent:
         """The ledger's row for this reply. What the provider counted corrects the meter; where it
         counted nothing, the meter's own figures stand."""
         usage = reply.usage
@@ -202,7 +202,7 @@ class Agent:
             usage = Usage(view.tokens, await turn.count_tokens(reply.written))
         elif usage.prompt:
             await turn.calibrate(view, usage.prompt, self.model.name)
-        return spent_on("answer", self.model, reply, usage)
+        return price_reply("answer", self.model, reply, usage)
 
     async def _act(self, turn: OpenTurn, calls: list[ToolCall], output: Output) -> None:
         """Run the calls, side by side where the tools allow it; each result is recorded when it

@@ -47,12 +47,12 @@ class Pictures:
         if not names:  # but those that a client sent may hold some
             return messages if sees else [dict(message) for message in blind(messages)]
         if not sees:
-            return illustrated(messages, [placeholder(name, UNSEEN) for name in names])
+            return insert_pictures(messages, [placeholder(name, UNSEEN) for name in names])
         most = self.most()
-        return illustrated(messages, await asyncio.to_thread(lambda: self._parts(names, most)))
+        return insert_pictures(messages, await asyncio.to_thread(lambda: self._parts(names, most)))
 
     def _parts(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
-        past = faded(len(names), most)
+        past = count_dropped(len(names), most)
         sizes = [self._size(name) for name in names[past:]]
         small = past + too_many(sizes, most)
         shown = zip(names[small:], sizes[small - past :], strict=True)
@@ -81,7 +81,7 @@ class Pictures:
         return {"type": "image_url", "image_url": {"url": url}}
 
 
-def faded(count: int, most: int) -> int:
+def count_dropped(count: int, most: int) -> int:
     """How many of so many pictures, the oldest, are not sent."""
     if count <= most:
         return 0
@@ -97,7 +97,7 @@ def too_many(sizes: Sequence[int], most: int) -> int:
     return next((past for past in fitting if past % batch == 0), min(fitting, default=0))
 
 
-def illustrated(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:
+def insert_pictures(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:
     """The messages with these parts in the place of the pictures that they name, in order."""
     left = iter(parts)
     return [

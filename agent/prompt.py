@@ -93,7 +93,7 @@ class Prompt:
         """What is sent besides the conversation: `system` (`base`), as the hooks leave it, and the
         schemas of these tools."""
         for hook in self._hooks:
-            system = self._rewritten(hook, system, key)
+            system = self._rewrite(hook, system, key)
         known = (system, tuple(tool["function"]["name"] for tool in tools))
         if known not in self._prefixes:
             if len(self._prefixes) > _MOST:  # a hook that never says the same twice
@@ -101,7 +101,7 @@ class Prompt:
             self._prefixes[known] = PromptPrefix(system, tools)
         return self._prefixes[known]
 
-    def _rewritten(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
+    def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:
         """The prompt by this hook, or as it was where the hook fails: that is logged, once."""
         try:
             rewritten = hook.rewrite(system, key)

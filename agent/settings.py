@@ -53,7 +53,7 @@ class BrainConfig(BaseModel):
     )
 
 
-def _served(provider: str, info: ValidationInfo) -> str:
+def _check_provider(provider: str, info: ValidationInfo) -> str:
     config = info.data.get("config")
     if provider and provider not in PROVIDERS and config and not config.base_url:
         raise ValueError("nobody knows where it is")
@@ -72,7 +72,7 @@ class Brain(BaseModel):
     provider: Annotated[
         str,
         StringConstraints(pattern=r"^[^\s\p{C}]*$", max_length=100),
-        AfterValidator(_served),  # it looks at `config`, which therefore stands above
+        AfterValidator(_check_provider),  # it looks at `config`, which therefore stands above
     ] = Field(
         default="",
         description="Who serves the model; empty means the endpoint that the bot uses otherwise.",

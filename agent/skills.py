@@ -52,7 +52,7 @@ class Skill:
             content = file.read(LONGEST_BODY + 1)
         body = content[:LONGEST_BODY].decode("utf-8", "replace")
         rest = "\n[The skill goes on; only its beginning is shown.]"
-        return _parted(body)[1].strip() + (rest if len(content) > LONGEST_BODY else "")
+        return _split_front_matter(body)[1].strip() + (rest if len(content) > LONGEST_BODY else "")
 
 
 class Library:
@@ -70,9 +70,9 @@ class Library:
         by_name = {skill.name: skill for skill in found}
         return tuple(by_name[name] for name in sorted(by_name))
 
-    def left_out(self, workspace: Path) -> tuple[str, ...]:
+    def describe_left_out(self, workspace: Path) -> tuple[str, ...]:
         """What stands in these folders and is not among the skills, in a sentence each."""
-        return (*self._left_out_of(self._shared), *self._left_out_of(workspace))
+        return (*self._iter_left_out(self._shared), *self._iter_left_out(workspace))
 
     def _in(self, root: Path) -> Iterator[Skill]:
         folder = f"{root}/{FOLDER}"
@@ -85,7 +85,7 @@ class Library:
                 if isinstance(skill, Skill):
                     yield skill
 
-    def _left_out_of(self, root: Path) -> Iterator[str]:
+    def _iter_left_out(self, root: Path) -> Iterator[str]:
         folder = f"{root}/{FOLDER}"
         names = _names(folder)
         taken = {skill.name: skill.file for skill in self._in(root)}
@@ -112,7 +112,7 @@ class Library:
         version = (status.st_mtime_ns, status.st_size, status.st_ino)
         known = self._known.get(file)
         if known is None or known[0] != version:
-            known = self._known[file] = (version, _loaded(root, Path(file), status))
+            known = self._known[file] = (version, _load(root, Path(file), status))
         return known[1]
 
 
@@ -127,7 +127,7 @@ def _is_nearly(name: str) -> bool:
     return name.lower() == FILE.lower()
 
 
-def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
+def _load(root: Path, file: Path, status: os.stat_result) -> Skill | SkillError:
     """The skill in a file; for one that can't be used why, which is logged."""
     try:
         if not stat.S_ISREG(status.st_mode):
@@ -143,7 +143,7 @@ def _loaded(root: Path, file: Path, status: os.stat_result) -> Skill | SkillErro
 
 def front_matter(text: str) -> dict[str, Any]:
     """The fields at the beginning of a `SKILL.md`. Raises SkillError."""
-    matter, _ = _parted(text)
+    matter, _ = _split_front_matter(text)
     if not matter:
         lines = f"two lines --- within its first {LONGEST_MATTER:,} bytes"
         raise SkillError(f"it does not begin with YAML between {lines}")
@@ -158,7 +158,7 @@ def front_matter(text: str) -> dict[str, Any]:
     return fields
 
 
-def _parted(text: str) -> tuple[str, str]:
+def _split_front_matter(text: str) -> tuple[str, str]:
     """Front matter and body; "" and all of it where there is no front matter."""
     lines = text.removeprefix("\ufeff").splitlines(keepends=True)
     if not lines or lines[0].rstrip() != "---":
@@ -188,7 +188,7 @@ def _line(fields: dict[str, Any], name: str) -> str:
     return line
 
 
-def listed(skills: Sequence[Skill]) -> str:
+def format_skills(skills: Sequence[Skill]) -> str:
     """What the system prompt says of skills; "" where there are none."""
     if not skills:
         return ""

@@ -21,7 +21,7 @@ from agent.models.base import (
     OnLost,
     Usage,
 )
-from agent.models.catalogue import spent_on
+from agent.models.catalogue import price_reply
 from memory.context.summary import SummaryRequest, SummaryResult, divided
 from memory.keys import ConversationKey
 
@@ -57,7 +57,7 @@ class ModelSummarizer:
         await model.ready()
         work = _Work(self, model, request, self.window_of(request.key), model.name)
         try:
-            text = await work.done()
+            text = await work.run()
         except ModelError as error:
             log.warning("a summary failed: %s", error)
             if isinstance(error, AccountRefused):
@@ -84,12 +84,12 @@ class ModelSummarizer:
         """Ask, and book what came of it, also where that is no summary."""
         paid: list[ModelReply] = []
         try:
-            paid.append(await model.reply(_request(request, paid.append), _unseen))
+            paid.append(await model.reply(_request(request, paid.append), _discard))
             return paid[-1]
         finally:
             for reply in paid:
                 usage = reply.usage or await self._estimate(model, request, reply)
-                request.on_spent(spent_on("summary", model, reply, usage))
+                request.on_spent(price_reply("summary", model, reply, usage))
 
     async def _estimate(self, model: Model, request: SummaryRequest, reply: ModelReply) -> Usage:
         """What the meter counts, where the provider did not."""
@@ -119,7 +119,7 @@ class _Work:
         """What is new, if the model has said it of every piece."""
         return "\n\n".join(self.diary) if all(self.diary) else ""
 
-    async def done(self) -> str:
+    async def run(self) -> str:
         """The summary. Raises ModelError."""
         so_far = self.request.prior
         task = await self.by.tokens(_in_words(self.request).task, self.model)
@@ -180,7 +180,7 @@ def _piece(parts: Sequence[Part], room: int) -> tuple[list[Part], list[Part]]:
     return list(parts[:count]), list(parts[count:])
 
 
-def _unseen(piece: str) -> None:
+def _discard(piece: str) -> None:
     """Nobody watches a summary being written."""
 
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.tools import ToolError
-from agent.tools.page import decoded
+from agent.tools.page import decode
 from agent.tools.search import SECONDS, Search
 from benchmarks import damaged_files, half_open, hostile_endpoint, loop_held
 from tests.hostile import measure
@@ -134,7 +134,7 @@ async def encodings(is_short: bool) -> AsyncIterator[Row]:
     content = b"xn--" + b"abcdefgh-" * (20_000 if is_short else 220_000)
     for label in ENCODINGS:
         start = time.perf_counter()
-        await asyncio.to_thread(decoded, content, label)
+        await asyncio.to_thread(decode, content, label)
         seconds = time.perf_counter() - start
         what = f"{label}, {len(content) / 1e6:.1f} MB"
         yield Row("encodings", what, f"{seconds:.2f} s", "2 s", seconds < 2)

@@ -272,7 +272,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             turns,
             tuple(by_name),
             tuple(plugins.names),
-            lambda key: (*problems, *config.skills.left_out(config.folder(key))),
+            lambda key: (*problems, *config.skills.describe_left_out(config.folder(key))),
             data,
             time.monotonic(),
         ),

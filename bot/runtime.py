@@ -16,8 +16,8 @@ from agent.models.base import Model, Wishes
 from agent.models.selection import Models
 from agent.pictures import UNSEEN_TOKENS, Pictures
 from agent.prompt import PERSONA, Prompt, base, base_alone
-from agent.skills import Library, Skill, listed
-from agent.tools.base import Approve, ToolContext, allowed, unasked
+from agent.skills import Library, Skill, format_skills
+from agent.tools.base import Approve, ToolContext, grant_permission, refuse_permission
 from agent.tools.toolbox import Toolbox
 from bot.access import Rules
 from bot.approvals import Approvals
@@ -88,7 +88,7 @@ class RuntimeConfig:
             model,
             model.window,
             limits_of(settings, window, model.name, model.sees),
-            self.toolbox.offered(settings.tools),
+            self.toolbox.select(settings.tools),
         )
         return made
 
@@ -116,7 +116,7 @@ class RuntimeConfig:
                 takes_tools,
                 asks_terse=now.settings.context.strategy == "slim",
                 offers=self._offers if now.settings.context.offload else "",
-                skills=listed(skills),
+                skills=format_skills(skills),
             )
             known = self._prefixes[key.id] = (now, skills, system)
         return self.prompt.prefix(key, known[2], now.toolbox.wire if takes_tools else ())
@@ -156,7 +156,7 @@ class RuntimeConfig:
         system = base_alone(
             "" if has_system else settings.system_prompt or PERSONA,
             bool(toolbox.wire) and model.takes_tools,
-            listed(skills),
+            format_skills(skills),
         )
         tools = wire if model.takes_tools else ()
         return Agent(
@@ -171,7 +171,7 @@ class RuntimeConfig:
                 settings.zone,
                 skills=skills,
                 settings=settings.tools,
-                approve=unasked if is_asked else allowed,
+                approve=refuse_permission if is_asked else grant_permission,
             ),
             pictures=Pictures(workspace, lambda: settings.context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,
@@ -190,7 +190,7 @@ class RuntimeConfig:
         """Who is asked there; whoever speaks through a key has no place to be asked in."""
         is_by_key = address.channel == CHANNEL and address.user
         if is_by_key and self.settings(key).tools.approve == "ask":
-            return unasked
+            return refuse_permission
         return partial(self.approvals.ask, key, address)
 
     def workspace(self, key: ConversationKey) -> Path:

@@ -44,27 +44,27 @@ class Answer:
         if not self._model and (model := fields.get("model")):
             self._model = model[:_LONGEST_NAME] if isinstance(model, str) else ""
         if usage := fields.get("usage"):
-            self._usage = _usage(_mapping(usage)) or self._usage
+            self._usage = _usage(_as_mapping(usage)) or self._usage
         choices = fields.get("choices")
-        choice = _mapping(choices[0]) if choices and isinstance(choices, list) else {}
+        choice = _as_mapping(choices[0]) if choices and isinstance(choices, list) else {}
         if reason := choice.get("finish_reason"):
             self.finish = reason if isinstance(reason, str) else self.finish
-        return self._add_delta(_mapping(choice.get("delta") or choice.get("message")))
+        return self._add_delta(_as_mapping(choice.get("delta") or choice.get("message")))
 
     def _add_delta(self, delta: Mapping[str, Any]) -> str:
         if calls := delta.get("tool_calls"):
             for part in calls if isinstance(calls, list) else ():
-                self._add_call(_mapping(part))
+                self._add_call(_as_mapping(part))
         if "reasoning_content" in delta or "reasoning" in delta:
-            reasoning = _string(delta, "reasoning_content") or _string(delta, "reasoning")
-            self._reasoning.write(self._kept(reasoning))
+            reasoning = _get_string(delta, "reasoning_content") or _get_string(delta, "reasoning")
+            self._reasoning.write(self._clip(reasoning))
         piece = delta.get("content")
         if not (piece and isinstance(piece, str)):
-            piece = _string(delta, "refusal")
-        self._text.write(piece := self._kept(piece))
+            piece = _get_string(delta, "refusal")
+        self._text.write(piece := self._clip(piece))
         return piece if piece.isascii() else _whole(piece)
 
-    def _kept(self, piece: str) -> str:
+    def _clip(self, piece: str) -> str:
         """As much of a piece as there is room for."""
         room = MOST_CHARACTERS - self.size
         if len(piece) > room:
@@ -73,15 +73,15 @@ class Answer:
         return piece
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
-        function = _mapping(part.get("function"))
+        function = _as_mapping(part.get("function"))
         call = self._call_of(part, opens=bool(function.get("name")))
         if call is None:
             self.is_full = True
             return
-        call.id = call.id or self._kept(_string(part, "id"))
-        call.name = call.name or self._kept(_string(function, "name")[:_LONGEST_NAME])
-        arguments = _string(function, "arguments")
-        kept = self._kept(arguments)
+        call.id = call.id or self._clip(_get_string(part, "id"))
+        call.name = call.name or self._clip(_get_string(function, "name")[:_LONGEST_NAME])
+        arguments = _get_string(function, "arguments")
+        kept = self._clip(arguments)
         call.arguments.write(kept)
         call.is_cut |= len(kept) < len(arguments)
 
@@ -118,7 +118,7 @@ class Answer:
 
     def reply(self, model: str) -> ModelReply:
         """The answer as a value; `model` names it where the endpoint did not."""
-        calls = tuple(call.finished() for call in self._calls if call.name and not call.is_cut)
+        calls = tuple(call.to_call() for call in self._calls if call.name and not call.is_cut)
         reason = _whole(self.finish) or ("tool_calls" if calls else "stop")
         return ModelReply(
             text=self.text,
@@ -139,7 +139,7 @@ class _PartialCall:
         self.arguments = StringIO()
         self.is_cut = False
 
-    def finished(self) -> ToolCall:
+    def to_call(self) -> ToolCall:
         arguments = _whole(self.arguments.getvalue())
         own_id = _whole(self.id) or f"call_{uuid4().hex[:16]}"
         return ToolCall(own_id, _whole(self.name), arguments)
@@ -161,7 +161,7 @@ def _whole(text: str) -> str:
 def _usage(fields: Mapping[str, Any]) -> Usage | None:
     if not fields:
         return None
-    details = _mapping(fields.get("prompt_tokens_details"))
+    details = _as_mapping(fields.get("prompt_tokens_details"))
     return Usage(
         prompt=_count(fields, "prompt_tokens"),
         completion=_count(fields, "completion_tokens"),
@@ -169,7 +169,7 @@ def _usage(fields: Mapping[str, Any]) -> Usage | None:
     )
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -177,7 +177,7 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _string(fields: Mapping[str, Any], key: str) -> str:
+def _get_string(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key)
     return value if isinstance(value, str) else ""
 

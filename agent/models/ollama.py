@@ -54,9 +54,9 @@ async def window(client: Client, endpoint: Endpoint) -> int:
 
 def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
     """What `/api/ps` says of the model, once it is loaded."""
-    models = _mapping(answer).get("models")
+    models = _as_mapping(answer).get("models")
     names = (endpoint.model, f"{endpoint.model}:latest")
-    for one in map(_mapping, models if isinstance(models, list) else []):
+    for one in map(_as_mapping, models if isinstance(models, list) else []):
         if one.get("model") in names or one.get("name") in names:
             return _tokens(one.get("context_length"))
     return 0
@@ -65,7 +65,7 @@ def window_of_loaded(answer: object, endpoint: Endpoint) -> int:
 def window_set(answer: object) -> int:
     """What `/api/show` says that the model's owner has set. What the model could take at most
     (`model_info`) is not what it is run with."""
-    parameters = _mapping(answer).get("parameters")
+    parameters = _as_mapping(answer).get("parameters")
     found = _SET.search(parameters) if isinstance(parameters, str) else None
     return _tokens(int(found[1])) if found else 0
 
@@ -74,5 +74,5 @@ def _tokens(value: object) -> int:
     return value if type(value) is int and 0 < value <= _MOST else 0
 
 
-def _mapping(value: object) -> Mapping[str, Any]:
+def _as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}

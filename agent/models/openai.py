@@ -82,13 +82,13 @@ class OpenAIModel(Model):
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         """Answer, streaming. A parameter that the endpoint refuses by name is left out for good;
         where it refuses pictures, words stand for them in this request."""
-        whole = wire_body(self.name, tuned(request, self._endpoint))
+        whole = wire_body(self.name, adapt_request(request, self._endpoint))
         while True:
             body = without(whole, self._unwanted)
             try:
                 return await self._ask(body, on_delta, request)
             except ModelRefused as error:
-                if refused := refused_parameter(body, str(error)):
+                if refused := find_refused_parameter(body, str(error)):
                     self._unwanted |= {refused}
                 elif is_about_pictures(body, str(error)):
                     whole = {**whole, "messages": blind(whole["messages"])}
@@ -124,7 +124,7 @@ class OpenAIModel(Model):
                         on_delta(piece)
                     if answer.is_full:
                         break
-            return finished(self._endpoint, answer, request.parameters is not None)
+            return finish_reply(self._endpoint, answer, request.parameters is not None)
         except ModelAnswerTooLong:
             answer.is_full = True
             if not answer.text.strip():
@@ -154,7 +154,7 @@ def _open_client(endpoint: Endpoint) -> Client:
     return Client(endpoint)
 
 
-def tuned(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
+def adapt_request(request: ModelRequest, endpoint: Endpoint) -> ModelRequest:
     """The request as the endpoint wants its requests."""
     lengths = [length for length in (request.max_tokens, endpoint.max_tokens) if length]
     temperature = endpoint.temperature if request.temperature is None else request.temperature
@@ -197,7 +197,7 @@ _REFUSALS = {
 _SUBSTITUTES = {"max_tokens": "max_completion_tokens"}
 
 
-def refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
+def find_refused_parameter(body: Mapping[str, Any], complaint: str) -> str:
     """The parameter of a request that a refusal is about and that can be left out, or ""."""
     named = (name for name, words in _REFUSALS.items() if name in body and words in complaint)
     return next(named, "")
@@ -223,7 +223,7 @@ def without(body: Mapping[str, Any], unwanted: frozenset[str]) -> dict[str, Any]
     return kept | renamed
 
 
-def finished(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> ModelReply:
+def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> ModelReply:
     """The reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
     reply = answer.reply(endpoint.model)
     if answer.finish and may_be_empty:
@@ -231,7 +231,7 @@ def finished(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> 
     if not reply.text.strip() and not reply.tool_calls:
         if answer.is_full:
             raise failures.too_much(endpoint, f"more than {MOST_CHARACTERS:,} characters at once")
-        raise failures.nothing_said(endpoint, answer.finish)
+        raise failures.empty_answer_error(endpoint, answer.finish)
     if not answer.is_whole:
         raise failures.broke_off(endpoint)
     return reply

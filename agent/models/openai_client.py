@@ -75,7 +75,7 @@ class Client:
                     PATIENCE * endpoint.timeout,
                     follow_redirects=False,  # what is said goes to the address given, and no other
                     trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
-                    event_hooks={"response": [wire.bounded]},
+                    event_hooks={"response": [wire.limit_response]},
                 ),
             )
         except httpx2.InvalidURL:
@@ -163,13 +163,13 @@ class Client:
             )
         except (APIError, aiohttp.ClientError, ValueError) as error:
             raise self._failure(error) from None
-        if packed := wire.packing(stream.response):
+        if packed := wire.find_compression(stream.response):
             await stream.close()
-            raise failures.packed(self._endpoint, packed)
+            raise failures.compressed_answer_error(self._endpoint, packed)
         return stream
 
     def _chunk(self, data: bytes) -> object:
-        value = wire.parsed(data)
+        value = wire.parse_chunk(data)
         if isinstance(value, dict) and value.get("error"):
             raise failures.error_in_answer(self._endpoint, value["error"])
         return value
@@ -184,7 +184,7 @@ class Client:
     def _failure(self, error: Exception) -> ModelError:
         """The error of a request to which no answer began."""
         if isinstance(error, APIStatusError) and error.response.is_redirect:
-            return failures.redirected(self._endpoint, error.response.headers.get("location", ""))
+            return failures.redirect(self._endpoint, error.response.headers.get("location", ""))
         if isinstance(error, APIStatusError):
             wait = error.response.headers.get("retry-after", "")
             return failures.refusal(self._endpoint, error.status_code, error.response.text, wait)

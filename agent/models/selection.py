@@ -206,7 +206,7 @@ class Models:
 
     async def list_models(self) -> list[str]:
         """The models that the endpoint lists. Raises ModelError."""
-        endpoint = self._served(ModelChoice(USUAL, (), LISTING_TIMEOUT, Brain()))
+        endpoint = self._connect_to_server(ModelChoice(USUAL, (), LISTING_TIMEOUT, Brain()))
         try:
             return await endpoint.list_models()
         finally:
@@ -224,20 +224,20 @@ class Models:
         if self.uses_embedded(choice):
             return self._embedded
         if choice not in self._single:
-            self._single[choice] = self._connected(choice)
+            self._single[choice] = self._connect(choice)
         return self._single[choice]
 
-    def _connected(self, choice: ModelChoice) -> Model:
+    def _connect(self, choice: ModelChoice) -> Model:
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             return _KeyMissing(choice.model, place.missing)
         if choice.model != AUTO:
-            return self._served(choice)
+            return self._connect_to_server(choice)
         if place.base_url == OPENAI_URL:
-            return self._served(replace(choice, model=USUAL))
-        return _FirstListed(lambda name: self._served(replace(choice, model=name)))
+            return self._connect_to_server(replace(choice, model=USUAL))
+        return _FirstListed(lambda name: self._connect_to_server(replace(choice, model=name)))
 
-    def _served(self, choice: ModelChoice) -> OpenAIModel:
+    def _connect_to_server(self, choice: ModelChoice) -> OpenAIModel:
         return OpenAIModel(self._endpoint(choice))
 
     def _tell(self, name: str, error: ModelError) -> None:
@@ -255,12 +255,12 @@ class Models:
             is_free=place.is_free,
             temperature=brain.temperature,
             max_tokens=brain.max_tokens,
-            setting=_setting(choice),
+            setting=_name_setting(choice),
             provider=brain.provider,
         )
 
 
-def _setting(choice: ModelChoice) -> str:
+def _name_setting(choice: ModelChoice) -> str:
     """Where somebody wrote down the address of a choice's models."""
     if choice.brain.config.base_url:
         return f"{choice.group}.config.base_url"

@@ -2,8 +2,8 @@
 
 The SDK reads whatever comes: a body of any size, a line without an end, a stream in which nothing
 is said for ever, packed bytes that unpack to gigabytes, an error's text in an encoding of the
-sender's choice. `bounded` is put between the SDK and the endpoint and sees each response before its
-body is read; `events` reads a stream.
+sender's choice. `limit_response` is put between the SDK and the endpoint and sees each response
+before its body is read; `events` reads a stream.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Progress:
             raise NoProgress(self._patience)
 
 
-async def bounded(response: httpx2.Response) -> None:
+async def limit_response(response: httpx2.Response) -> None:
     """Bound a response of which nothing has been read but its headers."""
     response.encoding = "utf-8"  # which is JSON's; Python has codecs that take minutes
     response.extensions["packing"] = response.headers.pop("content-encoding", "identity").lower()
@@ -76,7 +76,7 @@ async def bounded(response: httpx2.Response) -> None:
         response.stream = _BoundedStream(response.stream, LONGEST_ERROR, is_cut=True)
 
 
-def packing(response: httpx2.Response) -> str:
+def find_compression(response: httpx2.Response) -> str:
     """How a response is packed, though it should not be; "" where it is not."""
     how = str(response.extensions.get("packing", ""))
     return "" if how == "identity" else how
@@ -129,7 +129,7 @@ async def events(response: httpx2.Response, progress: Progress) -> AsyncGenerato
     async with aclosing(response.aiter_bytes()) as body:
         async for piece in body:
             progress.check()
-            for line in lines.fed(piece):
+            for line in lines.feed(piece):
                 if line.startswith(b"data:"):
                     data.append(line[5:].removeprefix(b" "))
                     size += len(line)
@@ -147,7 +147,7 @@ class _LineSplitter:
         self._rest = bytearray()
         self._ends_in_cr = False
 
-    def fed(self, piece: bytes) -> list[bytes]:
+    def feed(self, piece: bytes) -> list[bytes]:
         """The lines that this piece completes, without their ends. Raises TooMuch."""
         if self._ends_in_cr:
             piece = piece.removeprefix(b"\n")
@@ -167,7 +167,7 @@ def _hold(size: int) -> None:
         raise TooMuch(f"more than {LONGEST_LINE // 1_000_000} MB at once")
 
 
-def parsed(data: bytes) -> object:
+def parse_chunk(data: bytes) -> object:
     """A chunk's JSON. Raises ValueError."""
     try:
         return orjson.loads(data)

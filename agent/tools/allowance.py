@@ -94,14 +94,14 @@ class Allowance:
         """As it is now, with a quota. Of a disk that is nearly full already, a tenth of the rest
         may go while a command runs: others write too."""
         free, reserve = _disk(workspace)
-        there = used(workspace)
+        there = measure_usage(workspace)
         most = max(megabytes * MEGABYTE, there)
         return cls(workspace, most, most - there, free, min(reserve, free * 9 // 10))
 
     def complaint(self) -> str:
         """Why a command that writes must be stopped, or "". It looks at every file, which takes a
         while where there are many."""
-        return _full(self.most) if used(self.workspace) > self.most else ""
+        return _full(self.most) if measure_usage(self.workspace) > self.most else ""
 
     def urgent_complaint(self) -> str:
         """The same as far as the disk tells by itself: the files are looked at only where more was
@@ -120,7 +120,7 @@ def refusal(workspace: Path, megabytes: int, more: int) -> str:
     if free - more < reserve:
         return "the disk is nearly full"
     most = megabytes * MEGABYTE
-    return _full(most) if used(workspace) + more > most else ""
+    return _full(most) if measure_usage(workspace) + more > most else ""
 
 
 def demand(workspace: Path, megabytes: int, more: int) -> None:
@@ -140,7 +140,7 @@ def _disk(workspace: Path) -> tuple[int, int]:
     return disk.f_bavail * disk.f_frsize, min(_SPARE_DISK, disk.f_blocks * disk.f_frsize // 10)
 
 
-def used(workspace: Path) -> int:
+def measure_usage(workspace: Path) -> int:
     """Bytes of the disk that the files and pictures of an audience take. Links are not followed."""
     total, folders = 0, [os.fspath(workspace / name) for name in (WRITABLE, PICTURES)]
     while folders:

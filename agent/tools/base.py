@@ -36,16 +36,16 @@ Approve = Callable[[Permission], Awaitable[None]]
 """Asks a person; returns when it is allowed, and raises ToolError when it is not."""
 
 
-async def unasked(permission: Permission) -> None:
+async def refuse_permission(permission: Permission) -> None:
     """Where nobody can be asked, nothing is allowed."""
     raise ToolError(f"It was not run: nobody can be asked for permission. {permission.what}")
 
 
-async def allowed(permission: Permission) -> None:
+async def grant_permission(permission: Permission) -> None:
     """Where the settings want nobody to be asked, all is allowed."""
 
 
-def _unmarked() -> None:
+def _mark_nothing() -> None:
     """Where no result is recorded, none is marked."""
 
 
@@ -73,8 +73,8 @@ class ToolContext:
     delegate: Delegate | None = None
     skills: tuple[Skill, ...] = ()
     settings: ToolSettings = field(default_factory=ToolSettings)
-    approve: Approve = unasked
-    from_outside: Callable[[], None] = _unmarked
+    approve: Approve = refuse_permission
+    from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
 
 

@@ -52,7 +52,7 @@ class Ran:
     ended: str = ""
 
 
-def boxed(workspace: Path) -> list[str]:
+def build_box_command(workspace: Path) -> list[str]:
     """How a command is put into the box: all of the workspace can be read, and `files/` written."""
     shown = [part for path in _SYSTEM for part in ("--ro-bind-try", path, path)]
     files = (workspace / WRITABLE, f"{INSIDE}/{WRITABLE}")
@@ -66,7 +66,7 @@ def boxed(workspace: Path) -> list[str]:
     ]
 
 
-def limited(command: str, room: int) -> list[str]:
+def limit_command(command: str, room: int) -> list[str]:
     """A command for a shell that takes limits upon itself first, so that no file becomes larger
     than `room` bytes; what its system does not know of them is passed over."""
     blocks = min(_MOST_BLOCKS, room // _BLOCK)

@@ -43,27 +43,27 @@ def _pieces(html: str) -> str:
             pieces.append("<" if at == start + 1 else "")
             continue
         at = _after(html, ">", start)
-        pieces.append(_shown(tag, html[start : min(at, start + _LONGEST_TAG)], links))
+        pieces.append(_render_tag(tag, html[start : min(at, start + _LONGEST_TAG)], links))
         if not tag[1] and tag[2].lower() in _SKIPPED:
             at = _after_element(html, tag[2], at)
     return "".join((*pieces, _flat(html[at:])))
 
 
 def _flat(text: str) -> str:
-    return _unescaped(text.replace("\n", " "))
+    return _unescape(text.replace("\n", " "))
 
 
-def _unescaped(text: str) -> str:
+def _unescape(text: str) -> str:
     """The text with its entities read; Python does not read a number of 5,000 digits."""
     return unescape(_ENDLESS_NUMBER.sub("&#0;", text))
 
 
-def _shown(tag: re.Match[str], whole: str, links: list[str]) -> str:
+def _render_tag(tag: re.Match[str], whole: str, links: list[str]) -> str:
     """What stands for a tag in the text; addresses of links wait in `links` for their ends."""
     name = tag[2].lower()
     if name == "a" and not tag[1]:
         found = _HREF.search(whole)
-        links.append(_unescaped(found[1].strip("\"'")) if found else "")
+        links.append(_unescape(found[1].strip("\"'")) if found else "")
     elif name == "a" and links:
         address = links.pop()
         return f" ({address})" if address and not address.startswith(("#", "javascript:")) else ""
@@ -155,7 +155,7 @@ def codec_of(label: str | None) -> str:
     return _CODECS.get(label.strip().lower(), "utf-8") if label else "utf-8"
 
 
-def decoded(content: bytes, label: str | None) -> str:
+def decode(content: bytes, label: str | None) -> str:
     """The text of these bytes, with U+FFFD where they are none; in time that is linear in their
     number. For a thread where there may be many: other threads have their turn in between."""
     decoder = getincrementaldecoder(codec_of(label))("replace")

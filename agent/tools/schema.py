@@ -101,11 +101,11 @@ def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:
     if unknown := sorted(kind.touches - set(get_args(Touch))):
         raise TypeError(f"{name} touches {unknown}, but a tool touches {get_args(Touch)}")
     hints = _hints(function)
-    description, notes = _docstring(function)
+    description, notes = _parse_docstring(function)
     if strangers := sorted(notes.keys() - hints.keys()):
         raise TypeError(f"the docstring of {name} describes {strangers}, which it doesn't take")
     adapter = _adapter(function, hints)
-    parameters = _described(_untitled(adapter.json_schema()), notes)
+    parameters = _add_descriptions(_strip_titles(adapter.json_schema()), notes)
     return Tool(
         name=name,
         description=description,
@@ -126,7 +126,7 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     return hints
 
 
-def _docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
+def _parse_docstring(function: Callable[..., Any]) -> tuple[str, dict[str, str]]:
     """The description, and what `Args:` says of each parameter."""
     text, *sections = _SECTION.split(inspect.getdoc(function) or "")
     if not text.strip():
@@ -156,20 +156,20 @@ def _default(parameter: inspect.Parameter) -> Any:
     return field() if parameter.default is parameter.empty else field(default=parameter.default)
 
 
-def _untitled(node: Any) -> Any:
+def _strip_titles(node: Any) -> Any:
     """A schema without its "title" keywords; a property that is named "title" stays."""
     if isinstance(node, list):
-        return [_untitled(item) for item in node]
+        return [_strip_titles(item) for item in node]
     if not isinstance(node, dict):
         return node
     return {
-        key: _untitled(value)
+        key: _strip_titles(value)
         for key, value in node.items()
         if key != "title" or not isinstance(value, str)
     }
 
 
-def _described(schema: dict[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
+def _add_descriptions(schema: dict[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
     properties = {
         name: {**parameter, "description": notes[name]} if name in notes else parameter
         for name, parameter in schema["properties"].items()

@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from agent.tools import ToolError
-from agent.tools.workspace import quoted
+from agent.tools.workspace import quote
 
 SECONDS = 5
 """How long a search may take, with all that is read for it."""
@@ -48,8 +48,8 @@ class Search:
         """Raises ToolError where the pattern is none, or takes too much."""
         try:
             wanted = {"pattern": self._pattern, "ignore_case": self._ignores_case}
-            if fault := self._asked(json.dumps(wanted).encode()).get("fault"):
-                name = quoted(self._pattern)
+            if fault := self._request(json.dumps(wanted).encode()).get("fault"):
+                name = quote(self._pattern)
                 raise ToolError(f"{name} is not a regular expression: {fault}.")
         except BaseException:
             self.__exit__(None, None, None)
@@ -78,10 +78,10 @@ class Search:
 
     def hits(self, lines: Sequence[str]) -> list[tuple[int, int]]:
         """Which of the lines match, and where in them first. Raises ToolError."""
-        found = self._asked("\n".join(lines).encode())
+        found = self._request("\n".join(lines).encode())
         return [(number, place) for number, place in found["hits"]]
 
-    def _asked(self, content: bytes) -> dict[str, Any]:
+    def _request(self, content: bytes) -> dict[str, Any]:
         into, out = self._process.stdin, self._process.stdout
         assert into is not None
         assert out is not None
@@ -91,9 +91,9 @@ class Search:
             size = int.from_bytes(_exactly(out.read(4), 4), "big")
             answer: dict[str, Any] = json.loads(_exactly(out.read(size), size))
         except (BrokenPipeError, EOFError):
-            raise ToolError(_ended(self._pattern)) from None
+            raise ToolError(_stop_message(self._pattern)) from None
         if "is_too_large" in answer:
-            raise ToolError(_ended(self._pattern))
+            raise ToolError(_stop_message(self._pattern))
         return answer
 
 
@@ -103,8 +103,8 @@ def _exactly(content: bytes, size: int) -> bytes:
     return content
 
 
-def _ended(pattern: str) -> str:
+def _stop_message(pattern: str) -> str:
     return (
-        f"The search was stopped: {quoted(pattern)} takes more than {MEGABYTES} MB of memory or "
+        f"The search was stopped: {quote(pattern)} takes more than {MEGABYTES} MB of memory or "
         f"{SECONDS} seconds. Simplify the pattern."
     )

@@ -58,7 +58,7 @@ class Toolbox:
             self._alone = Toolbox(tools, self._hide)
         return self._alone
 
-    def offered(self, settings: ToolSettings) -> Toolbox:
+    def select(self, settings: ToolSettings) -> Toolbox:
         """Those of these tools that the settings offer to the model; made once, since it is asked
         at every step."""
         tools = self._tools.values()

@@ -17,7 +17,7 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from agent.tools import ToolError
-from agent.tools.page import decoded, text_of
+from agent.tools.page import decode, text_of
 
 MOST_REDIRECTS = 5
 LARGEST = 2_000_000
@@ -53,7 +53,7 @@ def _inner(ip: IPv6Address) -> IPv4Address | None:
     return ip.ipv4_mapped or ip.sixtofour
 
 
-async def resolved(host: str) -> list[str]:
+async def resolve_host(host: str) -> list[str]:
     """What the system says that a name stands for; it also reads "2130706433" and "0177.1"."""
     found = await asyncio.get_running_loop().getaddrinfo(host, None, type=socket.SOCK_STREAM)
     return [str(place[0]) for *_, place in found]
@@ -72,14 +72,14 @@ class Fetcher:
     """Reads pages. `resolve` and `allows` are the public internet's but for tests."""
 
     def __init__(
-        self, resolve: Resolve = resolved, allows: Callable[[str], bool] = is_public
+        self, resolve: Resolve = resolve_host, allows: Callable[[str], bool] = is_public
     ) -> None:
         self._resolve, self._allows = resolve, allows
 
     async def page(self, address: str, approve: Callable[[URL], Awaitable[None]]) -> WebPage:
         """The text behind an address, after redirects, of which each is checked like the first.
         `approve` is asked before each request, and may raise ToolError, as this does."""
-        url = _checked(address)
+        url = _check_address(address)
         for _ in range(MOST_REDIRECTS + 1):
             await approve(url)
             found = await self._get(url)
@@ -113,7 +113,7 @@ class Fetcher:
             session.get(url, allow_redirects=False) as response,
         ):
             if response.status in (301, 302, 303, 307, 308) and "Location" in response.headers:
-                return _checked(str(url.join(URL(response.headers["Location"]))))
+                return _check_address(str(url.join(URL(response.headers["Location"]))))
             if response.status >= 400:
                 raise ToolError(f"{url.host} answered with the error {response.status}.")
             return await _read(url, response)
@@ -160,7 +160,7 @@ class _Names(AbstractResolver):
         """Nothing is kept."""
 
 
-def _checked(address: str) -> URL:
+def _check_address(address: str) -> URL:
     try:
         url = URL(address.strip())
     except ValueError:
@@ -183,7 +183,7 @@ async def _read(url: URL, response: aiohttp.ClientResponse) -> WebPage:
             break
     read = text_of if "html" in kind else str
     content, label = bytes(body[:LARGEST]), response.charset
-    text = await asyncio.to_thread(lambda: read(decoded(content, label)))
+    text = await asyncio.to_thread(lambda: read(decode(content, label)))
     return WebPage(str(url), text, is_cut=len(body) > LARGEST)
 
 

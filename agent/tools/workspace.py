@@ -47,7 +47,7 @@ def resolve(root: Path, path: str, *, must_write: bool) -> Path:
     and with `must_write` for all that is not in `files/`.
     """
     if complaint := _complaint(path):
-        raise ToolError(f"{quoted(path)} {complaint}.")
+        raise ToolError(f"{quote(path)} {complaint}.")
     parts = PurePosixPath(path).parts
     place = _to_write(path, parts) if must_write else _to_read(root, parts)
     target = root.joinpath(*place)
@@ -84,7 +84,7 @@ def _to_write(path: str, parts: tuple[str, ...]) -> tuple[str, ...]:
         return parts
     if len(parts) == 1 and parts[0] != WRITABLE:
         return (WRITABLE, *parts)
-    raise ToolError(f"{quoted(path)} can't be written: only files in '{WRITABLE}/' can.")
+    raise ToolError(f"{quote(path)} can't be written: only files in '{WRITABLE}/' can.")
 
 
 def _to_read(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
@@ -93,7 +93,7 @@ def _to_read(root: Path, parts: tuple[str, ...]) -> tuple[str, ...]:
     return moved if is_moved else parts
 
 
-def quoted(path: str) -> str:
+def quote(path: str) -> str:
     """A path as the model wrote it, in quotes, cut where it is very long."""
     return repr(path if len(path) <= 200 else path[:199] + "…")
 
@@ -105,7 +105,7 @@ def plain_errors(path: str) -> Iterator[None]:
         yield
     except OSError as error:
         reason = _REASONS.get(error.errno or 0, f"can't be used: {error.strerror or error}")
-        raise ToolError(f"{quoted(path)} {reason}.") from error
+        raise ToolError(f"{quote(path)} {reason}.") from error
 
 
 @contextmanager

@@ -27,7 +27,7 @@ from agent.tools.workspace import (
     list_folder,
     open_file,
     plain_errors,
-    quoted,
+    quote,
     resolve,
     save_file,
 )
@@ -66,13 +66,13 @@ def read_file(
             context.from_outside()
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
-            raise ToolError(f"{quoted(path)} is a binary file ({size}); only text can be read.")
+            raise ToolError(f"{quote(path)} is a binary file ({size}); only text can be read.")
         _skip(file, offset - 1)
         lines = takewhile(lambda _: file.tell() <= _READ_BYTES, _lines(file))
         shown, is_more = _page(lines, limit)
         is_too_far = not is_more and file.tell() > _READ_BYTES
     if not shown and offset == 1:
-        return f"{quoted(path)} is empty."
+        return f"{quote(path)} is empty."
     return "\n".join([*shown, *_notices(shown, offset, is_more=is_more, is_too_far=is_too_far)])
 
 
@@ -88,7 +88,7 @@ def list_files(context: ToolContext, path: str = ".") -> str:
         entries = list_folder(context.workspace, target)
     _mark(context, (target / name for name, _ in entries))
     lines = (_entry(name, status) for name, status in entries)
-    return _first(lines, _SHOWN_NAMES, "entries") or f"{quoted(path)} is an empty folder."
+    return _first(lines, _SHOWN_NAMES, "entries") or f"{quote(path)} is an empty folder."
 
 
 @tool(touches={"reads"})
@@ -105,7 +105,7 @@ def glob(context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_l
         ]
     _mark(context, hits[:_SHOWN_NAMES])
     names = (_name(root, file) for file in hits)
-    return _first(names, _SHOWN_NAMES, "files") or f"No file matches {quoted(pattern)}."
+    return _first(names, _SHOWN_NAMES, "files") or f"No file matches {quote(pattern)}."
 
 
 @tool(touches={"reads"})
@@ -137,7 +137,7 @@ async def grep(
         ) from None
     finally:
         search.end()  # also when the turn is stopped
-    return shown or f"No line of a text file matches {quoted(pattern)} in {quoted(path)}."
+    return shown or f"No line of a text file matches {quote(pattern)} in {quote(path)}."
 
 
 @tool(touches={"writes"})
@@ -179,7 +179,7 @@ def _found(context: ToolContext, path: str) -> Path:
     if target == root:
         root.mkdir(parents=True, exist_ok=True)  # a workspace is there once it is looked at
     if not os.path.lexists(target):
-        raise ToolError(f"There is no {quoted(path)} in the workspace. {_nearest(context, path)}")
+        raise ToolError(f"There is no {quote(path)} in the workspace. {_nearest(context, path)}")
     return target
 
 

@@ -40,9 +40,9 @@ async def shell(
     files.mkdir(parents=True, exist_ok=True)
     settings = context.settings
     allowance = await asyncio.to_thread(Allowance.of, context.workspace, settings.files_quota)
-    limited = box.limited(command, allowance.room)
+    limited = box.limit_command(command, allowance.room)
     if await _has_box():
-        arguments = [*box.boxed(context.workspace), *limited]
+        arguments = [*box.build_box_command(context.workspace), *limited]
         home = f"{box.INSIDE}/{WRITABLE}"
     elif settings.shell_unboxed:
         arguments, home = limited, str(files)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agent.models.failures import is_overflow, named_window
+from agent.models.failures import is_overflow, parse_window
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_other_errors_are_not_taken_for_an_overflow(text: str) -> None:
     ],
 )
 def test_the_window_that_an_overflow_names_is_read(text: str, window: int) -> None:
-    assert named_window(text) == window
+    assert parse_window(text) == window

@@ -479,7 +479,7 @@ async def test_what_is_said_to_a_model_on_this_machine_takes_no_way_around(
 
 @pytest.mark.parametrize("location", ["/v2", "//[", "http://u:p@x.test/", "http://\x00\x07é.test"])
 async def test_where_a_redirect_leads_may_be_anything(location: str) -> None:
-    message = str(failures.redirected(Endpoint("m"), location))
+    message = str(failures.redirect(Endpoint("m"), location))
     assert message.isprintable()
     assert "u:p" not in message
 

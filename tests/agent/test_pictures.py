@@ -16,7 +16,7 @@ from agent.models.base import ModelReply, ModelRequest, ModelUnreachable
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
 from agent.models.selection import FallbackModel
-from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, blind, faded, too_many
+from agent.pictures import LOST, TOO_LARGE, UNSEEN, Pictures, blind, count_dropped, too_many
 from memory.messages import PICTURE, Image, Message
 from tests.fakes.openai_server import Fail, OpenAIServer, Say
 from tests.fakes.scripted_model import ScriptedModel
@@ -81,15 +81,17 @@ async def test_messages_without_pictures_are_the_very_same(tmp_path: Path) -> No
     [(0, 8, 0), (8, 8, 0), (9, 8, 4), (12, 8, 4), (13, 8, 8), (3, 1, 2), (5, 0, 5), (1, 0, 1)],
 )
 def test_older_pictures_go_half_the_cap_at_a_time(count: int, most: int, gone: int) -> None:
-    assert faded(count, most) == gone
+    assert count_dropped(count, most) == gone
 
 
 @given(st.integers(0, 100), st.integers(0, 40))
 def test_no_request_holds_more_than_the_cap_and_the_newest_is_in_it(count: int, most: int) -> None:
-    sent = count - faded(count, most)
+    sent = count - count_dropped(count, most)
     assert 0 <= sent <= most
     assert sent or not count or not most
-    assert faded(count, most) <= faded(count + 1, most), "what was left out stays out"
+    assert count_dropped(count, most) <= count_dropped(count + 1, most), (
+        "what is left out stays out"
+    )
 
 
 async def test_the_beginning_of_the_requests_changes_once_in_four_pictures(tmp_path: Path) -> None:

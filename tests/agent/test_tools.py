@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field
 
 from agent.tools import ToolError
-from agent.tools.base import Permission, Tool, ToolContext, unasked
+from agent.tools.base import Permission, Tool, ToolContext, refuse_permission
 from agent.tools.schema import tool
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
@@ -330,7 +330,7 @@ def test_batches_keep_every_call_in_its_order(names: list[str]) -> None:
 
 
 async def test_what_reaches_the_network_or_a_shell_is_not_run_where_nobody_can_be_asked() -> None:
-    nobody = replace(CONTEXT, approve=unasked)
+    nobody = replace(CONTEXT, approve=refuse_permission)
     call = ToolCall("1", "weather", '{"city": "Rome"}')
     text, is_error = await Toolbox([weather]).run(call, nobody)
     assert is_error

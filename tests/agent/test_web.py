@@ -17,7 +17,7 @@ from yarl import URL
 
 from agent.tools import ToolError
 from agent.tools import web as pages
-from agent.tools.page import LABELS, codec_of, decoded, text_of
+from agent.tools.page import LABELS, codec_of, decode, text_of
 from agent.tools.web import Fetcher, is_public
 
 PUBLIC, PRIVATE = "127.0.0.1", "127.0.0.2"
@@ -294,7 +294,7 @@ def test_whatever_a_page_calls_its_encoding_it_is_one_of_the_list(
     label: str, content: bytes
 ) -> None:
     assert codec_of(label) in set(LABELS)
-    assert isinstance(decoded(content, label), str)
+    assert isinstance(decode(content, label), str)
 
 
 @pytest.mark.parametrize("codec", sorted(LABELS))
@@ -302,12 +302,12 @@ def test_two_megabytes_of_no_text_are_decoded_in_pieces_of_no_time(codec: str) -
     label = LABELS[codec].split()[0]
     for byte in (b"\x81", b"\xff", b"\x1b$B"):
         started = time.process_time()
-        decoded(byte * (pages.LARGEST // len(byte)), label)
+        decode(byte * (pages.LARGEST // len(byte)), label)
         assert time.process_time() - started < 10
 
 
 def test_a_piece_that_ends_in_a_character_is_no_end_of_it() -> None:
-    assert decoded("茶".encode() * 100_000, "utf-8") == "茶" * 100_000
+    assert decode("茶".encode() * 100_000, "utf-8") == "茶" * 100_000
 
 
 async def test_errors_are_told_in_a_sentence(site: Site) -> None:

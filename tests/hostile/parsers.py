@@ -7,7 +7,7 @@ from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from agent.models.failures import named_window
+from agent.models.failures import parse_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
 from bot.logs import masking
@@ -83,7 +83,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the terminal's controls": without_controls,
     "the terse tag": extracted,
     "a page of the web": text_of,
-    "what an endpoint says": named_window,
+    "what an endpoint says": parse_window,
     "the log": _mask,
     "the marks": lambda text: untrusted(text, "a page"),
     "a file's name": safe_name,

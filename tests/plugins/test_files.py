@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.settings import ToolSettings
-from agent.tools.allowance import used
+from agent.tools.allowance import measure_usage
 from agent.tools.base import ToolContext
 from agent.tools.search import Search
 from agent.tools.toolbox import Toolbox
@@ -493,4 +493,4 @@ def test_what_lies_too_deep_to_be_looked_at_counts_as_much(root: Path) -> None:
         os.close(here)
         here = inner
     os.close(here)
-    assert 1_000_000_000 < used(root) < 1_001_000_000
+    assert 1_000_000_000 < measure_usage(root) < 1_001_000_000

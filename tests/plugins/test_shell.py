@@ -15,7 +15,7 @@ import pytest
 
 from agent.settings import ToolSettings
 from agent.tools import allowance, box
-from agent.tools.allowance import MOST_PROCESSES, used
+from agent.tools.allowance import MOST_PROCESSES, measure_usage
 from agent.tools.base import Permission, ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.keys import ConversationKey
@@ -280,9 +280,9 @@ async def test_what_is_written_fast_is_noticed_where_looking_takes_long(
 
     def slowly(workspace: Path) -> int:
         time.sleep(1)
-        return used(workspace)
+        return measure_usage(workspace)
 
-    monkeypatch.setattr(allowance, "used", slowly)
+    monkeypatch.setattr(allowance, "measure_usage", slowly)
     writing = "for i in $(seq 20); do head -c 9000000 /dev/zero > $i; done"
     text = await limited(tmp_path, f"sleep 2; {writing}; sleep 50", ToolSettings(files_quota=10))
     assert text.startswith("It was killed because this chat may keep 10 MB of files")
