@@ -105,7 +105,7 @@ def _from_function(function: Callable[..., Any], kind: _Kind) -> Tool:
     if strangers := sorted(notes.keys() - hints.keys()):
         raise TypeError(f"the docstring of {name} describes {strangers}, which it doesn't take")
     adapter = _adapter(function, hints)
-    parameters = _add_descriptions(_strip_titles(adapter.json_schema()), notes)
+    parameters = _add_descriptions(_shorten(adapter.json_schema()), notes)
     return Tool(
         name=name,
         description=description,
@@ -156,17 +156,31 @@ def _default(parameter: inspect.Parameter) -> Any:
     return field() if parameter.default is parameter.empty else field(default=parameter.default)
 
 
-def _strip_titles(node: Any) -> Any:
-    """A schema without its "title" keywords; a property that is named "title" stays."""
+def _shorten(node: Any) -> Any:
+    """A schema without what tells a model nothing, since every request pays for it; arguments are
+    checked by all of it when they come. A property that is named like a keyword stays: its value is
+    a schema. What may be left out is not called nullable besides."""
     if isinstance(node, list):
-        return [_strip_titles(item) for item in node]
+        return [_shorten(item) for item in node]
     if not isinstance(node, dict):
         return node
-    return {
-        key: _strip_titles(value)
-        for key, value in node.items()
-        if key != "title" or not isinstance(value, str)
-    }
+    match node:
+        case {"anyOf": [dict(kind), {"type": "null"}], "default": None}:
+            node = {**kind, **{key: value for key, value in node.items() if key != "anyOf"}}
+    return {key: _shorten(value) for key, value in node.items() if not _is_untold(key, value)}
+
+
+def _is_untold(keyword: str, value: Any) -> bool:
+    match keyword:
+        case "title" | "minLength" | "maxLength":
+            return not isinstance(value, dict)
+        case "additionalProperties":
+            return value is False
+        case "minimum":
+            return value in (0, 1)
+        case "default":
+            return value is None or value is False or value == ""
+    return False
 
 
 def _add_descriptions(schema: dict[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:

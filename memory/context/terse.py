@@ -10,9 +10,8 @@ import re
 from collections.abc import Callable, Iterable
 
 REQUEST = (
-    "End every reply with one short line that says what was done and any key decision, in this "
-    "form: <terse>what was done, key decisions</terse>. The person does not see it; later you see "
-    "it in the activity log, when the reply itself has left your context."
+    "End every reply with one short line like this: <terse>what was done, key decisions</terse>. "
+    "Only you see it: in the activity log, once the reply has left your view."
 )
 """What the system prompt asks for while the strategy `slim` is in force."""
 

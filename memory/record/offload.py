@@ -122,8 +122,8 @@ class LocalWorkspace:
     tools name files. A crash leaves no file half-written; a line that was cut off is mended."""
 
     offers = (
-        f"Turns that have left are also in {SESSIONS}/*/{CONTEXT} of the workspace, a JSON line "
-        "each message, for grep."
+        f"Turns that left are also in {SESSIONS}/*/{CONTEXT} of the workspace, one JSON line a "
+        "message, for grep."
     )
 
     def __init__(self, workdir: str | Path) -> None:

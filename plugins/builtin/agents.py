@@ -113,13 +113,11 @@ async def model(ask: Ask) -> Reply:
 async def delegate(
     context: ToolContext, task: Annotated[str, Field(min_length=1, max_length=100_000)]
 ) -> str:
-    """Hand a task to a sub-agent that works on it alone, with the same tools and files, and tells
-    you its result. Good for a task that takes many steps or much reading of which you only need the
-    outcome. Tasks that do not depend on each other can be handed out in the same reply.
+    """Hand a task to a sub-agent with the same tools, for many steps or much reading of which you
+    need only the result. Independent tasks can go out in one reply.
 
     Args:
-        task: All that the sub-agent is told: it sees nothing of this conversation. Say what is to
-            be done, what it needs to know, and what the result should hold.
+        task: It sees nothing else: say what to do, what it must know, what to return.
     """
     if context.delegate is None:
         raise ToolError("No sub-agent can be started here: do the task yourself.")

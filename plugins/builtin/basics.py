@@ -29,7 +29,7 @@ def current_time(context: ToolContext, timezone: str = "") -> str:
     """Say the date, weekday and time.
 
     Args:
-        timezone: A name like "Europe/Berlin"; left out, it is the user's own.
+        timezone: Like Europe/Berlin.
     """
     return spoken(datetime.now(_zone(timezone) if timezone else context.timezone))
 
@@ -39,8 +39,7 @@ def calculate(expression: Annotated[str, Field(max_length=1000)]) -> str:
     """Work out an arithmetic expression.
 
     Args:
-        expression: Numbers with + - * / // % ** and parentheses, comparisons, the constants
-            pi, e and tau, and functions such as sqrt, log, sin (radians), round and factorial.
+        expression: Such as 2**3 * sqrt(pi).
     """
     try:
         return _written(_calculator.eval(expression, _parsed(expression)))
@@ -205,11 +204,7 @@ def _reason(error: Exception) -> str:
 
 @tool(touches={"reads"})
 def read_skill(context: ToolContext, name: str) -> str:
-    """Read the instructions of a skill.
-
-    Args:
-        name: The skill's name, as the system prompt lists it.
-    """
+    """Read the instructions of a skill."""
     by_name = {skill.name: skill for skill in context.skills}
     if name in by_name:
         return by_name[name].text()

@@ -6,9 +6,10 @@ search would find itself.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words
 from memory.turns import turn_number
@@ -23,8 +24,8 @@ LONGEST_QUERY = 500
 _MESSAGE = (200, 4_000)  # characters that a message may have among many others, and alone
 _PER_TOKEN = 2  # characters, reckoned with care
 
-Near = Annotated[int, Field(ge=0, le=50)]
-Many = Annotated[int, Field(ge=1, le=MOST)]
+Near = Annotated[int, Field(ge=0), AfterValidator(partial(min, 50))]
+Many = Annotated[int, Field(ge=1), AfterValidator(partial(min, MOST))]
 
 
 @tool(touches={"reads"}, needs_conversation=True)
@@ -38,20 +39,13 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
     first: Many = 10,
     turnId: str = "",
 ) -> str:
-    """Look up what was said and done earlier in this conversation, also what you no longer see:
-    messages, tool calls and their results. Modes: search finds words, tail shows the newest
-    messages, head the first ones, turn all messages of a turn.
+    """Look up messages, tool calls and results of this conversation, also those you no longer see.
+    search finds words, tail shows the last messages, head the first, turn a turn.
 
     Args:
-        mode: What to look for.
-        query: The text to find, in any case, also within tool names, inputs and results; required
-            in mode search. Few words find more.
-        before: In mode search, messages shown before each match (default 2); in mode turn, turns
-            shown before the turn (default 0).
-        after: The same for those after it.
-        last: How many messages mode tail shows.
-        first: How many messages mode head shows.
-        turnId: The turn to show, such as t5; required in mode turn.
+        query: For search. Few words find more.
+        before: Messages before each match (default 2), or turns before the turn (default 0).
+        turnId: For turn: such as t5.
     """
     conversation = context.conversation
     if conversation is None:

@@ -56,9 +56,8 @@ def read_file(
     """Read a text file of the workspace.
 
     Args:
-        path: The file, relative to the workspace, like "files/notes.txt".
-        offset: The line to begin with, counted from 1.
-        limit: How many lines to read.
+        path: Like files/notes.txt.
+        offset: First line.
     """
     target = _found(context, path)
     with plain_errors(path), open_file(context.workspace, target) as file:
@@ -78,11 +77,7 @@ def read_file(
 
 @tool(touches={"reads"})
 def list_files(context: ToolContext, path: str = ".") -> str:
-    """List a folder of the workspace: folders end with /, files show their size.
-
-    Args:
-        path: The folder, relative to the workspace; "." is the workspace itself.
-    """
+    """List a folder of the workspace, with sizes."""
     target = _found(context, path)
     with plain_errors(path):
         entries = list_folder(context.workspace, target)
@@ -96,7 +91,7 @@ def glob(context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_l
     """Find files of the workspace by name.
 
     Args:
-        pattern: Such as "*.md" (in any folder), "files/*.txt" or "files/**/plan-?.md".
+        pattern: Such as *.md or files/**/plan-?.md.
     """
     root, is_match = context.workspace, _Glob(pattern)
     with plain_errors("."):
@@ -116,13 +111,10 @@ async def grep(
     ignore_case: bool = False,
     limit: Annotated[int, Field(ge=1, le=500)] = 50,
 ) -> str:
-    """Search text files of the workspace, line by line; hits read "file:line: text".
+    """Search the lines of the workspace's text files.
 
     Args:
         pattern: A regular expression.
-        path: The folder (searched at any depth) or file to search.
-        ignore_case: Whether A is the same as a.
-        limit: How many hits to show.
     """
     search = Search(pattern, ignore_case=ignore_case)
     try:
@@ -142,11 +134,10 @@ async def grep(
 
 @tool(touches={"writes"})
 def write_file(context: ToolContext, path: str, content: str) -> str:
-    """Write a text file into files/ of the workspace, in the place of what it held before.
+    """Write a text file in files/ of the workspace, replacing what it held.
 
     Args:
-        path: The file, like "files/notes.txt"; a bare name goes into files/ too.
-        content: The whole text of the file.
+        path: Like files/notes.txt.
     """
     target = resolve(context.workspace, path, must_write=True)
     data = _encoded(content)

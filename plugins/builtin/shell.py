@@ -28,11 +28,8 @@ NO_ROOM = (
 async def shell(
     context: ToolContext, command: Annotated[str, Field(min_length=1, max_length=8_000)]
 ) -> str:
-    """Run a command with sh, in the folder files/ of the workspace, which is the only one it may
-    change. There is no network. The person is asked first, and sees the command.
-
-    Args:
-        command: What to run; nobody can type anything into it while it runs.
+    """Run a command with sh in files/ of the workspace, the only folder that it may change; no
+    network, no input. The person is asked first.
     """
     if "\0" in command:
         raise ToolError("The command was not run: it holds a zero byte.")

@@ -27,12 +27,10 @@ def fetching(fetcher: Fetcher | None = None) -> Tool:
         url: Annotated[str, Field(min_length=1, max_length=4_000)],
         offset: Annotated[int, Field(ge=0)] = 0,
     ) -> str:
-        """Read a page of the web as text, with the addresses of its links. The person is asked
-        before a site is read for the first time.
+        """Read a web page as text with links. The person is asked before a new site is read.
 
         Args:
-            url: Its address, with http:// or https://.
-            offset: The character to begin with, for the rest of a long page.
+            offset: First character, for the rest of a long page.
         """
         from agent.tools import web  # noqa: PLC0415 - slow import
 

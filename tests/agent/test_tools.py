@@ -76,14 +76,12 @@ def test_a_schema_comes_from_signature_and_docstring() -> None:
             "description": "Say what the weather will be.\nFarmers ask for it.",
             "parameters": {
                 "type": "object",
-                "additionalProperties": False,
                 "required": ["city"],
                 "properties": {
                     "city": {"type": "string", "description": "Where, in any spelling."},
                     "days": {
                         "type": "integer",
                         "default": 1,
-                        "minimum": 1,
                         "maximum": 7,
                         "description": "How far ahead.",
                     },
@@ -111,6 +109,34 @@ def test_a_schema_has_no_titles_but_a_parameter_may_be_named_title() -> None:
     assert list(schema["properties"]) == ["place", "title"]
     assert "title" in schema["$defs"]["Place"]["properties"]
     assert '"title": "' not in json.dumps(schema)
+
+
+async def test_a_schema_holds_what_a_model_goes_by_and_arguments_are_checked_by_all_of_it() -> None:
+    def draw(
+        name: Annotated[str, Field(min_length=1, max_length=9)],
+        default: bool = False,
+        minimum: Annotated[int, Field(ge=2)] | None = None,
+        count: int = 0,
+    ) -> str:
+        """Draw."""
+        return f"{name} {default} {minimum} {count}"
+
+    made = tool(draw)
+    assert made.parameters == {
+        "type": "object",
+        "required": ["name"],
+        "properties": {
+            "name": {"type": "string"},
+            "default": {"type": "boolean"},
+            "minimum": {"type": "integer", "minimum": 2},
+            "count": {"type": "integer", "default": 0},
+        },
+    }
+    assert await answer(made, {"name": "a", "minimum": None}) == ("a False None 0", False)
+    for wrong in ({"name": ""}, {"name": "a" * 10}, {"name": "a", "more": 1}):
+        text, is_error = await answer(made, wrong)
+        assert is_error
+        assert text.startswith("draw was not run:")
 
 
 def test_writers_and_shells_run_alone_unless_they_say_otherwise() -> None:

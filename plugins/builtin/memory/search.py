@@ -123,14 +123,11 @@ async def memory_search(
     query: Annotated[str, Field(max_length=1_000)],
     limit: Annotated[int, Field(ge=1, le=20)] = 5,
 ) -> str:
-    """Search all that was said in this chat, however long ago, and the daily memory.
-
-    Use it when something is asked about that you can't see above. Returns the best hits first, each
-    with its turn, its time and the messages beside it.
+    """Search all that was said in this chat, however long ago, and the daily memory, for what you
+    can't see above.
 
     Args:
-        query: What you want to know, as a question or in words that may have been used.
-        limit: How many hits.
+        query: A question, or words that may have been used.
     """
     if context.conversation is None:
         raise ToolError("There is no conversation to search here.")
