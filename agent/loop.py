@@ -38,7 +38,7 @@ from agent.tools.toolbox import Toolbox
 from memory.context.emergency import NoRoom
 from memory.context.lines import first_words
 from memory.context.meter import PromptPrefix
-from memory.context.terse import TerseFilter, extracted
+from memory.context.terse import TerseFilter, extract
 from memory.context.view import View
 from memory.messages import Mark, Message, ToolCall
 from memory.record.ledger import Spent
@@ -181,7 +181,7 @@ class Agent:
         """Put the reply into the turn, with a note of the house's own below it."""
         turn.finish = "length" if reply.finish == BOUNDED else reply.finish
         note = note if self.wishes is None else ""
-        text, line = extracted(reply.text)
+        text, line = extract(reply.text)
         message = Message(
             "assistant",
             text.strip() if note else text,
@@ -235,7 +235,7 @@ class Agent:
         """What comes of a call, and whether it is an error."""
         if veto:
             return f"{call.name} was not run: {veto}", True
-        if (known := turn.known_result(call)) is not None:
+        if (known := turn.find_known_result(call)) is not None:
             helpers.is_untrusted |= known.is_untrusted
             return known.text, known.is_error
         if (is_once := turn.begun.get(call.id)) is not None:
@@ -330,7 +330,7 @@ class SubAgents:
     async def work(self, task: str) -> str:
         """Have a sub-agent work on the task, within the same limits; returns its result. Raises
         ToolError. It is cancelled with its caller."""
-        own = await SubagentTurn.sent_by(self._turn, task, self._call)
+        own = await SubagentTurn.open_for_call(self._turn, task, self._call)
         try:
             reply = await self._answer(own)
         except (ModelError, NoRoom) as error:

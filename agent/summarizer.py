@@ -22,7 +22,7 @@ from agent.models.base import (
     Usage,
 )
 from agent.models.catalogue import price_reply
-from memory.context.summary import SummaryRequest, SummaryResult, divided
+from memory.context.summary import SummaryRequest, SummaryResult, split_answer
 from memory.keys import ConversationKey
 
 log = logging.getLogger(__name__)
@@ -159,7 +159,7 @@ class _Work:
         self.model_name = reply.model
         if not self.request.prior:
             return reply.text.strip()
-        summary, diary = divided(reply.text)
+        summary, diary = split_answer(reply.text)
         self.diary.append(diary)
         return summary
 

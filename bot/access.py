@@ -127,7 +127,7 @@ class Access:
     async def take_up(self) -> None:
         """Read who is let in. After each change too: reads come back in their order, so that none
         of before the change is believed after it."""
-        found = await self._store.read(people.known)
+        found = await self._store.read(people.list_known)
         self._known = {(one.kind, one.id): one for one in found}
 
     @property
@@ -142,7 +142,7 @@ class Access:
 
     async def pending(self) -> list[Pending]:
         """Strangers whose code is valid, oldest first."""
-        return await self._store.read(lambda db: people.pending(db, self._valid_since))
+        return await self._store.read(lambda db: people.list_pending(db, self._valid_since))
 
     @property
     def _valid_since(self) -> float:

@@ -57,7 +57,7 @@ from memory.keys import ConversationKey
 from memory.record import overrides, soundness
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
-from memory.tasks import ended
+from memory.tasks import cancel_and_wait
 from plugins.api import HookContext, Ports
 from plugins.context_usage import usage_of
 from plugins.loader import load
@@ -150,7 +150,7 @@ class App:
         """Tell an owner what of the database is damaged or was put aside; look through it, which
         takes long where it is large, while the bot works already."""
         said = [*self.losses, *self.conversations.troubles, *self.delivery.troubles]
-        found = await asyncio.to_thread(soundness.examined, self.store.path, EXAMINED)
+        found = await asyncio.to_thread(soundness.check_integrity, self.store.path, EXAMINED)
         if found:
             said.append(f"{found} Stop the bot, and restore a backup.")
             log.error("%s", found)
@@ -177,7 +177,7 @@ class App:
         ending, stopped = map(asyncio.create_task, (self.idle(), stopping.wait()))
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((ending,), timeout=self.config.shutdown_timeout)
-        await ended(ending, stopped, warming)
+        await cancel_and_wait(ending, stopped, warming)
         await self.schedule.stop()
         for queues in self._work:
             await queues.close()
@@ -248,7 +248,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     def setting_changed(key: str) -> None:
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
-        for conversation in conversations.loaded():
+        for conversation in conversations.list_loaded():
             _show(bus, conversation)
 
     async def is_clock_believed() -> bool:
@@ -331,7 +331,7 @@ def _losses(database: Path) -> tuple[str, ...]:
     """What SQLite leaves out of the database without a word; one that can't be opened is for the
     store to explain."""
     try:
-        if soundness.cut_short(database) or not (lost := soundness.lost_from_log(database)):
+        if soundness.check_length(database) or not (lost := soundness.check_log(database)):
             return ()
     except OSError:
         return ()
@@ -393,4 +393,4 @@ async def _first_of(
     waiting = asyncio.create_task(stopping.wait())
     everything = asyncio.create_task(asyncio.wait(awaited))
     await asyncio.wait((waiting, everything), return_when=asyncio.FIRST_COMPLETED)
-    await ended(waiting, everything, *listeners)
+    await cancel_and_wait(waiting, everything, *listeners)

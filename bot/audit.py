@@ -21,7 +21,7 @@ from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parsed
 from channels.web.guard import is_loopback, is_weak
-from memory.record.carried import Carried, carried_by
+from memory.record.carried import Carried, read_carried
 
 Severity = Literal["high", "medium", "low", "note"]
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
@@ -70,7 +70,7 @@ def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Instal
     """Read an installation. Raises SettingError, and StoreError for a database that can't be."""
     layers = load_layers(config, environ)
     database = data / DATABASE
-    carried = carried_by(database) if database.exists() else Carried()
+    carried = read_carried(database) if database.exists() else Carried()
     book = SettingsStore(layers)
     book.adopt(_overrides(carried))
     return Installation(

@@ -34,7 +34,7 @@ from memory.keys import ConversationKey
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record.store import StoreError
 from memory.stateless import GivenMessage, StatelessLog, StatelessTurn
-from memory.tasks import ended
+from memory.tasks import cancel_and_wait
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +79,7 @@ class Completions:
         try:
             agent = self._rules.agent_for(key, request)
             known = self._conversations
-            turn = await StatelessTurn.opened(
+            turn = await StatelessTurn.open(
                 StatelessLog(known.services, known.models, key, name_of(address)),
                 _messages(request.messages),
                 hands_out=request.tools is not None,
@@ -129,7 +129,7 @@ class _RunningRequest:
             log.info("answered a request in %.2f s", time.monotonic() - started)
             yield self._completed(reply)
         finally:
-            await ended(task)
+            await cancel_and_wait(task)
             await self._turn.close()
 
     async def _work(self) -> Message:

@@ -203,7 +203,7 @@ class Delivery:
     async def unanswered(self) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""
         found = []
-        for row in await self._store.read(mailbox.waiting_in):
+        for row in await self._store.read(mailbox.list_inbox):
             try:
                 key, line = key_of(address_of(row.place)), command_line(row.text)
                 found.append(_received(row, key, line))
@@ -213,7 +213,7 @@ class Delivery:
 
     async def send_unsent(self) -> None:
         """Send what the process before this one may not have sent, marked as such."""
-        for row in await self._store.read(mailbox.waiting_out):
+        for row in await self._store.read(mailbox.list_outbox):
             address = address_of(row.place)
             try:
                 reply, part = _load(row.reply, self._data)

@@ -31,7 +31,9 @@ class Forgetting:
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
         conversations = [await self._conversations.get(k) for k in await self._keys(key, wish)]
-        held = [await conversation.stored(wish.turns or None) for conversation in conversations]
+        held = [
+            await conversation.count_stored(wish.turns or None) for conversation in conversations
+        ]
         return _kept(held, await self._files(key, wish))
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:

@@ -24,7 +24,7 @@ from typing import IO, Any
 
 from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from bot.data_folder import DATABASE, ENDINGS
-from memory.record.carried import Carried, carried_by, take_commands_out, take_settings_out
+from memory.record.carried import Carried, read_carried, take_commands_out, take_settings_out
 from memory.record.store import StoreError
 
 SET_ASIDE = "set-aside"
@@ -103,7 +103,7 @@ def restore(source: Path, data: Path, consent: Callable[[Contents], bool]) -> Re
 def _contents(folder: Path, sums: Mapping[str, str]) -> Contents:
     code = {name: sums[name] for name in sorted(sums) if _is_code(name)}
     database = folder / DATABASE
-    return Contents(code, carried_by(database) if database.exists() else Carried())
+    return Contents(code, read_carried(database) if database.exists() else Carried())
 
 
 def _is_code(name: str) -> bool:

@@ -35,7 +35,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
-from memory.tasks import ended, unbroken
+from memory.tasks import cancel_and_wait, run_shielded
 from memory.turn_log import OpenTurn
 
 log = logging.getLogger(__name__)
@@ -237,7 +237,7 @@ class Turns:
         """Let a turn have what was said since: at any step (`steer`), or before its first."""
         mode = self._rules.busy_for(key)
         if self._waiting[key.id] and (mode == "steer" or (mode != "queue" and not turn.steps)):
-            await unbroken(self._hand_over(key, turn))
+            await run_shielded(self._hand_over(key, turn))
 
     async def _hand_over(self, key: ConversationKey, turn: OpenTurn) -> None:
         waiting = self._waiting[key.id]
@@ -257,7 +257,9 @@ class Turns:
             problem = await self._run(key, turn, received)
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
-        told = filter(None, (restart, *await turn.told(), *await self._warnings(key, received)))
+        told = filter(
+            None, (restart, *await turn.list_notices(), *await self._warnings(key, received))
+        )
         said = "\n\n".join((reply.told, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
@@ -280,7 +282,7 @@ class Turns:
         try:
             done = await self._is_done(task, key, seconds)
             if not done:
-                await ended(task)
+                await cancel_and_wait(task)
         finally:  # also when the bot shuts down: the turn stays open and goes on at the next start
             del self._running[key.id]
             task.cancel()

@@ -129,7 +129,9 @@ class AudienceMemory:
 
     async def status(self) -> MemoryStatus:
         """How much there is, and what is still to come."""
-        pending = await self._services.store.read(lambda db: summaries.pending(db, self._audience))
+        pending = await self._services.store.read(
+            lambda db: summaries.count_pending(db, self._audience)
+        )
         keys = await self._services.store.read(
             lambda db: conversations.of_audience(db, self._audience)
         )
@@ -159,7 +161,7 @@ class Quarantine:
     ) -> None:
         self._services, self._on_release = services, on_release
 
-    async def waiting(self, audience: str = "") -> list[Waiting]:
+    async def list_waiting(self, audience: str = "") -> list[Waiting]:
         """What waits, of an audience or ("") of all, in the order in which it was summarised."""
 
         def read() -> list[Waiting]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from memory.context.change import Boundaries
 from memory.context.limits import Limits
-from memory.context.meter import calibrated, is_absurd
+from memory.context.meter import calibrate, is_absurd
 from memory.context.view import Scale, View
 from memory.record import ledger
 from memory.record.store import Store
@@ -78,7 +78,7 @@ class Calibration:
         self.anchor: Anchor | None = None
         self._refused: dict[str, float] = {}
 
-    def learned(self, limits: Limits) -> LearnedWindow | None:
+    def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
         """The window that the provider has named where the settings say another; `limits` as they
         are set."""
         known = self.models.windows.get(limits.model)
@@ -88,7 +88,7 @@ class Calibration:
         """The window of the model: as set, or smaller where the provider has named a smaller."""
         if not self.models.windows:  # nearly always
             return limits.window
-        known = self.learned(limits)
+        known = self.find_learned_window(limits)
         return known.tokens if known else limits.window
 
     def ratio(self, model: str) -> float:
@@ -117,7 +117,7 @@ class Calibration:
         self._refused.pop(model, None)
         self.anchor = Anchor(reported, raw, model, view.boundaries)
         old = self.models.ratio(model)
-        new = calibrated(old, reported, raw) if raw >= _SMALL and not has_pictures else old
+        new = calibrate(old, reported, raw) if raw >= _SMALL and not has_pictures else old
         if abs(new - old) > _DRIFT * old:
             self.models.ratios[model] = new
             await self._store.write(lambda db: ledger.save_ratio(db, model, new), is_synced=False)

@@ -13,7 +13,7 @@ from memory.context import compaction, emergency
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.limits import Limits
-from memory.context.meter import PromptFingerprint, PromptPrefix, changed, fingerprint
+from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
@@ -87,7 +87,7 @@ class Compactor:
         """Let leave what `planner` wants of the view; with `wait` its summary is there then. For a
         person nothing is done that would not shrink the context. None: the planner wants nothing,
         or a listener has a veto."""
-        plan = self._planned(planner, prefix)
+        plan = self._plan(planner, prefix)
         if plan is None or (actor in BY_ITSELF and await self._is_held_off(plan)):
             return None
         summary, before = None, self._state.replayed
@@ -96,22 +96,22 @@ class Compactor:
         async with self._state.changing:
             # What was only added at the end meanwhile leaves the plan as good as it was.
             if self._state.replayed is not before:
-                plan = self._planned(planner, prefix)
+                plan = self._plan(planner, prefix)
             if plan is None or (
                 summary is not None
-                and self.summaries.prepared(self.forecaster.spec(plan, actor)) is None
+                and self.summaries.find_prepared(self.forecaster.spec(plan, actor)) is None
             ):
                 return Compacted(None, summary, is_overtaken=True)
             return Compacted(await self.carry_out(plan, actor, actor == "person"), summary)
 
-    def _planned(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
+    def _plan(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
         return planner(self._state.view(prefix, limits), limits)
 
     async def compact_for_person(self, focus: str = "") -> Compacted | None:
         """Summarise all complete turns but the newest, now, and what stands in the activity log.
         None: there is nothing to compact."""
-        return await self.compact(compaction.asked_for(focus), "person", wait=True)
+        return await self.compact(compaction.make_manual_planner(focus), "person", wait=True)
 
     async def compact_by_rule(
         self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
@@ -121,24 +121,24 @@ class Compactor:
         had a veto."""
         wish = compaction.Split(strategy, keep_recent, summary_max_tokens, why)
 
-        def planned(view: View, limits: Limits) -> Plan | None:
+        def plan_unless_held(view: View, limits: Limits) -> Plan | None:
             is_held = compaction.is_held(view, limits, self._state.replayed.move)
             return None if is_held else wish.plan(view, limits)
 
-        done = await self.compact(planned, "rule", wait=True)
+        done = await self.compact(plan_unless_held, "rule", wait=True)
         return done.event if done else None
 
     async def compress_context(self, **config: Any) -> Compacted | None:
         """AgentScope's compress_context(), asked for by a person: None below the threshold, or
         where nothing may leave. `config` are limits by name, checked, that hold for this call."""
-        return await self.compact(compaction.compressed(config), "person", wait=True)
+        return await self.compact(compaction.make_one_off_planner(config), "person", wait=True)
 
     async def free(self) -> ViewEvent | None:
         """The emergency compaction, asked for by a person or over REST (Digitorn): it cuts at once,
         and no model is waited for; what leaves is summarised in the background. None: nothing
         would."""
         done = await self.compact(
-            lambda view, limits: emergency.halved(view, limits, compaction.ASKED),
+            lambda view, limits: emergency.halve(view, limits, compaction.ASKED),
             "emergency",
             wait=False,
         )
@@ -157,7 +157,7 @@ class Compactor:
         if move is None or move.kind != "restart" or turn - move.turn > 1:
             return ""
         is_told, self._told = move.id == self._told, move.id
-        return "" if is_told else compaction.told_of_restart(move, view, turn)
+        return "" if is_told else compaction.describe_restart(move, view, turn)
 
     async def carry_out(
         self, plan: Plan, actor: Actor, must_shrink: bool = False
@@ -167,11 +167,11 @@ class Compactor:
         nothing is recorded, where the model would see the same as before."""
         state = self._state
         view = state.view()
-        change = await compaction.measured(plan.change, view, self._services.meter)
+        change = await compaction.measure(plan.change, view, self._services.meter)
         spec = self.forecaster.spec(plan, actor)
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
-        after = view.moved_by(change)
+        after = view.apply(change)
         if ready is not None and spec.style != "lines":
             change = replace(change, preface=ready.id)
             after = replace(after, preface=state.preface_of(ready, snapshot))
@@ -270,7 +270,7 @@ class Compactor:
         now = fingerprint(prefix, limits.model)
         if now != self._fingerprint:
             view = state.view(limits=limits)
-            why = changed(self._fingerprint, now)
+            why = describe_change(self._fingerprint, now)
             plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
             await self._keep_fingerprint(now, self.event(plan, view, "person") if why else None)
         self._fingerprint, self._fingerprint_of = now, prefix

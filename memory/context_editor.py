@@ -51,7 +51,7 @@ class ContextEditor:
         self._on_taken = on_taken
 
     @asynccontextmanager
-    async def _changing(self) -> AsyncIterator[None]:
+    async def _change(self) -> AsyncIterator[None]:
         """Nobody else changes the context meanwhile; what that takes away, or brings back, is out
         of the model's files, or in them again, when it ends."""
         before = self._state.replayed.taken_away
@@ -64,7 +64,7 @@ class ContextEditor:
         """Put everything but the running turn away. `clear` is for forgetting: nothing is
         summarised, and what was on its way to a summary is cancelled; `new` summarises."""
         state = self._state
-        async with self._changing():
+        async with self._change():
             view = state.view()
             gone = view.complete
             cleared = Cleared(
@@ -96,7 +96,7 @@ class ContextEditor:
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
         """Take an event back (0: the newest, `newest_undoable`); returns it, or None when there is
         none of this id that could be."""
-        async with self._changing():
+        async with self._change():
             events = await self._state.history()
             newest = newest_undoable(events)
             named = (event for event in undoable(events) if event.id == event_id)
@@ -105,7 +105,7 @@ class ContextEditor:
 
     async def redo(self) -> ViewEvent | None:
         """Bring the event that was undone last into force again."""
-        async with self._changing():
+        async with self._change():
             events = await self._state.history()
             undone = redoable(events)
             return await self._turn_back("redo", undone, events) if undone else None
@@ -131,14 +131,14 @@ class ContextEditor:
             raise
         if is_move(stored, events):
             state.replayed = replace(state.replayed, move=stored)
-        state.changed()
+        state.notify()
         return event
 
     async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
         """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
         and the running one can't be dropped."""
         state = self._state
-        async with self._changing():
+        async with self._change():
             there = frozenset(range(1, state.newest + 1))
             change = replace(
                 change,
@@ -147,6 +147,6 @@ class ContextEditor:
                 drop=(change.drop & there) - {t.number for t in state.whole if not t.is_complete},
             )
             view = state.view()
-            after = view.moved_by(change).tokens
+            after = view.apply(change).tokens
             plan = Plan(change, why, tokens_after=after, kind=kind)
             return await self._compactor.record(self._compactor.event(plan, view, "person"))

@@ -9,13 +9,21 @@ from operator import is_
 from typing import Any
 
 from memory.calibration import Calibration
-from memory.context.change import Boundaries, ReplayedState, ViewEvent, replayed
+from memory.context.change import Boundaries, ReplayedState, ViewEvent, replay
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
-from memory.context.snapshot import Snapshot, note, taken
+from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
-from memory.context.view import UNSCALED, LogLine, Preface, View, in_play, shown, summarised
+from memory.context.view import (
+    UNSCALED,
+    LogLine,
+    Preface,
+    View,
+    apply_boundaries,
+    in_play,
+    wrap_summary,
+)
 from memory.keys import ConversationKey
 from memory.record import daily, summaries, transcript
 from memory.record.conversations import ConversationRow
@@ -122,7 +130,7 @@ class ContextState:
         known, view = self._view
         if view is None or not all(map(is_, parts, known)):
             view = View(*parts)
-        view = view.scaled(self._calibration.scale(view, limits.model))
+        view = view.with_scale(self._calibration.scale(view, limits.model))
         self._view = parts, view  # asked for many times a step
         return view
 
@@ -141,7 +149,7 @@ class ContextState:
     async def snapshot(self, view: View) -> Snapshot:
         """What the model has at hand now."""
         days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)
-        return taken(self.prefix.tools, view.turns, view.boundaries.preface, days)
+        return take_snapshot(self.prefix.tools, view.turns, view.boundaries.preface, days)
 
     # --- loading, and what is said -----------------------------------------------------------
 
@@ -169,9 +177,9 @@ class ContextState:
             turns = (turn for turn in self.whole if turn.number in fresh)
             self._lines += log_lines(turns, self._services.meter)
         self.newest = entries[-1].turn
-        self.changed()
+        self.notify()
 
-    def changed(self) -> None:
+    def notify(self) -> None:
         """Tell who watches."""
         self._services.on_change(self.key)
 
@@ -184,7 +192,7 @@ class ContextState:
 
     async def replay(self, events: Sequence[ViewEvent]) -> None:
         """Build what is in play anew from the transcript and those of these events that hold."""
-        result = replayed(events, self._strategy)
+        result = replay(events, self._strategy)
         boundaries = result.boundaries
         has_log = self.strategy.preface == "exchange"
 
@@ -208,7 +216,7 @@ class ContextState:
         returns both with their ids."""
         stored, kept = await self.store(event, job)
         await self._show(self.whole, self.replayed.after(stored, self._strategy))
-        self.changed()
+        self.notify()
         return stored, kept
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
@@ -230,7 +238,7 @@ class ContextState:
             self._preface = await self.read_preface(boundaries.preface, boundaries.reference)
         self.replayed = result
         self.whole = in_play(whole, boundaries)
-        self._shown = shown(self.whole, boundaries)
+        self._shown = apply_boundaries(self.whole, boundaries)
         self._lines = tuple(line for line in self._lines if line.turn >= boundaries.log_begin)
 
     # --- the preface ---------------------------------------------------------------------------
@@ -265,7 +273,7 @@ class ContextState:
     def _preface_with(self, text: str, kept: str, is_untrusted: bool = False) -> Preface:
         where = KEPT.format(kept) if kept else ""
         whole = "\n\n".join(filter(None, (text, where)))
-        return Preface(whole, self._services.meter.count(summarised(whole)), is_untrusted)
+        return Preface(whole, self._services.meter.count(wrap_summary(whole)), is_untrusted)
 
 
 def _with(turns: tuple[Turn, ...], entries: Sequence[Entry]) -> tuple[Turn, ...]:

@@ -235,7 +235,7 @@ class Conversation:
     async def _take_out(self, away: frozenset[int]) -> None:
         row, is_running = self.context.row, bool(self.context.current)
         attached = await self._services.store.read(
-            lambda db: forget.attached(db, self.key, row, away)
+            lambda db: forget.list_attached(db, self.key, row, away)
         )
 
         def goes(name: str) -> bool:
@@ -254,7 +254,7 @@ class Conversation:
         """A plugin that keeps what leaves hears what was taken away. False: it may hold some of it
         still."""
         own = self._services.plugin_offloader
-        return own is None or await offload.forgotten(own, self.key.id, turns, references)
+        return own is None or await offload.forget_offloaded(own, self.key.id, turns, references)
 
     async def _put_back(self, turns: frozenset[int]) -> None:
         """Turns that were brought back stand in the files again, as far as they stood there."""
@@ -265,22 +265,20 @@ class Conversation:
         jobs = await self._services.store.read(lambda db: summaries.jobs_of(db, row))
         left = {turn for job in jobs if job.is_done for turn in job.turns}
         if back := [entry for entry in entries if entry.turn in left]:
-            await offload.attempted(lambda: offloader.offload_context(self.key.id, back))
+            await offload.attempt(lambda: offloader.offload_context(self.key.id, back))
         for message in (entry.message for entry in entries if entry.message.offloaded):
             file = self._services.audience_folder(self.key.audience) / message.offloaded
             if file.parent != self.folder:
-                await offload.attempted(
-                    partial(offloader.offload_tool_result, self.key.id, message)
-                )
+                await offload.attempt(partial(offloader.offload_tool_result, self.key.id, message))
             elif not await asyncio.to_thread(file.exists):
                 await asyncio.to_thread(offload.save_once, file, message.text.encode())
 
     # --- deletion ------------------------------------------------------------------------------
 
-    async def stored(self, turns: Collection[int] | None = None) -> StoredCounts:
+    async def count_stored(self, turns: Collection[int] | None = None) -> StoredCounts:
         """What is kept of these turns (None: of all of this conversation)."""
         row, data = self.context.row, self._services.data
-        counts = await self._services.store.read(lambda db: forget.stored(db, row, turns))
+        counts = await self._services.store.read(lambda db: forget.count_stored(db, row, turns))
         which = self._sections(counts, turns)
         sections = 0
         for place in (data, daily.quarantine(data)):
@@ -298,14 +296,14 @@ class Conversation:
         async with self.context.changing:
             await self.compactor.summaries.halt()
             try:
-                gone = await self.stored(turns)
+                gone = await self.count_stored(turns)
                 which = self._sections(gone, turns)
                 for place in (data, daily.quarantine(data)):
                     await asyncio.to_thread(daily.remove, place, audience, which)
                 is_left = not await self._delete(turns)
             finally:
                 await self._load()
-        self.context.changed()
+        self.context.notify()
         self._mirror()
         return replace(gone, is_left=is_left)
 
@@ -343,7 +341,7 @@ class Conversation:
     async def _delete_files(self, turns: Collection[int] | None) -> bool:
         row = self.context.row
         attached = await self._services.store.read(
-            lambda db: forget.attached(db, self.key, row, turns)
+            lambda db: forget.list_attached(db, self.key, row, turns)
         )
         if turns is None:
             await asyncio.to_thread(forget.delete_folder, self.folder)

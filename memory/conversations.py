@@ -134,7 +134,7 @@ class Conversations:
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""
         self.models.ratios = await self.services.store.read(ledger.ratios)
-        for key, job in await self.services.store.read(summaries.unfinished):
+        for key, job in await self.services.store.read(summaries.list_unfinished):
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:
                     await self.get(key)  # it takes its own jobs up when it is restored
@@ -173,8 +173,11 @@ class Conversations:
         return await self.services.store.read(lambda db: conversations.of_audience(db, audience))
 
     async def list_matching(self, prefix: str, words: str = "") -> list[Listed]:
-        """Conversations whose key begins so, the newest first; see `conversations.listed`."""
-        return await self.services.store.read(lambda db: conversations.listed(db, prefix, words))
+        """Conversations whose key begins so, the newest first; see
+        `conversations.list_conversations`."""
+        return await self.services.store.read(
+            lambda db: conversations.list_conversations(db, prefix, words)
+        )
 
     async def delete_mail_before(self, before: float) -> None:
         """Delete what came in and was answered before a time (seconds since 1970)."""
@@ -182,22 +185,22 @@ class Conversations:
 
     async def settle(self) -> None:
         """Wait until summaries are in the daily memory, and files and index are written."""
-        for conversation in self.loaded():
+        for conversation in self.list_loaded():
             await conversation.compactor.summaries.idle()
         await self._mirror.settle()
         await self._indexer.idle()
 
     async def close(self) -> None:
         """End the sessions, and stop what runs in the background; it goes on at the next start."""
-        endings = [conversation.turns.end_session() for conversation in self.loaded()]
+        endings = [conversation.turns.end_session() for conversation in self.list_loaded()]
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await asyncio.gather(*endings)
         await self._mirror.close()
-        for conversation in self.loaded():
+        for conversation in self.list_loaded():
             await conversation.compactor.summaries.close()
         await self._indexer.close()
 
-    def loaded(self) -> list[Conversation]:
+    def list_loaded(self) -> list[Conversation]:
         """The conversations that are in memory."""
         return list(self._alive.values())

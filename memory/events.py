@@ -89,11 +89,11 @@ class Events:
         verdict = NOTHING
         for listener in self._listeners:
             if listener.minds(event.name):
-                verdict = verdict.plus(await _heard(listener, event))
+                verdict = verdict.plus(await _notify(listener, event))
         return verdict
 
 
-async def _heard(listener: Listener, event: Event) -> Verdict:
+async def _notify(listener: Listener, event: Event) -> Verdict:
     try:
         async with asyncio.timeout(listener.timeout):
             return await listener.hear(event) or NOTHING

@@ -54,18 +54,18 @@ def write(
         TERSE: exchange.as_terse(turns, conversation),
     }
     for name, data in contents.items():
-        _replace(folder / name, exchange.written(_hidden(data, hide)))
+        _replace(folder / name, exchange.serialize(_hide(data, hide)))
     paths = tuple(folder / name for name in contents)
     return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
 
 
-def _hidden(data: Any, hide: Callable[[str], str]) -> Any:
+def _hide(data: Any, hide: Callable[[str], str]) -> Any:
     """The data with each text in it as `hide` leaves it."""
     if isinstance(data, str):
         return hide(data)
     if isinstance(data, dict):
-        return {name: _hidden(value, hide) for name, value in data.items()}
-    return [_hidden(value, hide) for value in data] if isinstance(data, list | tuple) else data
+        return {name: _hide(value, hide) for name, value in data.items()}
+    return [_hide(value, hide) for value in data] if isinstance(data, list | tuple) else data
 
 
 def _replace(path: Path, content: bytes) -> None:

@@ -11,8 +11,8 @@ from memory.context.forecast import (
     FARTHEST,
     Forecast,
     Preview,
+    apply_emergency_steps,
     certain,
-    climbed,
     forecast,
     with_question,
 )
@@ -58,16 +58,18 @@ class Forecaster:
             late = await self.find_late()
             preface = await state.read_preface(late[1]) if late else now.preface
             now = with_question(now, preface)
-        preview = climbed(await self._unfolded(now, limits), limits, emergency.STEPS[:1])
+        preview = apply_emergency_steps(
+            await self._preview_unfolding(now, limits), limits, emergency.STEPS[:1]
+        )
         plan = self.due_in(preview.then, limits, state.strategy.by_rule and not state.current)
         if plan is not None:
-            summary = self._summaries.prepared(self.spec(plan, "strategy"))
+            summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None
             preface = state.preface_of(summary, at_hand) if summary else None
             preview = preview.after(plan, preface)
-        return climbed(preview, limits, emergency.STEPS[1:])
+        return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
 
-    async def _unfolded(self, now: View, limits: Limits) -> Preview:
+    async def _preview_unfolding(self, now: View, limits: Limits) -> Preview:
         """The next request as far as what `slim` has folded comes back for it."""
         if self.find_outgrown(limits) is None:
             return Preview(now, now)

@@ -20,7 +20,7 @@ PICTURE_TOKENS = 1_000
 ENDINGS = MimeTypes()  # Python's own table, the same on every machine
 
 
-def truncated(file: str = "") -> str:
+def format_truncation(file: str = "") -> str:
     """AgentScope's marker at the end of a tool result that was cut when it arrived; `file` is
     where the whole of it was put, as the model's tools name it."""
     where = (
@@ -34,16 +34,16 @@ def truncated(file: str = "") -> str:
     )
 
 
-def marked(text: str, mark: str, about: str = "") -> str:
+def mark_text(text: str, mark: str, about: str = "") -> str:
     """A text as the model is shown it between marks of this name, which the text itself can neither
     close nor open again, however it spells them; `about` stands in the first."""
     opening = re.compile(rf"<(?=[^\w<>]*{mark})", re.IGNORECASE)
     return f"<{mark}{about}>\n{opening.sub('&lt;', text)}\n</{mark}>"
 
 
-def untrusted(text: str, source: str) -> str:
+def mark_untrusted(text: str, source: str) -> str:
     """A text from outside as the model is shown it."""
-    return marked(text, "untrusted", f' source="{source}"')
+    return mark_text(text, "untrusted", f' source="{source}"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +61,11 @@ class ToolCall:
     @property
     def _meaning(self) -> str:
         try:
-            return json.dumps(self.parsed(), sort_keys=True)
+            return json.dumps(self.parse(), sort_keys=True)
         except (ValueError, RecursionError):
             return self.arguments
 
-    def parsed(self) -> dict[str, Any]:
+    def parse(self) -> dict[str, Any]:
         """The arguments as an object; raises ValueError with a sentence when they are not one."""
         try:
             value = json.loads(self.arguments or "{}")
@@ -154,12 +154,12 @@ class Message:
     @property
     def shown_text(self) -> str:
         """The text as the model sees it, but for the marks around what is not trusted."""
-        return f"{self.kept_text}\n{truncated(self.offloaded)}" if self.kept else self.text
+        return f"{self.kept_text}\n{format_truncation(self.offloaded)}" if self.kept else self.text
 
     @property
     def sent_text(self) -> str:
         """The text as the model sees it."""
-        return untrusted(self.shown_text, self.tool) if self.is_untrusted else self.shown_text
+        return mark_untrusted(self.shown_text, self.tool) if self.is_untrusted else self.shown_text
 
     @property
     def is_final(self) -> bool:
@@ -172,7 +172,7 @@ class Message:
         if self.role == "tool":
             return {"role": "tool", "tool_call_id": self.call_id, "content": self.sent_text}
         if self.role == "note":
-            return {"role": "user", "content": marked(self.text, "system-reminder")}
+            return {"role": "user", "content": mark_text(self.text, "system-reminder")}
         if self.role == "user":
             text = f"{self.speaker}: {self.text}" if self.speaker else self.text
             images = {"images": [image.file for image in self.images]} if self.images else {}
@@ -197,7 +197,7 @@ def _wire_arguments(call: ToolCall) -> str:
     # Strict endpoints refuse a history with malformed arguments; the transcript keeps the original,
     # and the call's result has told the model what was wrong with it.
     try:
-        call.parsed()
+        call.parse()
     except ValueError:
         return "{}"
     return call.arguments or "{}"

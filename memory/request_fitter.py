@@ -59,14 +59,14 @@ class RequestFitter:
             before = state.view(prefix, limits)
             now = await self._forecaster.bring_back(back, before)
             again = slim.plan(now, limits) or Plan(Change(), back.why)
-            change = replace(back.change.then(again.change), fold=frozenset())
-            size = now.moved_by(again.change).tokens
+            change = replace(back.change.combine(again.change), fold=frozenset())
+            size = now.apply(again.change).tokens
             done = Plan(change, back.why, again.leaving, size, kind="unfold")
             job = self._compactor.job(again, "strategy") if again.leaving else None
             _, kept = await state.store(self._compactor.event(done, before, "strategy"), job)
             await state.replay(await state.history())
             self._compactor.take_up([kept] if kept else [])
-            state.changed()
+            state.notify()
 
     async def _climb(self, prefix: PromptPrefix, steps: tuple[int, ...]) -> View:
         """Take these steps of the ladder, as far as the request is over the ceiling; the last one
@@ -99,7 +99,7 @@ class RequestFitter:
         if self._emergency_in != turn and not is_newest:
             return ""
         events = [event for event in await self._state.history() if event.turn == turn]
-        return emergency.told(events, self._state.view(), self._state.limits, turn)
+        return emergency.describe(events, self._state.view(), self._state.limits, turn)
 
     async def make_room(self, view: View, prefix: PromptPrefix, window: int, attempt: int) -> bool:
         """After the provider refused the request made from `view`: believe it, and take the next

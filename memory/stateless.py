@@ -76,7 +76,7 @@ class StatelessTurn(OpenTurn):
         self._count, self._hands_out = len(given), hands_out
 
     @classmethod
-    async def opened(
+    async def open(
         cls, log: StatelessLog, messages: Sequence[Message], hands_out: bool
     ) -> StatelessTurn:
         """A turn that begins with these messages, at least one."""
@@ -171,7 +171,7 @@ class SubagentTurn(OpenTurn):
         self._boundaries = Boundaries()
 
     @classmethod
-    async def sent_by(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
+    async def open_for_call(cls, turn: OpenTurn, task: str, call: str) -> SubagentTurn:
         """The turn of a sub-agent that a call in this turn sends with a task."""
         message, tokens = await turn.log.receive(Message("user", task))
         return cls(turn.log, Entry(1, turn.number, message, tokens, datetime.now(UTC)), call)
@@ -191,7 +191,7 @@ class SubagentTurn(OpenTurn):
         view, limits = self._view(prefix), self.log.state.limits
         if view.tokens > limits.ceiling:
             raise emergency.no_room(view, limits)
-        return self._seen(view)
+        return self._note_seen(view)
 
     async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""
@@ -207,7 +207,7 @@ class SubagentTurn(OpenTurn):
     async def record(self, *messages: Message, spent: Spent | None = None) -> None:
         """Add messages, and put what they cost on the conversation's bill."""
         for message in messages:
-            arrived, tokens = await self.log.receive(self._stained(message))
+            arrived, tokens = await self.log.receive(self._mark_tainted(message))
             seq = self.entries[-1].seq + 1
             self.entries.append(Entry(seq, self.number, arrived, tokens, datetime.now(UTC)))
         if spent is not None:
@@ -225,5 +225,5 @@ class SubagentTurn(OpenTurn):
         view = self._view(prefix)
         limits, meter = self.log.state.limits, self.log.services.meter
         plan = await compaction.step_of_ladder(view, limits, 0, meter)
-        change = await compaction.measured(plan.change, view, meter)
-        self._boundaries = self._boundaries.moved_by(change)
+        change = await compaction.measure(plan.change, view, meter)
+        self._boundaries = self._boundaries.apply(change)

@@ -37,10 +37,10 @@ class BackgroundTasks:
 
     async def close(self) -> None:
         """Have all end, and wait until they have."""
-        await ended(*self._tasks)
+        await cancel_and_wait(*self._tasks)
 
 
-async def ended(*tasks: asyncio.Task[Any]) -> None:
+async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
     """Cancel tasks and wait until they are over, however they end. Whoever waits may be cancelled
     again and again meanwhile: they end in peace."""
     for task in tasks:
@@ -52,7 +52,7 @@ async def ended(*tasks: asyncio.Task[Any]) -> None:
             task.exception()  # it is heard
 
 
-async def unbroken(work: Coroutine[Any, Any, T]) -> T:
+async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
     committed and not known in memory would be done again."""
     task = asyncio.create_task(work)

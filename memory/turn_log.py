@@ -14,15 +14,15 @@ from memory.calibration import Calibration
 from memory.compactor import Compactor
 from memory.context.change import Boundaries
 from memory.context.meter import PromptPrefix
-from memory.context.view import Scale, View, shown
+from memory.context.view import Scale, View, apply_boundaries
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict
-from memory.messages import Image, Mark, Message, ToolCall, truncated
+from memory.messages import Image, Mark, Message, ToolCall, format_truncation
 from memory.record import ledger, mailbox, offload, transcript
 from memory.record.ledger import Bill, Spent
 from memory.request_fitter import RequestFitter
 from memory.services import MemoryServices
-from memory.tasks import unbroken
+from memory.tasks import run_shielded
 from memory.turns import Entry, Turn
 
 BROKEN_OFF = "This call was ended before it was done; it is not known whether it had any effect."
@@ -59,7 +59,7 @@ class TurnLog:
         """Open a turn. One that was opened for the same inbox row before a crash goes on where it
         was; another that was left open is closed with a mark. `person` is who pays for it."""
         state = self.state
-        if inbox is not None and (known := await self._known_turn(inbox)) is not None:
+        if inbox is not None and (known := await self._find_known_turn(inbox)) is not None:
             return known
         await self._close_left_open()
         async with state.changing:
@@ -106,7 +106,7 @@ class TurnLog:
         self._on_end()
         return state.whole[-len(turns) :]
 
-    async def _known_turn(self, inbox: int) -> OpenTurn | None:
+    async def _find_known_turn(self, inbox: int) -> OpenTurn | None:
         """The turn that was opened for this inbox row, if one was. Rows are numbered upwards."""
         row = self.state.row
         if inbox > self.state.last_inbox:
@@ -117,7 +117,7 @@ class TurnLog:
             if not number:
                 return [], {}
             entries = transcript.entries_of_turns(db, row, [number])
-            return entries, transcript.begun_calls(db, row, number)
+            return entries, transcript.list_begun_calls(db, row, number)
 
         entries, begun = await self.services.store.read(find)
         if not entries:
@@ -143,7 +143,7 @@ class TurnLog:
             self.state.current = 0
             self.state.idle.set()
         self.compactor.after_turn()
-        self.state.changed()
+        self.state.notify()
         self._on_end()
 
     async def add(
@@ -201,8 +201,8 @@ class TurnLog:
         offloader = self.services.offloader_for(key)
         file = ""
         if offloader is not None:
-            file = await offload.attempted(lambda: offloader.offload_tool_result(key.id, message))
-        beginning = meter.beginning(message.text, max(1, limit - meter.count(truncated(file))))
+            file = await offload.attempt(lambda: offloader.offload_tool_result(key.id, message))
+        beginning = meter.clip(message.text, max(1, limit - meter.count(format_truncation(file))))
         return replace(message, kept=max(1, len(beginning)), offloaded=file)
 
     async def begin_call(self, turn: int, call: str, *, is_once: bool) -> None:
@@ -223,7 +223,7 @@ class TurnLog:
         """The view of a turn that stands by itself, in no transcript."""
         return View(
             (turn,),
-            shown((turn,), boundaries),
+            apply_boundaries((turn,), boundaries),
             self.services.meter.prefix(prefix),
             boundaries,
             Scale(self.calibration.ratio(self.state.limits.model)),
@@ -318,7 +318,7 @@ class OpenTurn:
         """Raw tokens of a reply, for figures that no provider reported."""
         return await self.log.services.meter.message(Message("assistant", text)) if text else 0
 
-    def known_result(self, call: ToolCall) -> Message | None:
+    def find_known_result(self, call: ToolCall) -> Message | None:
         """The result of an identical call, once an overflow may have hidden it from the model: no
         tool runs twice because of that."""
         if not self._overflows:
@@ -366,15 +366,15 @@ class OpenTurn:
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """What the model sees at this step, within the limits in force now. Raises NoRoom."""
-        return self._seen(await self.log.fitter.fit(prefix))
+        return self._note_seen(await self.log.fitter.fit(prefix))
 
-    def _seen(self, view: View) -> View:
+    def _note_seen(self, view: View) -> View:
         """This is asked next: what is written from now on is tainted by what stands in it, also
         when that leaves before the answer is there."""
         self._has_seen_outside |= view.has_outside
         return view
 
-    def _stained(self, message: Message) -> Message:
+    def _mark_tainted(self, message: Message) -> Message:
         """A message as it is recorded: whatever is not the person's own word may repeat what the
         model has seen."""
         is_tainted = self._has_seen_outside and message.role != "user"
@@ -400,7 +400,7 @@ class OpenTurn:
             "or raise the server's (Ollama: num_ctx, OLLAMA_CONTEXT_LENGTH).)"
         )
 
-    async def told(self) -> list[str]:
+    async def list_notices(self) -> list[str]:
         """What the person should know besides the reply: it stands beside it, and in no request."""
         return [self._cut, await self.log.fitter.emergency_in(self.number)]
 
@@ -409,25 +409,25 @@ class OpenTurn:
         if self.entries[-1].message.is_final:
             raise RuntimeError(f"{self.id} is over; nothing can be added to it")
         try:
-            await unbroken(self._add(messages, spent))
+            await run_shielded(self._add(messages, spent))
         finally:
             if self.reply is not None:
                 self.log.end(self.number)
 
     async def book(self, spent: Spent) -> None:
         """Put on the bill what came to nothing and is paid all the same."""
-        await unbroken(self.log.book(self.number, spent))
+        await run_shielded(self.log.book(self.number, spent))
         self.bill = self.bill.plus(spent)
 
     async def hear(self, messages: Sequence[Message], inbox: Sequence[int]) -> None:
         """Add what was said meanwhile to the turn, and take it off the inbox, in one transaction:
         `inbox` are the rows that the messages came in with."""
-        await unbroken(self._add(messages, None, inbox))
+        await run_shielded(self._add(messages, None, inbox))
 
     async def _add(
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
-        said = [self._stained(message) for message in messages]
+        said = [self._mark_tainted(message) for message in messages]
         self.entries += await self.log.add(self.number, said, spent, inbox)
         if spent is not None:
             self.bill = self.bill.plus(spent)

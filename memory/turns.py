@@ -100,7 +100,7 @@ def in_order_of_calls(entries: Sequence[Entry]) -> tuple[Entry, ...]:
     return tuple(entry for *_, entry in sorted(placed, key=lambda one: one[:2]))
 
 
-def named(numbers: Sequence[int]) -> str:
+def format_turns(numbers: Sequence[int]) -> str:
     """Turns as people name them: "t1 to t10", "t2, t5 to t7"."""
     runs: list[list[int]] = []
     for number in sorted(numbers):

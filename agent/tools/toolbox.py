@@ -119,7 +119,7 @@ class Toolbox:
 
     def _arguments(self, call: ToolCall) -> dict[str, Any]:
         try:
-            return call.parsed()
+            return call.parse()
         except ValueError as error:
             wanted = takes(self._tools[call.name].parameters)
             raise ToolError(f"{call.name} was not run: {error}. {wanted}") from None

@@ -99,7 +99,7 @@ class Change:
     def is_empty(self) -> bool:
         return self == Change()
 
-    def then(self, other: Change) -> Change:
+    def combine(self, other: Change) -> Change:
         """Both changes as one, `other` coming after this one."""
         return Change(
             cut=max(self.cut, other.cut),
@@ -210,7 +210,7 @@ class Boundaries:
         """The turn from which on lines may stand in the log."""
         return max(self.roll, self.rolled.first)
 
-    def moved_by(self, change: Change) -> Boundaries:
+    def apply(self, change: Change) -> Boundaries:
         """These boundaries after one more change. A cut never moves back; one at the same place
         lets turns leave that were kept."""
         cuts = 0 < change.cut >= self.cut
@@ -235,7 +235,7 @@ class Boundaries:
         return is_here and is_full and turn not in self.dropped
 
 
-def standing(events: Iterable[ViewEvent]) -> list[ViewEvent]:
+def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that hold: those that change the view and were not undone. An injection holds as
     long as the event does whose summary it brought."""
     undone: set[int] = set()
@@ -260,7 +260,7 @@ _BY_THE_WAY = ("inject", "rebase", "reframe", "unfold")
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that `/context undo` can take back, oldest first: an injection goes with its
     cut, and a change of strategy or of the prompt with the setting."""
-    return [event for event in standing(events) if event.kind not in _BY_THE_WAY]
+    return [event for event in list_effective(events) if event.kind not in _BY_THE_WAY]
 
 
 def newest_undoable(events: Iterable[ViewEvent]) -> ViewEvent | None:
@@ -342,7 +342,7 @@ class ReplayedState:
         is_late = event.kind == "inject" and bool(change.preface)
         is_injection = is_late and cut is not None and change.target == cut.id
         return ReplayedState(
-            self.boundaries.moved_by(change) if applies else self.boundaries,
+            self.boundaries.apply(change) if applies else self.boundaries,
             cut,
             is_injection or (self.is_injected and cut is self.cut),
             event if event.kind in _MOVES else self.move,
@@ -362,10 +362,10 @@ def is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:
     return event.kind in _MOVES
 
 
-def replayed(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
+def replay(events: Sequence[ViewEvent], strategy: str) -> ReplayedState:
     """What these events, all of a conversation and oldest first, come to under a strategy."""
     result = ReplayedState()
-    for event in standing(events):
+    for event in list_effective(events):
         result = result.after(event, strategy)
     newest = reversed(events)
     return replace(

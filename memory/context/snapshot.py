@@ -49,7 +49,7 @@ class Snapshot:
         return cls(tuple(data["tools"]), data["injection"], data["summary"], examples, *memory)
 
 
-def taken(
+def take_snapshot(
     tools: Sequence[Mapping[str, Any]], turns: Sequence[Turn], summary: int, days: Sequence[date]
 ) -> Snapshot:
     """The snapshot of this moment: `tools` as they are sent, `turns` as they are in play, `days` as

@@ -75,8 +75,8 @@ class SummaryRequest:
     `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` hears of every
     call that it took, also where nothing came of it.
 
-    With a `prior` the answer has two parts, which `divided` parts: the summary that continues it,
-    and what of it is new, for the daily memory."""
+    With a `prior` the answer has two parts, which `split_answer` parts: the summary that
+    continues it, and what of it is new, for the daily memory."""
 
     task: str
     parts: tuple[str, ...]
@@ -130,10 +130,10 @@ def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any
     return summary_fields.with_diary(fields) if is_continued else fields
 
 
-def divided(answer: str) -> tuple[str, str]:
+def split_answer(answer: str) -> tuple[str, str]:
     """The summary in an answer that continues another, and what of it is new; "" where the answer
     does not say that."""
-    fields = summary_fields.divided(answer)
+    fields = summary_fields.split_answer(answer)
     if fields is not None:
         return fields
     marks = list(_DIARY_LINE.finditer(answer))
@@ -144,14 +144,14 @@ def divided(answer: str) -> tuple[str, str]:
 
 def parts(style: Style, turns: Sequence[Turn]) -> tuple[str, ...]:
     """What is summarised of each turn: what was said, or its lines of the log."""
-    return tuple(_logged([turn]) if style == "rollup" else _spoken(turn) for turn in turns)
+    return tuple(_format_log([turn]) if style == "rollup" else _format_turn(turn) for turn in turns)
 
 
-def checked(style: Style, answer: str, limits: Limits) -> str:
+def check_answer(style: Style, answer: str, limits: Limits) -> str:
     """A model's answer as it will stand in the context; "" where it says nothing."""
     if style != "structured":
         return answer.strip()
-    return summary_fields.rendered(answer, limits.context.summary_template)
+    return summary_fields.render(answer, limits.context.summary_template)
 
 
 def material(parts: Sequence[str], prior: str) -> str:
@@ -162,17 +162,17 @@ def material(parts: Sequence[str], prior: str) -> str:
     return f"Summary of what came before:\n{prior}\n\nWhat followed:\n{followed}"
 
 
-def _logged(turns: Sequence[Turn]) -> str:
+def _format_log(turns: Sequence[Turn]) -> str:
     return "\n".join(as_text(line) for turn in turns for line in lines_of(turn))
 
 
-def _spoken(turn: Turn) -> str:
+def _format_turn(turn: Turn) -> str:
     return "\n".join(f"[{turn.id}] {_line(entry.message)}" for entry in turn.entries)
 
 
 def _line(message: Message) -> str:
     if message.role == "tool":
-        return f"result of {message.tool}: {_shortened(message.text, _RESULT_SHOWN)}"
+        return f"result of {message.tool}: {_shorten(message.text, _RESULT_SHOWN)}"
     calls = "".join(f" [calls {call.name}({call.arguments})]" for call in message.tool_calls)
     pictures = f" {PICTURE}" * len(message.images)
     return f"{message.speaker or message.role}: {message.text}{pictures}{calls}"
@@ -183,9 +183,9 @@ def without_model(style: Style, turns: Sequence[Turn], prior: str) -> str:
     if style == "excerpt":
         return "\n".join(_excerpt(turn) for turn in turns)
     if style == "lines":
-        return _logged(turns)
+        return _format_log(turns)
     if style == "rollup":
-        return "\n".join(filter(None, (prior, _logged(turns))))
+        return "\n".join(filter(None, (prior, _format_log(turns))))
     if style in ("reminder", "recap"):
         return _reminder(turns, prior)
     return _extract(turns, prior)
@@ -201,7 +201,7 @@ def _reminder(turns: Sequence[Turn], prior: str) -> str:
     an earlier reminder has told goes on being told."""
     told = next((line for line in prior.splitlines() if line.startswith(_GOAL)), "")
     asked = prior or (turns[0].question.text if turns else "")
-    goal = told or f"{_GOAL} {_shortened(asked, _GOAL_SHOWN)}"
+    goal = told or f"{_GOAL} {_shorten(asked, _GOAL_SHOWN)}"
     recent = "\n".join(_exchange(turn) for turn in turns[-_RECENT:])
     return f"Earlier messages have left the context.\n{goal}\nRecent activity:\n{recent}"
 
@@ -213,17 +213,19 @@ def _excerpt(turn: Turn) -> str:
     """The beginnings of question and reply, and the lines that the model wrote about them, whole:
     a log that no model rolls up must lose none of their words."""
     has_lines = any(entry.message.terse for entry in turn.entries)
-    return "\n".join((_exchange(turn, _EXCERPT_SHOWN), *([_logged([turn])] if has_lines else [])))
+    return "\n".join(
+        (_exchange(turn, _EXCERPT_SHOWN), *([_format_log([turn])] if has_lines else []))
+    )
 
 
 def _exchange(turn: Turn, shown: int = _LINE_SHOWN) -> str:
     reply = turn.reply.text if turn.reply else ""
-    asked = _shortened(turn.question.text, shown)
+    asked = _shorten(turn.question.text, shown)
     calls = [call.name for entry in turn.entries for call in entry.message.tool_calls]
     used = f" [{', '.join(dict.fromkeys(calls))}]" if calls else ""
-    return f"- {turn.id}: {asked} →{used} {_shortened(reply, shown)}"
+    return f"- {turn.id}: {asked} →{used} {_shorten(reply, shown)}"
 
 
-def _shortened(text: str, chars: int) -> str:
+def _shorten(text: str, chars: int) -> str:
     line = " ".join(text.split())
     return line if len(line) <= chars else f"{line[: chars - 1]}…"

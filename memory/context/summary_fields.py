@@ -54,7 +54,7 @@ def with_diary(fields: Mapping[str, Any]) -> Mapping[str, Any]:
     return {**fields, "properties": {**properties, _DIARY: diary}, **more}
 
 
-def divided(answer: str) -> tuple[str, str] | None:
+def split_answer(answer: str) -> tuple[str, str] | None:
     """The fields of an answer to that, as JSON, and what is new; None for one that has no such
     field."""
     found = _object(answer)
@@ -81,7 +81,7 @@ def template_error(template: str, schema_text: str) -> str:
     return ""
 
 
-def rendered(answer: str, template: str = "") -> str:
+def render(answer: str, template: str = "") -> str:
     """A model's answer as it will stand in the context; "" where it says nothing, or is JSON that
     breaks off. An answer in other words than JSON stands as it is: better than none."""
     fields = _fields(answer)
@@ -91,12 +91,12 @@ def rendered(answer: str, template: str = "") -> str:
         return ""
     shown = template or TEMPLATE
     if any(fields.get(place) for place in _PLACE.findall(shown)):
-        return _filled(shown, dict.fromkeys(FIELDS, "") | fields).strip()
+        return _fill(shown, dict.fromkeys(FIELDS, "") | fields).strip()
     # Fields of the person's own without a template, or a template that shows none of them.
     return "\n\n".join(f"# {name}\n{said}" for name, said in fields.items() if said)
 
 
-def _filled(template: str, fields: Mapping[str, str]) -> str:
+def _fill(template: str, fields: Mapping[str, str]) -> str:
     """A template with its fields filled in, each place once: what a field says is no template. What
     would be longer than any summary is cut."""
     left = _LONGEST

@@ -25,8 +25,8 @@ from memory.record.daily import Section
 from memory.record.ledger import Spent
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
-from memory.tasks import BackgroundTasks, unbroken
-from memory.turns import Turn, named
+from memory.tasks import BackgroundTasks, run_shielded
+from memory.turns import Turn, format_turns
 
 log = logging.getLogger(__name__)
 
@@ -73,7 +73,7 @@ class SummaryWriter:
             self._note(event, await read(lambda db: summaries.summary_of(db, self._row, event)))
         return self._by_event[event]
 
-    def prepared(self, spec: SummarySpec) -> Summary | None:
+    def find_prepared(self, spec: SummarySpec) -> Summary | None:
         """The summary that was written ahead, if it is for exactly this."""
         if self.written_ahead is None or self.written_ahead[0] != spec:
             return None
@@ -82,7 +82,7 @@ class SummaryWriter:
     async def at_once(self, spec: SummarySpec) -> Summary | None:
         """The summary for exactly this, if it was written ahead, or needs no model and continues
         one that is there. Whoever waits for the model's next request can have it."""
-        if (known := self.prepared(spec)) is not None or spec.style != "reminder":
+        if (known := self.find_prepared(spec)) is not None or spec.style != "reminder":
             return known
         if spec.after and not await self.summary_of(spec.after):
             return None  # it comes later, in its order
@@ -101,7 +101,7 @@ class SummaryWriter:
 
     def prepare(self, spec: SummarySpec) -> None:
         """Write the summary of a cut that is near, unless that is done or under way."""
-        if self._preparing != spec and self.prepared(spec) is None:
+        if self._preparing != spec and self.find_prepared(spec) is None:
             self._preparing = spec
             self._start(lambda: self._prepare(spec))
 
@@ -116,7 +116,7 @@ class SummaryWriter:
         by an event or are about to go: the question and the final reply of each, in sections of
         their own where they hold what came from outside."""
         row, store = self._row, self._services.store
-        told = await store.read(lambda db: summaries.told(db, row))
+        told = await store.read(lambda db: summaries.find_recorded_turns(db, row))
         rest = sorted(set(numbers) - told)
         for first in range(0, len(rest), _EXCERPTS):
             turns = await self._turns(rest[first : first + _EXCERPTS])
@@ -135,7 +135,7 @@ class SummaryWriter:
         """Have the summary of a cut that is due written, and wait for it."""
         self._preparing = spec  # what was being prepared for another cut must not replace it
         async with self._one_at_a_time:
-            known = self.prepared(spec)
+            known = self.find_prepared(spec)
             summary = known or await self._make(spec)
             self.written_ahead = (spec, summary)
             return summary
@@ -192,7 +192,7 @@ class SummaryWriter:
         summary = await self._summary_for(job, spec)
         if summary is not None and summary.section:
             section, place = await self._section(job, summary), self._place(summary.is_untrusted)
-            await unbroken(asyncio.to_thread(daily.append, place, section))
+            await run_shielded(asyncio.to_thread(daily.append, place, section))
         if summary is not None and job.style != "excerpt":
             self._note(job.event, summary.id)
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
@@ -208,18 +208,18 @@ class SummaryWriter:
     async def _drop_excerpts(self, is_untrusted: bool) -> None:
         """What was written down of turns in an emergency goes once a summary tells of them all."""
         row, store = self._row, self._services.store
-        jobs = await store.read(lambda db: summaries.superseded(db, row, is_untrusted))
+        jobs = await store.read(lambda db: summaries.list_superseded(db, row, is_untrusted))
         if not jobs:
             return
         which, place = daily.Which(frozenset(jobs)), self._place(is_untrusted)
-        await unbroken(asyncio.to_thread(daily.remove, place, self._key.audience, which))
+        await run_shielded(asyncio.to_thread(daily.remove, place, self._key.audience, which))
         for job in jobs:
             await store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
 
     async def _summary_for(self, job: Job, spec: SummarySpec) -> Summary | None:
         """The summary of a job: one that is there, if a person has taken nothing of it away since.
         None: nothing is left to tell of."""
-        summary = await self.read(job.summary) if job.summary else self.prepared(spec)
+        summary = await self.read(job.summary) if job.summary else self.find_prepared(spec)
         while True:  # of what is taken away while it is written, too
             turns = await self._turns(spec.turns)
             if not turns:
@@ -239,8 +239,8 @@ class SummaryWriter:
         if offloader is not None:
             turns = await self._turns(job.turns)
             entries = [entry for turn in turns for entry in turn.entries]
-            reference = await unbroken(
-                offload.attempted(lambda: offloader.offload_context(self._key.id, entries))
+            reference = await run_shielded(
+                offload.attempt(lambda: offloader.offload_context(self._key.id, entries))
             )
             if reference and not getattr(offloader, "offers", ""):
                 keep = self._services.store.write
@@ -252,7 +252,7 @@ class SummaryWriter:
         entries = [entry for turn in await self._turns(summary.turns) for entry in turn.entries]
         times = [entry.at for entry in entries if entry.at is not transcript.DAMAGED]
         at = max(times, default=datetime.now(UTC)).astimezone(self._services.zone())
-        return Section(self._key, at, named(summary.turns), summary.section, job.id)
+        return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
         """Have a summary written, check it, and store it; one without a model serves where the
@@ -269,12 +269,12 @@ class SummaryWriter:
             parts = words.parts(style, turns)
             replaced = await asyncio.to_thread(meter.count, words.material(parts, prior))
             result = await self._ask_model(spec, parts, prior, limits)
-            said = words.checked(style, result.text, limits)
+            said = words.check_answer(style, result.text, limits)
             if said and meter.count(said) < replaced:
                 written, model = said, result.model
                 section = result.diary if prior else said
                 left_out = {turns[index].number for index in result.left_out}
-            written = meter.beginning(written, min(limits.summary_tokens, max(1, replaced - 1)))
+            written = meter.clip(written, min(limits.summary_tokens, max(1, replaced - 1)))
         has_outside = any(turn.has_outside for turn in turns)
         return await self._store(
             Summary(

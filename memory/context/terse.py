@@ -80,12 +80,12 @@ class TerseFilter:
             self._end_run()
             shown += self._decide()
         if self._in_tag:
-            shown += self._unclosed()
+            shown += self._end_unclosed()
         if self.line:
             return shown if self._has_shown else self.line
         return shown + "".join(self._space)
 
-    def _unclosed(self) -> str:
+    def _end_unclosed(self) -> str:
         """What follows a tag that was never closed."""
         self._in_tag = False
         text = "".join(self._held)
@@ -164,9 +164,9 @@ class TerseFilter:
     def _show(self, text: str) -> str:
         *lines, last = text.split("\n")
         for line in lines:
-            self._fence = _fence_after(self._fence, self._begun_line(line))
+            self._fence = _fence_after(self._fence, self._extend_line(line))
             self._last_line = ""
-        self._last_line = self._begun_line(last)
+        self._last_line = self._extend_line(last)
         if not (body := text.rstrip()):
             self._space.append(text)
             return ""
@@ -174,7 +174,7 @@ class TerseFilter:
         self._space, self._has_shown = [text[len(body) :]], True
         return shown
 
-    def _begun_line(self, more: str) -> str:
+    def _extend_line(self, more: str) -> str:
         """The beginning of the line that grows; of one that goes on and on, enough."""
         if len(self._last_line) >= _LINE_KEPT:
             return self._last_line
@@ -202,7 +202,7 @@ def _as_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def extracted(text: str) -> tuple[str, str]:
+def extract(text: str) -> tuple[str, str]:
     """A whole reply: what a person sees of it, and its line ("": it has none)."""
     parser = TerseFilter()
     return parser.feed(text) + parser.finish(), parser.line

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.messages import Message, ToolCall, marked
+from memory.messages import Message, ToolCall, mark_text
 from memory.turns import Entry, Turn
 
 
@@ -146,7 +146,7 @@ class View:
     def messages(self) -> list[Message]:
         return [entry.message for turn in self.turns for entry in turn.entries]
 
-    def scaled(self, scale: Scale) -> View:
+    def with_scale(self, scale: Scale) -> View:
         """The same, as large as the provider counts it."""
         if scale == self.scale:
             return self
@@ -155,17 +155,17 @@ class View:
         view.__dict__.update(known)  # it was added up already
         return view
 
-    def moved_by(self, change: Change) -> View:
+    def apply(self, change: Change) -> View:
         """The view after a change that makes it smaller. The preface is left as it is: what will
         stand there is not known yet."""
-        boundaries = self.boundaries.moved_by(change)
-        return replace(self, turns=shown(self.whole, boundaries), boundaries=boundaries)
+        boundaries = self.boundaries.apply(change)
+        return replace(self, turns=apply_boundaries(self.whole, boundaries), boundaries=boundaries)
 
     @property
     def front(self) -> str:
         """What stands for the turns that left: their summary, and the activity log."""
         log = self.log
-        summary = [summarised(self.preface.text)] if self.preface else []
+        summary = [wrap_summary(self.preface.text)] if self.preface else []
         lines = ["\n".join((LOG, *(line.text for line in log)))] if log else []
         return "\n\n".join(summary + lines)
 
@@ -219,12 +219,12 @@ def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]
     return messages
 
 
-def summarised(summary: str) -> str:
+def wrap_summary(summary: str) -> str:
     """A summary as the model sees it: marked, so that it is not taken for the person's words."""
-    return marked(summary, "summary-of-earlier-turns")
+    return mark_text(summary, "summary-of-earlier-turns")
 
 
-def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
+def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     """The turns in play as the boundaries show them: those left out are gone, squeezed ones are
     shortened to what the person said and the last reply, long results are clipped."""
     kept = []
@@ -242,7 +242,7 @@ def shown(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
         if turn.number in boundaries.squeezed and turn.is_complete and entries:
             entries = Turn(turn.number, entries).squeezed
         if boundaries.clipped:
-            entries = tuple(_clipped(entry, boundaries) for entry in entries)
+            entries = tuple(_clip_entry(entry, boundaries) for entry in entries)
         if entries == turn.entries:
             kept.append(turn)
         elif entries:
@@ -255,30 +255,30 @@ def in_play(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     return tuple(turn for turn in turns if boundaries.shows(turn.entries[-1].seq, turn.number))
 
 
-def _clipped(entry: Entry, boundaries: Boundaries) -> Entry:
+def _clip_entry(entry: Entry, boundaries: Boundaries) -> Entry:
     clip = boundaries.clipped.get(entry.seq)
     if clip is None:
         return entry
-    return replace(entry, message=clipped(entry.message, clip), tokens=clip.tokens)
+    return replace(entry, message=clip_message(entry.message, clip), tokens=clip.tokens)
 
 
-def clipped(message: Message, clip: Clip) -> Message:
+def clip_message(message: Message, clip: Clip) -> Message:
     """A message of which less is shown, of its text and of each call's arguments. The marker of a
     result that was cut on arrival stays."""
-    text = _clipped_text(message.kept_text, clip)
-    calls = tuple(_clipped_call(call, clip) for call in message.tool_calls)
+    text = _clip_text(message.kept_text, clip)
+    calls = tuple(_clip_call(call, clip) for call in message.tool_calls)
     return replace(message, text=text, kept=len(text) if message.kept else 0, tool_calls=calls)
 
 
-def _clipped_call(call: ToolCall, clip: Clip) -> ToolCall:
+def _clip_call(call: ToolCall, clip: Clip) -> ToolCall:
     """A call with what is left of its arguments; endpoints want them to be an object."""
     if len(call.arguments) <= clip.chars:
         return call
-    left = {"shortened": _clipped_text(call.arguments, clip)}
+    left = {"shortened": _clip_text(call.arguments, clip)}
     return replace(call, arguments=json.dumps(left, ensure_ascii=False))
 
 
-def _clipped_text(text: str, clip: Clip) -> str:
+def _clip_text(text: str, clip: Clip) -> str:
     """What is left of a text, and how much is gone: between its beginning and end (CowAgent), or
     behind its beginning."""
     if len(text) <= clip.chars:

@@ -32,7 +32,7 @@ class Carried:
     whoever gave them, as the record has it: where, and what."""
 
 
-def carried_by(path: Path) -> Carried:
+def read_carried(path: Path) -> Carried:
     """What this database brings along. Raises StoreError where it can't be read, or where it holds
     statements that would run by themselves, which no database of ours does."""
     try:

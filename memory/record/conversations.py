@@ -114,7 +114,7 @@ def title(database: SqliteDatabase, conversation: int) -> str:
     return next((str(given) for (given,) in query.execute(database)), "")
 
 
-def listed(database: SqliteDatabase, prefix: str, words: str = "") -> list[Listed]:
+def list_conversations(database: SqliteDatabase, prefix: str, words: str = "") -> list[Listed]:
     """Conversations whose key begins so and in which something was said, the newest first; with
     `words`, those whose title or messages hold them, as they stand, in any case."""
     columns, message = tables.Conversation, tables.Message
@@ -132,8 +132,8 @@ def listed(database: SqliteDatabase, prefix: str, words: str = "") -> list[Liste
         holds = fn.EXISTS(mine.where(message.text.contains(words)))
         query = query.where(columns.title.contains(words) | holds)
     found = query.order_by(columns.active_at.desc()).tuples().execute(database)
-    return [_listed(*row) for row in found]
+    return [_to_listed(*row) for row in found]
 
 
-def _listed(key: str, title: str, beginning: Any, at: float) -> Listed:
+def _to_listed(key: str, title: str, beginning: Any, at: float) -> Listed:
     return Listed(key, title or str(beginning), at)

@@ -127,7 +127,7 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
     return {**_head(conversation), "entries": entries}
 
 
-def written(data: Mapping[str, Any]) -> bytes:
+def serialize(data: Mapping[str, Any]) -> bytes:
     """A file's content."""
     return orjson.dumps(data, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
 
@@ -158,10 +158,10 @@ def _entry(turn: Turn, entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def parsed(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
+def parse(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
     """The turns in a `context.json`, each of which makes a valid part of a request, with the lines
     of a `context.terse.json` where there is one. Raises Unreadable."""
-    file = _checked(_File, whole, "context.json")
+    file = _validate(_File, whole, "context.json")
     turns: dict[str, list[Message]] = {}
     for turn_id, messages in groupby(file.messages, key=lambda message: message.turnId):
         if turn_id in turns:
@@ -170,11 +170,11 @@ def parsed(whole: bytes, terse: bytes = b"") -> list[list[Message]]:
         if wrong := fault(turns[turn_id]):
             raise Unreadable(f"Turn {turn_id!r} {wrong}.")
     if terse:
-        _take_lines(turns, _checked(_Log, terse, "context.terse.json").entries)
+        _take_lines(turns, _validate(_Log, terse, "context.terse.json").entries)
     return list(turns.values())
 
 
-def _checked(kind: type[_Kind], content: bytes, name: str) -> _Kind:
+def _validate(kind: type[_Kind], content: bytes, name: str) -> _Kind:
     try:
         return kind.model_validate_json(content)
     except ValidationError as error:

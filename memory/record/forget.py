@@ -51,7 +51,7 @@ class _Gone:
     summaries: frozenset[int]
 
 
-def stored(
+def count_stored(
     database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
 ) -> StoredCounts:
     """What is kept of these turns of a conversation (None: of all of it)."""
@@ -61,7 +61,7 @@ def stored(
     numbers = frozenset(mine)
     jobs = summaries.jobs_of(database, conversation)
     if turns is not None:
-        gone = _gone(database, conversation, numbers)
+        gone = _find_gone(database, conversation, numbers)
         jobs = [job for job in jobs if _is_hit(job, gone)]
     questions = _questions(database, conversation, numbers)
     return StoredCounts(tuple(sorted(numbers)), len(mine), questions, tuple(job.id for job in jobs))
@@ -92,7 +92,7 @@ def delete(
             table.delete().where(table.conversation == conversation).execute(database)
         tables.update(database, tables.Conversation, conversation, title="")
     else:
-        _delete_turns(database, conversation, _gone(database, conversation, frozenset(turns)))
+        _delete_turns(database, conversation, _find_gone(database, conversation, frozenset(turns)))
     mailbox.forget(database, key.id, conversation)
 
 
@@ -121,7 +121,7 @@ class Attached:
     references: frozenset[str]
 
 
-def attached(
+def list_attached(
     database: SqliteDatabase,
     key: ConversationKey,
     conversation: int,
@@ -139,7 +139,7 @@ def attached(
         (gone if is_gone else stay).update(named)
         if entry.message.offloaded:
             files[is_gone].add(entry.message.offloaded)
-    waiting = mailbox.waiting_files(database)
+    waiting = mailbox.list_waiting_files(database)
     lone = tuple(sorted(gone - stay - waiting))
     names = {side: frozenset(PurePosixPath(one).name for one in files[side]) for side in files}
     return Attached(lone, names[True], names[False], frozenset(files[True] - files[False]))
@@ -175,7 +175,7 @@ def delete_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:
+def _find_gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:
     message, summary = tables.Message, tables.Summary
     seqs = message.select(message.seq).where(
         (message.conversation == conversation) & message.turn.in_(list(turns))
@@ -187,11 +187,11 @@ def _gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) ->
     return _Gone(
         turns,
         frozenset(seq for (seq,) in seqs.tuples().execute(database)),
-        tainted(((row, orjson.loads(covers), prior) for row, covers, prior in found), turns),
+        find_tainted(((row, orjson.loads(covers), prior) for row, covers, prior in found), turns),
     )
 
 
-def tainted(
+def find_tainted(
     made: Iterable[tuple[int, Sequence[int], int]], turns: frozenset[int]
 ) -> frozenset[int]:
     """Which summaries, of (id, turns, prior id) in the order in which they were made, were made

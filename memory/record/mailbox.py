@@ -88,13 +88,13 @@ def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[I
     return replace(message, id=row), True
 
 
-def waiting_files(database: SqliteDatabase) -> frozenset[str]:
+def list_waiting_files(database: SqliteDatabase) -> frozenset[str]:
     """The files of all messages that were taken in and not answered."""
-    waiting = [orjson.loads(row.attachments) for row in waiting_in(database)]
+    waiting = [orjson.loads(row.attachments) for row in list_inbox(database)]
     return frozenset(file["path"] for files in waiting for file in files)
 
 
-def waiting_in(database: SqliteDatabase) -> list[InboxRow]:
+def list_inbox(database: SqliteDatabase) -> list[InboxRow]:
     """Messages that were taken in and not answered, oldest first."""
     columns = tables.Inbox
     query = columns.select().where(columns.is_done == 0).order_by(columns.id)
@@ -156,7 +156,7 @@ def excuse(database: SqliteDatabase) -> None:
     columns.update(attempts=0).where(is_turn).execute(database)
 
 
-def waiting_out(database: SqliteDatabase) -> list[OutboxRow]:
+def list_outbox(database: SqliteDatabase) -> list[OutboxRow]:
     """Replies that were not sent, or whose sending was not confirmed, oldest first."""
     columns = tables.Outbox
     query = columns.select().where(columns.is_sent == 0).order_by(columns.id)

@@ -69,7 +69,7 @@ class Offloader(Protocol):
         ...
 
 
-async def attempted(offload: Callable[[], Awaitable[str]]) -> str:
+async def attempt(offload: Callable[[], Awaitable[str]]) -> str:
     """The reference; "" where it came to nothing, which is logged and holds nothing up."""
     try:
         reference = await _in_time(offload)
@@ -82,7 +82,7 @@ async def attempted(offload: Callable[[], Awaitable[str]]) -> str:
         return ""
 
 
-async def forgotten(
+async def forget_offloaded(
     offloader: Offloader, session_id: str, turns: Collection[int] | None, references: Iterable[str]
 ) -> bool:
     """Tell an offloader what was taken away. False: it may hold some of that still."""

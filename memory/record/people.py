@@ -41,7 +41,7 @@ class Pending:
     tries: int = 0
 
 
-def known(database: SqliteDatabase) -> list[Known]:
+def list_known(database: SqliteDatabase) -> list[Known]:
     """All who are let in, in the order in which they were."""
     columns = tables.User
     fields = (columns.kind, columns.id, columns.role, columns.name, columns.by, columns.at)
@@ -64,11 +64,11 @@ def revoke(database: SqliteDatabase, kind: Kind, identity: str) -> None:
         key.delete().where(key.person == identity).execute(database)
 
 
-def pending(database: SqliteDatabase, since: float) -> list[Pending]:
+def list_pending(database: SqliteDatabase, since: float) -> list[Pending]:
     """Who was given a code since a time and waits, oldest first."""
     columns = tables.Pairing
     query = columns.select().where(columns.at > since).order_by(columns.at)
-    return [_pending(row) for row in query.dicts().execute(database)]
+    return [_to_pending(row) for row in query.dicts().execute(database)]
 
 
 def ask(
@@ -78,7 +78,7 @@ def ask(
     their channel have; returns what is kept of them, None where there is no room."""
     columns = tables.Pairing
     columns.delete().where(columns.at <= since).execute(database)
-    waiting = pending(database, since)
+    waiting = list_pending(database, since)
     if theirs := [one for one in waiting if one.person == stranger.person]:
         return theirs[0]
     if sum(one.place.channel == stranger.place.channel for one in waiting) >= most:
@@ -103,7 +103,7 @@ def answer(database: SqliteDatabase, digest: str, since: float, most_tries: int)
     columns = tables.Pairing
     is_valid = (columns.at > since) & (columns.tries < most_tries)
     query = columns.select().where((columns.digest == digest) & is_valid)
-    found = [_pending(row) for row in query.dicts().execute(database)]
+    found = [_to_pending(row) for row in query.dicts().execute(database)]
     if not found:
         columns.update(tries=columns.tries + 1).execute(database)
         return None
@@ -122,7 +122,7 @@ def last_place(database: SqliteDatabase, people: Sequence[str]) -> AddressColumn
     return next((AddressColumns(*row) for row in query.limit(1).tuples().execute(database)), None)
 
 
-def _pending(row: dict[str, Any]) -> Pending:
+def _to_pending(row: dict[str, Any]) -> Pending:
     place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
     return Pending(row["person"], row["name"], place, row["at"], row["tries"])
 

@@ -48,7 +48,7 @@ class Log:
     is_torn: bool = False
 
 
-def cut_short(path: Path) -> str:
+def check_length(path: Path) -> str:
     """What of the database is missing, as a sentence; "" where nothing is. Changes nothing. Raises
     OSError."""
     size = path.stat().st_size if path.exists() else 0
@@ -121,7 +121,7 @@ def _is_whole(header: bytes) -> bool:
     return (first, second) == struct.unpack(">II", header[24:32])
 
 
-def lost_from_log(path: Path) -> str:
+def check_log(path: Path) -> str:
     """Whether SQLite leaves out of the write-ahead log what was committed there, as a sentence; ""
     for no, or where the database can't be opened. The log is copied first, since SQLite deletes it.
     For the one process that uses the database, before it writes. Raises OSError."""
@@ -146,7 +146,7 @@ def lost_from_log(path: Path) -> str:
     )
 
 
-def examined(path: Path, patience: float) -> str:
+def check_integrity(path: Path, patience: float) -> str:
     """What is wrong inside of the database, as a sentence; "" where nothing is, or where that takes
     longer than so many seconds. Other connections are not held up."""
     deadline = time.monotonic() + patience

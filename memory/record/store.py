@@ -70,7 +70,7 @@ class _Job(Generic[T]):
         if self.future.done():
             return  # its awaiter was cancelled meanwhile; what was written stays written
         if self.error is not None:
-            self.future.set_exception(_explained(self.error))
+            self.future.set_exception(_explain(self.error))
         else:
             self.future.set_result(self.result)  # type: ignore[arg-type]
 
@@ -180,7 +180,7 @@ def connect(path: Path) -> SqliteDatabase:
     return database
 
 
-def _explained(error: BaseException) -> BaseException:
+def _explain(error: BaseException) -> BaseException:
     if not isinstance(error, OperationalError | InternalError) and type(error) is not DatabaseError:
         return error
     if _is_damaged(error):
@@ -295,7 +295,7 @@ def _scrub(database: SqliteDatabase) -> None:
 def _prepare(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        if missing := soundness.cut_short(path):
+        if missing := soundness.check_length(path):
             raise StoreError(f"{missing} {_MEND}")
         database = connect(path)
         try:
@@ -303,10 +303,10 @@ def _prepare(path: Path) -> None:
         finally:
             database.close()
     except (OSError, DatabaseError, *soundness.UNUSABLE) as error:
-        raise _opening_error(path, error) from error
+        raise _explain_opening(path, error) from error
 
 
-def _opening_error(path: Path, error: Exception) -> StoreError:
+def _explain_opening(path: Path, error: Exception) -> StoreError:
     text = str(error)
     if _is_damaged(error):
         return StoreError(f"{path} is damaged ({text}). {_MEND}")
@@ -332,7 +332,7 @@ def fault(path: Path) -> str:
     if not path.exists():
         return ""
     try:
-        if wrong := soundness.cut_short(path) or soundness.examined(path, FOREVER):
+        if wrong := soundness.check_length(path) or soundness.check_integrity(path, FOREVER):
             return wrong
         rows = soundness.unreadable_rows(path)
     except (OSError, *soundness.UNUSABLE) as error:

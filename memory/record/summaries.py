@@ -138,7 +138,7 @@ def finish(database: SqliteDatabase, job: int) -> None:
     tables.Job.update(is_done=True).where(tables.Job.id == job).execute(database)
 
 
-def unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, int]]:
+def list_unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, int]]:
     """The ids of all jobs that are not done, oldest first, with whose conversations they are."""
     job, home = tables.Job, tables.Conversation
     found = (
@@ -180,7 +180,7 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     return list(readable(query.dicts().execute(database), _job))
 
 
-def told(database: SqliteDatabase, conversation: int) -> frozenset[int]:
+def find_recorded_turns(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
     which may be on its way there."""
     job = tables.Job
@@ -192,7 +192,7 @@ def told(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     return frozenset(turn for (turns,) in rows for turn in orjson.loads(turns))
 
 
-def superseded(database: SqliteDatabase, conversation: int, is_untrusted: bool) -> list[int]:
+def list_superseded(database: SqliteDatabase, conversation: int, is_untrusted: bool) -> list[int]:
     """The jobs whose excerpts are in the daily memory (or, of what is untrusted, in the quarantine)
     and only tell, in fewer words, what summaries there tell by now."""
     job, made = tables.Job, tables.Summary
@@ -227,9 +227,9 @@ def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
     return next((made for (made,) in rows.execute(database)), 0)
 
 
-def pending(database: SqliteDatabase, audience: str) -> int:
+def count_pending(database: SqliteDatabase, audience: str) -> int:
     """How many jobs of an audience's conversations are not done."""
-    return sum(key.audience == audience for key, _ in unfinished(database))
+    return sum(key.audience == audience for key, _ in list_unfinished(database))
 
 
 def open_again(database: SqliteDatabase, job: Job) -> None:

@@ -62,7 +62,7 @@ def entries_from(
 def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
     columns = tables.Message
-    chosen = columns.seq.in_(_listed([*seqs]))
+    chosen = columns.seq.in_(_bind_numbers([*seqs]))
     query = _select().where((columns.conversation == conversation) & chosen)
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
@@ -72,7 +72,7 @@ def entries_of_turns(
 ) -> list[Entry]:
     """The entries of the turns named, in order."""
     columns = tables.Message
-    chosen = columns.turn.in_(_listed([*turns]))
+    chosen = columns.turn.in_(_bind_numbers([*turns]))
     query = _select().where((columns.conversation == conversation) & chosen)
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
@@ -90,7 +90,7 @@ def spans(
     """The seqs at which these turns begin and end."""
     columns = tables.Message
     query = columns.select(fn.MIN(columns.seq), fn.MAX(columns.seq)).where(
-        (columns.conversation == conversation) & columns.turn.in_(_listed(turns))
+        (columns.conversation == conversation) & columns.turn.in_(_bind_numbers(turns))
     )
     return list(query.group_by(columns.turn).tuples().execute(database))
 
@@ -115,7 +115,7 @@ def turns_away(database: SqliteDatabase, conversation: int, away: TakenAway) -> 
     return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
 
 
-def _listed(numbers: Collection[int]) -> SQL:
+def _bind_numbers(numbers: Collection[int]) -> SQL:
     """Any number of numbers, for IN: SQLite takes only so many parameters."""
     return SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(numbers)).decode(),))
 
@@ -167,7 +167,7 @@ def end_call(database: SqliteDatabase, conversation: int, turn: int, call: str) 
     )
 
 
-def begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> dict[str, bool]:
+def list_begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> dict[str, bool]:
     """The ids of a turn's tool calls that were kept as begun, and whether each must not run
     twice."""
     columns = tables.CallStart

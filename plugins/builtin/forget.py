@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from memory.turns import named
+from memory.turns import format_turns
 from plugins.api import (
     Action,
     Ask,
@@ -90,7 +90,7 @@ def parsed(text: str, newest: int) -> Request:
 def _question(request: Request, kept: ForgetReport) -> Reply:
     if request.scope == "turns" and not kept.turns:
         return Reply(
-            f"Nothing is left of {named(request.wish.turns)}.",
+            f"Nothing is left of {format_turns(request.wish.turns)}.",
             {"confirm": None, **_data(kept)},
         )
     confirm = f"/forget {request.words} {YES}"
@@ -104,7 +104,7 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
 
 def _said(request: Request, kept: ForgetReport) -> str:
     """What goes, in words."""
-    turns = named(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
+    turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]
     if kept.sections:
         others = " (what these say about other turns is rewritten)"

@@ -21,9 +21,9 @@ from channels.terminal import display
 from channels.terminal.display import StreamedAnswer, without_controls
 from channels.web.markup import html
 from memory.context.limits import Limits
-from memory.context.summary import checked
-from memory.context.terse import TerseFilter, extracted
-from memory.messages import untrusted
+from memory.context.summary import check_answer
+from memory.context.terse import TerseFilter, extract
+from memory.messages import mark_untrusted
 from memory.record import daily
 from memory.record.search import words
 from memory.record.search.said import finder, spans
@@ -81,15 +81,15 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the page": html,
     "the terminal's tools": lambda text: display.tool(text, text, "ok", 80),
     "the terminal's controls": without_controls,
-    "the terse tag": extracted,
+    "the terse tag": extract,
     "a page of the web": text_of,
     "what an endpoint says": parse_window,
     "the log": _mask,
-    "the marks": lambda text: untrusted(text, "a page"),
+    "the marks": lambda text: mark_untrusted(text, "a page"),
     "a file's name": safe_name,
     "a command": lambda text: (command_line(text), command_line(f"/a {text}")),
-    "a summary": lambda text: checked("structured", text, Limits()),
-    "a summary in fields": lambda text: checked("structured", f'{{"a": {text}}}', Limits()),
+    "a summary": lambda text: check_answer("structured", text, Limits()),
+    "a summary in fields": lambda text: check_answer("structured", f'{{"a": {text}}}', Limits()),
     "a daily file": _daily_file,
     "the search's words": _searched,
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),

@@ -46,11 +46,11 @@ def whole_turns(draw: st.DrawFn) -> list[Message]:
 @given(st.lists(whole_turns(), min_size=1, max_size=4))
 def test_what_is_exported_is_imported_word_for_word(said: list[list[Message]]) -> None:
     turns = [turn_of(number, messages) for number, messages in enumerate(said, 1)]
-    whole = exchange.written(exchange.as_data(turns, "pipe/main"))
-    terse = exchange.written(exchange.as_terse(turns, "pipe/main"))
+    whole = exchange.serialize(exchange.as_data(turns, "pipe/main"))
+    terse = exchange.serialize(exchange.as_terse(turns, "pipe/main"))
     shown = [[entry.message for entry in turn.entries] for turn in turns]
-    assert exchange.parsed(whole) == shown
-    assert exchange.parsed(whole, terse) == shown, "what a turn says by itself is not added to it"
+    assert exchange.parse(whole) == shown
+    assert exchange.parse(whole, terse) == shown, "what a turn says by itself is not added to it"
 
 
 def turn_of(number: int, messages: list[Message]) -> Turn:
@@ -94,7 +94,7 @@ LINE = {
 
 
 def test_a_line_of_the_terse_file_becomes_the_line_of_its_turn() -> None:
-    (turn,) = exchange.parsed(file(messages=[USER, REPLY]), file(entries=[LINE]))
+    (turn,) = exchange.parse(file(messages=[USER, REPLY]), file(entries=[LINE]))
     assert [line.text for line in lines_of(turn_of(1, turn))] == ["created dashboard"]
     assert turn[-1].text == "Hello"
 
@@ -103,7 +103,7 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
     call = {**CALL, "name": "delegate"}
     messages = [USER, {**CALLS, "tool_calls": [call]}, {**RESULT, "tool": "delegate"}, REPLY]
     entries = [{**LINE, "role": "subagent", "summary": "counted"}, LINE]
-    (turn,) = exchange.parsed(file(messages=messages), file(entries=entries))
+    (turn,) = exchange.parse(file(messages=messages), file(entries=entries))
     assert [(line.role, line.text) for line in lines_of(turn_of(1, turn))] == [
         ("subagent", "counted"),
         ("assistant", "created dashboard"),
@@ -124,7 +124,7 @@ def test_lines_of_subagents_come_back_where_their_results_are() -> None:
 )
 def test_a_terse_file_that_is_wrong_is_refused(line: object, sentence: str) -> None:
     with pytest.raises(exchange.Unreadable) as error:
-        exchange.parsed(file(messages=[USER, REPLY]), file(entries=[line]))
+        exchange.parse(file(messages=[USER, REPLY]), file(entries=[line]))
     assert sentence in str(error.value)
     assert "context.terse.json" in str(error.value)
 
@@ -164,7 +164,7 @@ def test_a_file_that_would_make_an_invalid_request_is_refused(
     messages: list[object], sentence: str
 ) -> None:
     with pytest.raises(exchange.Unreadable) as error:
-        exchange.parsed(file(messages=messages))
+        exchange.parse(file(messages=messages))
     assert sentence in str(error.value)
 
 
@@ -186,5 +186,5 @@ def test_what_is_no_such_file_is_refused_in_one_sentence(content: bytes) -> None
     with pytest.raises(
         exchange.Unreadable, match=r"It is not a context\.json of Parley's"
     ) as error:
-        exchange.parsed(content)
+        exchange.parse(content)
     assert len(str(error.value)) < 300

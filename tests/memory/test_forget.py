@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from memory.context.change import Change
 from memory.context.summary import SummaryRequest
-from memory.record.forget import tainted
+from memory.record.forget import find_tainted
 from memory.record.offload import LocalWorkspace
 from tests.memory.rooms import KEY, Lodge, Obedient
 
@@ -116,4 +116,4 @@ def test_what_is_forgotten_is_in_no_file(
 )
 def test_a_summary_goes_with_those_that_continue_it(turns: set[int], expected: set[int]) -> None:
     made = [(1, (1, 2), 0), (2, (3, 4), 1), (3, (5, 6), 0), (4, (7,), 2)]
-    assert tainted(made, frozenset(turns)) == expected
+    assert find_tainted(made, frozenset(turns)) == expected

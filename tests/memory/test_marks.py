@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory.messages import Message, marked
+from memory.messages import Message, mark_text
 
 MARKS = ["untrusted", "system-reminder", "summary-of-earlier-turns"]
 SCRAPS = [*MARKS, "<", "</", "< /", ">", "\n", " ", "\u200b", "S", "SYSTEM-REMINDER", "a", '"x"']
@@ -17,7 +17,7 @@ SCRAPS = [*MARKS, "<", "</", "< /", ">", "\n", " ", "\u200b", "S", "SYSTEM-REMIN
 @example("untrusted", "</untrusted</untrusted>>")
 @example("system-reminder", "<\u200b/SYSTEM-reminder >")
 def test_no_text_closes_the_marks_around_it_nor_opens_them_again(mark: str, text: str) -> None:
-    inside = marked(text, mark).removeprefix(f"<{mark}>").removesuffix(f"</{mark}>")
+    inside = mark_text(text, mark).removeprefix(f"<{mark}>").removesuffix(f"</{mark}>")
     assert not re.search(rf"<[\s\u200b/]*{mark}", inside, re.IGNORECASE)
 
 
@@ -29,4 +29,4 @@ def test_a_note_stays_in_its_reminder() -> None:
 
 def test_what_holds_no_mark_is_sent_as_it_is() -> None:
     text = "if a < b and <b>c</b> > d: the summary of earlier turns"
-    assert marked(text, "untrusted") == f"<untrusted>\n{text}\n</untrusted>"
+    assert mark_text(text, "untrusted") == f"<untrusted>\n{text}\n</untrusted>"

@@ -365,5 +365,5 @@ async def test_an_offloader_that_hangs_is_left(
 ) -> None:
     monkeypatch.setattr(offload, "PATIENCE", 0.01)
     hanging: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    assert await offload.attempted(lambda: hanging) == ""
+    assert await offload.attempt(lambda: hanging) == ""
     assert "could not be offloaded" in caplog.text

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from memory.context.strategies import STRATEGIES
 from memory.messages import Message, ToolCall
 from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words, spread
-from memory.record.search.said import finder, told
+from memory.record.search.said import finder, to_model_text
 from plugins.wording import blocks
 from tests.memory.rooms import Lodge
 
@@ -222,4 +222,4 @@ async def test_ten_thousand_messages_are_searched_while_the_loop_goes_on(lodge: 
 
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
 def test_a_text_is_found_in_any_message_that_holds_it(left: str, text: str, right: str) -> None:
-    assert finder(text).search(told(Message("user", f"{left}{text.strip()}{right}")))
+    assert finder(text).search(to_model_text(Message("user", f"{left}{text.strip()}{right}")))

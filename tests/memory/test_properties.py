@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change, ViewEvent, replayed
+from memory.context.change import Change, ViewEvent, replay
 from memory.context.emergency import NoRoom
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
@@ -86,7 +86,7 @@ class Witness:
             assert view.tokens <= limits.budget or not movable
             assert len(view.turns) <= limits.max_turns or not movable
         strategy = conversation.context.limits.strategy
-        assert conversation.context.replayed == replayed(history, strategy), (
+        assert conversation.context.replayed == replay(history, strategy), (
             "one by one, and all at once"
         )
         self.check_prefix(len(history), wire)

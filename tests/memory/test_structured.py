@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from memory.context import summary
 from memory.context.limits import Limits
 from memory.context.meter import PrefixTokens
-from memory.context.strategies.split import structured
-from memory.context.summary_fields import SCHEMA, divided, with_diary
+from memory.context.strategies.split import plan_structured
+from memory.context.summary_fields import SCHEMA, split_answer, with_diary
 from memory.context.view import View
 from memory.messages import Message, ToolCall
 from memory.turns import Entry, Turn
@@ -165,7 +165,7 @@ async def test_prompt_template_and_schema_can_be_set(lodge: Lodge) -> None:
 
 
 def test_a_schema_without_a_template_shows_its_fields_by_name() -> None:
-    shown = summary.checked("structured", '{"gist": ["a", "b"], "n": 3}', Limits())
+    shown = summary.check_answer("structured", '{"gist": ["a", "b"], "n": 3}', Limits())
     assert shown == "# gist\n- a\n- b\n\n# n\n3"
 
 
@@ -226,18 +226,18 @@ def test_a_summary_that_continues_another_has_a_field_for_what_is_new() -> None:
     (diary,) = set(schema["properties"]) - set(SCHEMA["properties"])
     assert diary in schema["required"]
     answer = json.dumps({"task_overview": "All of it.", diary: ["t5 came.", "t6 came."]})
-    assert divided(f"Here it is:\n{answer}") == (
+    assert split_answer(f"Here it is:\n{answer}") == (
         '{"task_overview": "All of it."}',
         "- t5 came.\n- t6 came.",
     )
-    assert divided('{"task_overview": "All of it."}') is None
+    assert split_answer('{"task_overview": "All of it."}') is None
     own = {"type": "object", "properties": {diary: {"type": "string"}}}
     assert with_diary(own) == own, "a field of the person's own is theirs"
 
 
 def test_what_a_field_says_is_no_template() -> None:
     said = {"task_overview": "Fill in {next_steps} and {task_overview}.", "next_steps": "Rest."}
-    shown = summary.checked("structured", json.dumps(said), Limits())
+    shown = summary.check_answer("structured", json.dumps(said), Limits())
     assert "Fill in {next_steps} and {task_overview}." in shown
     assert shown.count("Rest.") == 1
 
@@ -247,21 +247,24 @@ def test_fields_that_name_one_another_do_not_multiply() -> None:
     names = [f"f{n}" for n in range(10)]
     said = {name: f"{{{other}}} " * 20 for name, other in itertools.pairwise(names)}
     template = "".join(f"{{{name}}}" for name in names)
-    shown = summary.checked("structured", json.dumps(said), Limits().but(summary_template=template))
+    shown = summary.check_answer(
+        "structured", json.dumps(said), Limits().but(summary_template=template)
+    )
     assert len(shown) < 2 * len(json.dumps(said))
 
 
 def test_a_field_that_a_template_names_often_is_bounded() -> None:
     template, said = "{a}" * 3_000, json.dumps({"a": "x" * 20_000})
     assert (
-        len(summary.checked("structured", said, Limits().but(summary_template=template))) <= 100_000
+        len(summary.check_answer("structured", said, Limits().but(summary_template=template)))
+        <= 100_000
     )
 
 
 @pytest.mark.parametrize("depth", [300, 900, 50_000])
 def test_fields_that_are_nested_deeply_are_no_error(depth: int) -> None:
     answer = '{"a": ' + "[" * depth + "]" * depth + "}"
-    assert "[" not in summary.checked("structured", answer, Limits())
+    assert "[" not in summary.check_answer("structured", answer, Limits())
 
 
 SHAPES = st.lists(
@@ -297,11 +300,11 @@ def test_what_it_keeps_is_within_the_reserve_and_whole(
         talked(shapes),
         Limits().but(window=2_000, output_reserved=0, reserve_ratio=reserve),
     )
-    planned = structured(view, limits)
+    planned = plan_structured(view, limits)
     if planned is None:
         assert view.tokens < 1_600 or not view.complete
         return
-    after = view.moved_by(planned.change)
+    after = view.apply(planned.change)
     assert after.turns[-1] == view.turns[-1], "the running turn"
     size = sum(entry.tokens for turn in after.turns for entry in turn.entries)
     assert size <= reserve * 2_000 or len(after.turns) == 1

@@ -6,14 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.terse import TerseFilter, extracted
+from memory.context.terse import TerseFilter, extract
 
 DASHBOARD = "I created the dashboard with three sections for shopping, todos, and schedule."
 LINE = "created dashboard with shopping, todo, schedule sections"
 
 
 def test_the_documents_own_example() -> None:
-    assert extracted(f"{DASHBOARD}\n<terse>{LINE}</terse>") == (DASHBOARD, LINE)
+    assert extract(f"{DASHBOARD}\n<terse>{LINE}</terse>") == (DASHBOARD, LINE)
 
 
 @pytest.mark.parametrize(
@@ -53,11 +53,11 @@ def test_the_documents_own_example() -> None:
     ],
 )
 def test_what_a_person_sees_and_the_line(text: str, shown: str, line: str) -> None:
-    assert extracted(text) == (shown, line)
+    assert extract(text) == (shown, line)
 
 
 def test_a_tag_of_any_length_is_hidden() -> None:
-    assert extracted(f"Done.\n<terse>{'word ' * 40_000}</terse>") == (
+    assert extract(f"Done.\n<terse>{'word ' * 40_000}</terse>") == (
         "Done.",
         ("word " * 40_000).strip(),
     )
@@ -65,7 +65,7 @@ def test_a_tag_of_any_length_is_hidden() -> None:
 
 def test_a_tag_that_never_ends_hides_nothing() -> None:
     long = "word " * 2_000
-    shown, line = extracted(f"Before. <terse>{long}")
+    shown, line = extract(f"Before. <terse>{long}")
     assert line == ""
     assert shown == f"Before. {long}"
 
@@ -109,4 +109,4 @@ def test_what_streams_is_what_is_kept(parts: list[str]) -> None:
     text = "".join(parts)
     stream = TerseFilter()
     streamed = "".join([*(stream.feed(sign) for sign in text), stream.finish()])
-    assert (streamed, stream.line) == extracted(text)
+    assert (streamed, stream.line) == extract(text)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from memory.context.change import Boundaries, Change, Clip, Kind, ViewEvent
 from memory.context.meter import PrefixTokens
-from memory.context.view import View, shown
+from memory.context.view import View, apply_boundaries
 from memory.messages import Message, ToolCall
 from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
@@ -93,7 +93,12 @@ def with_a_tool(number: int) -> Turn:
 def view(turns: tuple[Turn, ...], current: int = 0, **bounds: object) -> View:
     boundaries = replace(Boundaries(), **bounds)  # type: ignore[arg-type]
     return View(
-        turns, shown(turns, boundaries), PrefixTokens(0, 0), boundaries, current=current, newest=9
+        turns,
+        apply_boundaries(turns, boundaries),
+        PrefixTokens(0, 0),
+        boundaries,
+        current=current,
+        newest=9,
     )
 
 

@@ -17,7 +17,7 @@ from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
 from memory.messages import Message, ToolCall
 from memory.record.search import Found, Hit, Words
-from memory.record.search.said import Span, finder, told
+from memory.record.search.said import Span, finder, to_model_text
 from memory.turns import Entry
 from plugins.builtin.context_search import LONGEST, as_text, context_search
 from plugins.wording import window
@@ -52,7 +52,7 @@ def test_the_example_of_the_document() -> None:
         (8, Message("assistant", "Updated the palette with warmer greens.")),
     )
     hits = tuple(
-        Hit(Entry(n, turn, message, 1, NOON), told(message), number=n)
+        Hit(Entry(n, turn, message, 1, NOON), to_model_text(message), number=n)
         for n, (turn, message) in enumerate(said, 14)
     )
     found = Found(hits, 42)

@@ -118,7 +118,7 @@ async def test_under_slim_the_log_has_the_line_that_the_subagent_wrote(tmp_path:
 
 def pairs(turn: Turn) -> list[tuple[str, str]]:
     """(task, result) in the order in which the results came."""
-    tasks = {call.id: call.parsed()["task"] for call in turn.entries[1].message.tool_calls}
+    tasks = {call.id: call.parse()["task"] for call in turn.entries[1].message.tool_calls}
     said = [entry.message for entry in turn.entries if entry.message.role == "tool"]
     return [(tasks[message.call_id], message.text) for message in said]
 

@@ -180,7 +180,7 @@ class Slow(House):
     tried: list[int] = field(default_factory=list)
 
     async def tries(self) -> int:
-        (row,) = await self.app.store.read(mailbox.waiting_out)
+        (row,) = await self.app.store.read(mailbox.list_outbox)
         return row.tries
 
     async def send(self, outbound: Outbound) -> None:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from channels.message import Attachment
-from memory.messages import Message, untrusted
+from memory.messages import Message, mark_untrusted
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import House, living
 
@@ -73,7 +73,7 @@ async def test_what_comes_from_outside_is_marked_and_can_not_end_its_mark(tmp_pa
 
 @given(st.text(st.sampled_from("<>/ \n\tunrsedUT"), max_size=200))
 def test_no_text_ends_its_own_mark(text: str) -> None:
-    wire = untrusted(text, "web_fetch")
+    wire = mark_untrusted(text, "web_fetch")
     inside = wire.removeprefix('<untrusted source="web_fetch">').removesuffix("</untrusted>")
     assert "<untrusted" not in inside.lower()
     assert "</untrusted" not in inside.lower()

@@ -34,5 +34,5 @@ STRATEGIES: dict[str, Strategy] = {
     "full": Strategy(lambda view, limits: None),  # flo.monster: everything is sent, always
     "truncate": Strategy(split.plan, "system", "reminder", waits=True, by_rule=True),
     "summarize": Strategy(split.plan, "system", "recap", waits=True, by_rule=True),
-    "structured": Strategy(split.structured, "system", "structured", waits=True),
+    "structured": Strategy(split.plan_structured, "system", "structured", waits=True),
 }

@@ -17,13 +17,13 @@ from memory.turns import Turn
 
 def plan(view: View, limits: Limits) -> Plan | None:
     """What folds now, and what rolls up by it."""
-    folding = _folding(view, limits)
+    folding = _find_folding(view, limits)
     fold = _fold(view, folding, limits) if folding else Change()
-    roll = _roll(view.moved_by(fold), limits)
-    change = fold.then(roll)
+    roll = _roll(view.apply(fold), limits)
+    change = fold.combine(roll)
     if change.is_empty:
         return None
-    after = view.moved_by(change)
+    after = view.apply(change)
     rolled = change.fold.union(view.logged) - set(after.logged)
     told = view.boundaries.rolled.told
     leaving = tuple(number for number in sorted(rolled) if number >= told)
@@ -54,7 +54,7 @@ def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     return Change(folded=folded, fold=frozenset(turn.number for turn in folding))
 
 
-def _folding(view: View, limits: Limits) -> tuple[Turn, ...]:
+def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
     """The turns that fold: none before there are enough of them."""
     recent = {turn.number for turn in view.complete[-limits.context.full_turns :]}
     old = tuple(turn for turn in view.movable if turn.number not in recent)

@@ -59,10 +59,10 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     change = Change(cut=cut, keep=frozenset(kept))
     begun = {turn.number: turn.entries[0].seq for turn in view.whole}
     whole = {t.number for t in view.turns if t.entries[0].seq == begun[t.number]}
-    return Plan(change, why, tuple(sorted(gone & whole)), view.moved_by(change).tokens)
+    return Plan(change, why, tuple(sorted(gone & whole)), view.apply(change).tokens)
 
 
-def structured(view: View, limits: Limits) -> Plan | None:
+def plan_structured(view: View, limits: Limits) -> Plan | None:
     """Nothing below the threshold, which is the ceiling where that is lower: in a small window the
     room for the reply takes more than a fifth."""
     trigger = round(limits.context.trigger_ratio * limits.window)

@@ -35,8 +35,8 @@ class _Draft:
 
     def after(self, change: Change, why: str, leaving: tuple[int, ...] = ()) -> _Draft:
         return _Draft(
-            self.view.moved_by(change),
-            self.change.then(change),
+            self.view.apply(change),
+            self.change.combine(change),
             self.leaving + leaving,
             self.why if why in self.why else (*self.why, why),
         )

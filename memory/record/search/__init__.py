@@ -16,7 +16,7 @@ from itertools import groupby
 
 from peewee import SqliteDatabase
 
-from memory.context.change import NOTHING_AWAY, TakenAway, replayed
+from memory.context.change import NOTHING_AWAY, TakenAway, replay
 from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import conversations, transcript
@@ -31,14 +31,14 @@ from memory.record.search.index import (
     place_of,
     range_of,
 )
-from memory.record.search.ranking import REACH, Corpus, Posting, ranked
+from memory.record.search.ranking import REACH, Corpus, Posting, rank
 from memory.record.search.said import (
     SEARCHES,
     Span,
     finder,
-    searched,
     spans,
-    told,
+    to_model_text,
+    to_search_text,
     without_searches,
 )
 from memory.record.search.words import Term
@@ -106,7 +106,7 @@ class _Search:
         self._database, self._scope, self._zone = database, scope, zone
         conversations = index.conversations(database, scope.audience)
         self._names = {one.row: one.name for one in conversations}
-        away = {one.row: self._taken_away(one) for one in conversations}
+        away = {one.row: self._find_taken_away(one) for one in conversations}
         gaps = (gap for row, taken in away.items() for gap in self._gaps(row, taken))
         self._ranges = Ranges((self._visible(row, taken) for row, taken in away.items()), gaps)
         self._stretches = index.stretches(database, self._ranges)
@@ -115,19 +115,19 @@ class _Search:
         speakers = {name for stretch in self._stretches for name in stretch.speakers}
         question = words.question(text, {word for name in speakers for word in name.split()})
         spoken_by = {name for name in speakers if not question.words.isdisjoint(name.split())}
-        postings = [self._posting(term) for term in question.terms]
-        order = ranked(question, postings, self._corpus(postings), spoken_by)
+        postings = [self._find_posting(term) for term in question.terms]
+        order = rank(question, postings, self._corpus(postings), spoken_by)
         holding = {place for posting in postings for place in posting.places}
         if not self._scope.is_model:
             order = [place for place in order if place in holding]
         wanted = [term.word for term in question.terms]
         return Found(tuple(self._hits(order[:most], wanted)), len(holding))
 
-    def _taken_away(self, one: IndexedConversation) -> TakenAway:
+    def _find_taken_away(self, one: IndexedConversation) -> TakenAway:
         """What may not be found of a conversation."""
         if not (self._scope.is_model and one.lacks_some):
             return NOTHING_AWAY
-        return replayed(transcript.events_of(self._database, one.row), "").taken_away
+        return replay(transcript.events_of(self._database, one.row), "").taken_away
 
     def _visible(self, row: int, away: TakenAway) -> Range:
         """The places of a conversation that may be found, but for the gaps in them."""
@@ -141,10 +141,12 @@ class _Search:
         spans = transcript.spans(self._database, row, away.dropped) if away.dropped else []
         return [range_of(row, first, last) for first, last in spans]
 
-    def _posting(self, term: Term) -> Posting:
-        return Posting(term, index.places(self._database, term, self._ranges), self._dated(term))
+    def _find_posting(self, term: Term) -> Posting:
+        return Posting(
+            term, index.places(self._database, term, self._ranges), self._find_days(term)
+        )
 
-    def _dated(self, term: Term) -> Sequence[int]:
+    def _find_days(self, term: Term) -> Sequence[int]:
         """The places of the days that a term names, the newest days first."""
         if not words.may_date(term.word):
             return ()
@@ -172,7 +174,7 @@ class _Search:
             return entries[other] if is_near and not is_search else None
 
         for place in places:
-            said, name = searched(entries[place].message), self._names[home_of(place)[0]]
+            said, name = to_search_text(entries[place].message), self._names[home_of(place)[0]]
             neighbours = beside(place, place - 1), beside(place, place + 1)
             yield Hit(entries[place], said, spans(said, wanted), name, *neighbours)
 
@@ -231,17 +233,17 @@ def scan(
     wanted = list(dict.fromkeys(text.casefold() for text in texts))
     counts = Counter[int]()
 
-    def scored() -> Iterator[tuple[int, datetime, int, int, Entry]]:
+    def iter_scored() -> Iterator[tuple[int, datetime, int, int, Entry]]:
         for row in conversations:
             for entry in transcript.every_entry(database, row):
-                said = searched(entry.message).casefold()
+                said = to_search_text(entry.message).casefold()
                 if score := sum(text in said for text in wanted):
                     counts[score] += 1
                     yield score, entry.at, entry.seq, row, entry
 
     hits = []
-    for *_, row, entry in heapq.nlargest(most, scored()):
-        said = searched(entry.message)
+    for *_, row, entry in heapq.nlargest(most, iter_scored()):
+        said = to_search_text(entry.message)
         hits.append(Hit(entry, said, spans(said, wanted), conversations[row]))
     return Found(tuple(hits), counts.total(), counts[len(wanted)])
 
@@ -303,12 +305,12 @@ def passages(
         numbers = spread(matches[-MOST:], wanted.before, wanted.after, len(places))[-MOST:]
         left_out = sum(number < numbers[0] for number in matches) if matches else 0
     else:
-        chosen = _chosen(wanted, [turn for _, turn in places])
+        chosen = _choose(wanted, [turn for _, turn in places])
         numbers, left_out = chosen[:MOST], len(chosen[MOST:])
     entries = transcript.entries_at(database, conversation, (places[n - 1][0] for n in numbers))
     hits = []
     for number, entry in zip(numbers, entries, strict=True):
-        text = told(entry.message)
+        text = to_model_text(entry.message)
         match = pattern.search(text) if pattern else None
         hits.append(Hit(entry, text, (Span(*match.span()),) if match else (), number=number))
     return Found(tuple(hits), len(places), left_out=left_out)
@@ -316,11 +318,11 @@ def passages(
 
 def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:
     pattern, entries = finder(text), transcript.every_entry(database, conversation)
-    said = ((entry.seq, told(without_searches(entry.message))) for entry in entries)
+    said = ((entry.seq, to_model_text(without_searches(entry.message))) for entry in entries)
     return frozenset(seq for seq, text in said if pattern.search(text))
 
 
-def _chosen(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
+def _choose(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
     """The numbers of the messages wanted; `turns` has each message's turn."""
     total = len(turns)
     match wanted:

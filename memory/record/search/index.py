@@ -21,7 +21,7 @@ from memory.messages import Message
 from memory.record import transcript
 from memory.record.search import words
 from memory.record.search.ranking import ChatSession, Passage
-from memory.record.search.said import searched, without_searches
+from memory.record.search.said import to_search_text, without_searches
 from memory.record.search.words import Term
 from memory.turns import Entry
 
@@ -87,7 +87,7 @@ def _within_size(entries: Iterable[Entry]) -> Iterator[Entry]:
 
 
 def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], after: int) -> None:
-    sitting, silent_since = _left_at(database, conversation, after)
+    sitting, silent_since = _find_sitting(database, conversation, after)
     touched = set()
     for entry in entries:
         place, at = place_of(conversation, entry.seq), entry.at.timestamp()
@@ -95,7 +95,7 @@ def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], 
             sitting = place
         silent_since = at
         touched.add(sitting)
-        text = searched(without_searches(entry.message))
+        text = to_search_text(without_searches(entry.message))
         said = words.words(text)
         database.execute_sql(
             "INSERT INTO passage_words (rowid, words) VALUES (?, ?)", (place, " ".join(said))
@@ -107,7 +107,7 @@ def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], 
     _sum_up(database, touched)
 
 
-def _left_at(database: SqliteDatabase, conversation: int, seq: int) -> tuple[int, float]:
+def _find_sitting(database: SqliteDatabase, conversation: int, seq: int) -> tuple[int, float]:
     """The sitting of the message that was indexed last, and its time."""
     query = (
         "SELECT sitting, at FROM passage JOIN message ON conversation = ? AND seq = ? "
@@ -150,7 +150,7 @@ def forget(
     for entry in entries:
         if entry.seq <= newest:
             gone.append(place_of(conversation, entry.seq))
-            said = " ".join(words.words(searched(without_searches(entry.message))))
+            said = " ".join(words.words(to_search_text(without_searches(entry.message))))
             database.execute_sql(
                 "INSERT INTO passage_words (passage_words, rowid, words) VALUES ('delete', ?, ?)",
                 (gone[-1], said),
@@ -175,7 +175,7 @@ class Ranges:
     """What may be found: ranges of places, in order, and what of them may not (`gaps`)."""
 
     def __init__(self, ranges: Iterable[Range], gaps: Iterable[Range] = ()) -> None:
-        self._ranges, self._gaps = _joined(ranges), _joined(gaps)
+        self._ranges, self._gaps = _join(ranges), _join(gaps)
 
     def __iter__(self) -> Iterator[Range]:
         return iter(self._ranges)
@@ -184,7 +184,7 @@ class Ranges:
         return _holds(self._ranges, place) and not _holds(self._gaps, place)
 
 
-def _joined(ranges: Iterable[Range]) -> list[Range]:
+def _join(ranges: Iterable[Range]) -> list[Range]:
     """Ranges in order; those that follow one another are one."""
     joined: list[Range] = []
     for one in sorted(ranges, key=lambda one: one.first):

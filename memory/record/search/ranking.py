@@ -83,11 +83,11 @@ class Corpus:
         return sum(sitting.words for sitting in self.sittings.values())
 
 
-def ranked(
+def rank(
     question: Question, postings: Iterable[Posting], corpus: Corpus, spoken_by: Collection[str]
 ) -> list[int]:
     """The places that answer a question, the best first; `spoken_by` are speakers that it names."""
-    heard = [_heard(posting, corpus) for posting in postings]
+    heard = [_filter_findable(posting, corpus) for posting in postings]
     messages, sittings = _of_messages(heard, corpus), _of_sittings(heard, corpus)
     scores = {
         place: (score + _SITTING * sittings.get(corpus.passages[place].sitting, 0.0))
@@ -97,7 +97,7 @@ def ranked(
     return sorted(scores, key=lambda place: (scores[place], place), reverse=True)
 
 
-def _heard(posting: Posting, corpus: Corpus) -> Posting:
+def _filter_findable(posting: Posting, corpus: Corpus) -> Posting:
     """A posting without the places at which nothing may be found."""
     there = corpus.passages.keys()
     return replace(
@@ -114,7 +114,7 @@ def _of_messages(postings: Iterable[Posting], corpus: Corpus) -> Mapping[int, fl
         rarity = _TOP * posting.term.weight * _rarity(len(posting.places), count)
         for place, frequency in _spread(posting, corpus.passages).items():
             length = corpus.passages[place].words / mean
-            scores[place] += rarity * _saturated(frequency, length, _K1, _B)
+            scores[place] += rarity * _saturate(frequency, length, _K1, _B)
     return scores
 
 
@@ -126,7 +126,7 @@ def _of_sittings(postings: Iterable[Posting], corpus: Corpus) -> Mapping[int, fl
         rarity = _SITTING_TOP * posting.term.weight * _rarity(len(held), count)
         for sitting, frequency in held.items():
             length = corpus.sittings[sitting].words / mean
-            scores[sitting] += rarity * _saturated(frequency, length, _SITTING_K1, _SITTING_B)
+            scores[sitting] += rarity * _saturate(frequency, length, _SITTING_K1, _SITTING_B)
     return scores
 
 
@@ -135,7 +135,7 @@ def _rarity(holding: int, count: int) -> float:
     return math.log(1 + (count - holding + 0.5) / (holding + 0.5))
 
 
-def _saturated(frequency: float, length: float, k1: float, b: float) -> float:
+def _saturate(frequency: float, length: float, k1: float, b: float) -> float:
     """BM25's share for a frequency in a text of this length, as a multiple of the mean."""
     return frequency / (frequency + k1 * (1 - b + b * length))
 

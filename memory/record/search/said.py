@@ -22,14 +22,14 @@ class Span:
     end: int
 
 
-def searched(message: Message) -> str:
+def to_search_text(message: Message) -> str:
     """A message's text, and the tools that it calls with their input. (The index holds just these
     words: a message that is deleted must still have them.)"""
     calls = (f"{call.name}({call.arguments})" for call in message.tool_calls)
     return "\n".join(filter(None, (message.text, *calls)))
 
 
-def told(message: Message) -> str:
+def to_model_text(message: Message) -> str:
     """The same as the model reads it, with whose it is (flo.monster)."""
     whose = f"result of {message.tool}" if message.tool else message.speaker
     calls = (f"[tool: {call.name}({call.arguments})]" for call in message.tool_calls)

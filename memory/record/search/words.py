@@ -110,7 +110,7 @@ def language_of(said: Sequence[str]) -> Language:
 def question(text: str, names: Collection[str]) -> Question:
     """What a text looks for. `names` are words by which those who speak are called: they stand in
     so many messages that they are looked for only where there is nothing else."""
-    asked = _asked(text)
+    asked = _split_words(text)
     language = language_of(asked)
     content = [word for word in asked if word not in language.stop]
     telling = [word for word in content if word not in names]
@@ -123,7 +123,7 @@ def question(text: str, names: Collection[str]) -> Question:
     )
 
 
-def _asked(text: str) -> list[str]:
+def _split_words(text: str) -> list[str]:
     """The words of a question, each once. The last character of a run of Chinese is looked for only
     where it is all of the run."""
     folded = unicodedata.normalize("NFKC", text).casefold()

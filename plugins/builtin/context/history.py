@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
-from memory.context.change import ViewEvent, standing
+from memory.context.change import ViewEvent, list_effective
 from memory.record.search import Found, Hit
-from memory.turns import named
+from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context.overview import event_data, touched
 from plugins.builtin.context.show import by, called, moment
@@ -27,7 +27,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     events = await ask.conversation.context.history()
     if not events:
         return Reply("The context has never been changed: every turn is in play.", {"events": []})
-    held = {event.id for event in standing(events)}
+    held = {event.id for event in list_effective(events)}
     undone = {e.id for e in events if e.id not in held and e.kind not in ("undo", "redo")}
     by_id = {event.id: event for event in events}
     lines = [_line(event, by_id, undone, ask.bot.zone()) for event in reversed(events)]
@@ -47,7 +47,7 @@ def _line(
     said = (
         f"e{event.id} ~~{what}~~ undone" if event.id in undone else f"e{event.id} **{what}**",
         moment(event.at, zone),
-        named(touched(target or event)),
+        format_turns(touched(target or event)),
         _sizes(event),
         literal(beginning(by(event), 120)),
     )

@@ -94,7 +94,7 @@ async def gathered(ask: Ask) -> Overview:
     return Overview(
         view=view,
         limits=limits,
-        learned=conversation.calibration.learned(conversation.context.limits_as_set),
+        learned=conversation.calibration.find_learned_window(conversation.context.limits_as_set),
         due=conversation.compactor.forecaster.due() if conversation.context.current else None,
         next_cut=conversation.compactor.forecaster.forecast(),
         hold=hold(view, limits, conversation),

@@ -11,7 +11,7 @@ from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help
 from memory.context.view import View
-from memory.turns import named
+from memory.turns import format_turns
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.overview import (
     Hold,
@@ -108,7 +108,7 @@ def sizes(overview: Overview) -> str:
     numbers = [turn.number for turn in view.complete]
     more = {
         "tools": f" ({len(overview.tools)})",
-        "turns": f" ({named(numbers)})" if numbers else "",
+        "turns": f" ({format_turns(numbers)})" if numbers else "",
         "running turn": f" (t{view.current})",
     }
     rows = [(name + more.get(name, ""), amount(n)) for name, n in parts(overview).items() if n]
@@ -277,10 +277,12 @@ def effect(plan: Plan) -> str:
     squeezed = [number for number in change.squeeze if number not in plan.leaving]
     folded = [number for number in change.fold if number not in plan.leaving]
     done = (
-        plan.leaving and f"{named(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
-        folded and f"{named(folded)} {_verb(folded, 'becomes a line', 'become lines')} of the log",
+        plan.leaving and f"{format_turns(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
+        folded
+        and f"{format_turns(folded)} {_verb(folded, 'becomes a line', 'become lines')} of the log",
         squeezed
-        and f"{named(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to question and reply",
+        and f"{format_turns(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to "
+        "question and reply",
         change.clip
         and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
     )
@@ -297,7 +299,7 @@ def last_change(overview: Overview) -> str:
     if event is None:
         return "Last compaction: none yet."
     numbers = touched(event)
-    turns = f"{named(numbers)}, " if numbers else ""
+    turns = f"{format_turns(numbers)}, " if numbers else ""
     summary = {
         "": "",
         "coming": " Its summary is being written.",

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memory.context.change import ViewEvent, standing
+from memory.context.change import ViewEvent, list_effective
 from memory.context.view import View
-from memory.turns import Turn, named, turn_number
+from memory.turns import Turn, format_turns, turn_number
 from plugins.api import CommandError
 
 IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
@@ -63,7 +63,7 @@ class States:
 
 def states(view: View, events: Sequence[ViewEvent], strategy: str) -> States:
     """The states while `strategy` is in force."""
-    held = [e for e in standing(events) if e.actor != "strategy" or e.strategy == strategy]
+    held = [e for e in list_effective(events) if e.actor != "strategy" or e.strategy == strategy]
     return States(view, tuple(held), {turn.number: turn for turn in view.whole})
 
 
@@ -119,4 +119,4 @@ def ids(numbers: tuple[int, ...]) -> list[str]:
 
 def be(numbers: tuple[int, ...], is_or_are: tuple[str, str] = ("is", "are")) -> str:
     """ "t3 is", "t3 to t5 are"."""
-    return f"{named(numbers)} {is_or_are[len(numbers) != 1]}"
+    return f"{format_turns(numbers)} {is_or_are[len(numbers) != 1]}"

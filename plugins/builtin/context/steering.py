@@ -12,7 +12,7 @@ from memory.context.change import Change, ViewEvent, redoable
 from memory.context.limits import Limits
 from memory.context.view import View
 from memory.record.summaries import Summary
-from memory.turns import named
+from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.overview import hold, touched
 from plugins.builtin.context.show import UNDO, by, called, held_off, moment
@@ -125,7 +125,7 @@ def _compacted(summary: Summary, event: ViewEvent) -> Reply:
         else ("The model's summary was no shorter, so this is an extract")
     )
     text = (
-        f"Compacted {named(event.leaving)}: {amount(event.tokens_before)} → "
+        f"Compacted {format_turns(event.leaving)}: {amount(event.tokens_before)} → "
         f"{amount(event.tokens_after)} tokens. {who}:\n\n{quoted(summary.text)}"
     )
     data = {
@@ -159,7 +159,7 @@ async def free(ask: Ask, rest: str) -> Reply:
     sizes = f"({amount(before)} → {amount(after)})"
     squeezed = f"{be(touched(event), ('was', 'were'))} squeezed to question and reply"
     done = (
-        f"{named(event.leaving)} left the context {sizes}. Their summary is written in the "
+        f"{format_turns(event.leaving)} left the context {sizes}. Their summary is written in the "
         "background; /context undo brings them back."
         if event.leaving
         else f"{squeezed} {sizes}. /context undo brings back what stood between."
@@ -187,7 +187,7 @@ async def clear(ask: Ask, rest: str) -> Reply:
     if not cleared.turns and not had_summary:
         return Reply("There is nothing to clear: no finished turn is in play.", data)
     turns = (
-        f"{named(cleared.turns)} ({count(cleared.messages, 'message')}, about "
+        f"{format_turns(cleared.turns)} ({count(cleared.messages, 'message')}, about "
         f"{amount(cleared.tokens)} tokens)"
     )
     gone = " and the summary of older turns".removeprefix("" if cleared.turns else " and ")
@@ -300,13 +300,13 @@ async def unpin(ask: Ask, rest: str) -> Reply:
     numbers = _named(ask, rest, "unpin")
     pinned = ask.conversation.context.view().boundaries.pinned
     if others := tuple(n for n in numbers if n not in pinned):
-        now = f"pinned: {named(tuple(pinned))}" if pinned else "no turn is"
+        now = f"pinned: {format_turns(tuple(pinned))}" if pinned else "no turn is"
         raise CommandError(f"{be(others)} not pinned ({now}); nothing was changed.")
     await ask.conversation.editor.change("unpin", Change(unpin=frozenset(numbers)))
     return Reply(
-        f"Unpinned: {named(numbers)}; they may leave with the next cut."
+        f"Unpinned: {format_turns(numbers)}; they may leave with the next cut."
         if len(numbers) > 1
-        else f"Unpinned: {named(numbers)}; it may leave with the next cut.",
+        else f"Unpinned: {format_turns(numbers)}; it may leave with the next cut.",
         {"unpinned": ids(numbers)},
     )
 
@@ -347,7 +347,7 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
 def _sized(numbers: tuple[int, ...], view: View) -> str:
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
-    return f"{named(numbers)} (about {amount(view.scale.part(raw))} tokens)"
+    return f"{format_turns(numbers)} (about {amount(view.scale.part(raw))} tokens)"
 
 
 def _fullness(ask: Ask) -> str:

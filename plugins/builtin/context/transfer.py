@@ -11,8 +11,8 @@ from agent.tools.provenance import Origins
 from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
 from memory.files import TERSE, WHOLE
 from memory.messages import Message
-from memory.record.exchange import MOST_BYTES, Unreadable, parsed
-from memory.turns import named
+from memory.record.exchange import MOST_BYTES, Unreadable, parse
+from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply, ToolError
 from plugins.builtin.context.state import ids
 from plugins.wording import amount, count
@@ -51,7 +51,7 @@ async def import_(ask: Ask, rest: str) -> Reply:
     tokens = ask.conversation.context.view().scale.part(sum(turn.tokens for turn in added))
     dropping = f"t{numbers[0]}-t{numbers[-1]}" if len(numbers) > 1 else f"t{numbers[0]}"
     return Reply(
-        f"Imported {count(len(added), 'turn')} from {name} as {named(numbers)}, about "
+        f"Imported {count(len(added), 'turn')} from {name} as {format_turns(numbers)}, about "
         f"{amount(tokens)} tokens. /context drop {dropping} takes them out again.",
         {"turns": ids(numbers), "tokens": tokens},
         (Action("Take out", f"/context drop {dropping}"),),
@@ -68,7 +68,7 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
         terse = b""
         if resolve(root, lines, must_write=False).is_file():
             terse, are_strange = _content(root, lines)
-        turns = parsed(whole, terse)
+        turns = parse(whole, terse)
         return _doubted(turns) if is_strange or are_strange else turns
     except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None

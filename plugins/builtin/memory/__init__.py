@@ -160,7 +160,7 @@ async def visible(ask: Ask) -> list[Waiting]:
     nobody watches, of everybody."""
     sees_all = ask.person.is_owner and _is_alone(ask)
     audience = "" if sees_all else ask.conversation.key.audience
-    return await ask.conversation.quarantine.waiting(audience)
+    return await ask.conversation.quarantine.list_waiting(audience)
 
 
 def _is_alone(ask: Ask) -> bool:
