@@ -286,7 +286,8 @@ class SummaryWriter:
                 tokens=meter.count(written),
                 model=model,
                 is_untrusted=bool(before and before.is_untrusted) or has_outside,
-            )
+            ),
+            is_numbered=style not in words.OUT_OF_CONTEXT,
         )
 
     async def _ask_model(
@@ -321,11 +322,10 @@ class SummaryWriter:
         away = self._taken_away()
         return transcript.as_turns(e for e in entries if not away.has(e.seq, e.turn))
 
-    async def _store(self, summary: Summary) -> Summary:
-        row = await self._services.store.write(
-            lambda db: summaries.insert_summary(db, self._row, summary)
+    async def _store(self, summary: Summary, is_numbered: bool) -> Summary:
+        return await self._services.store.write(
+            lambda db: summaries.insert_summary(db, self._row, summary, is_numbered)
         )
-        return replace(summary, id=row)
 
     async def _book(self, spent: Sequence[Spent]) -> None:
         for call in spent:

@@ -242,6 +242,29 @@ def _sections(database: SqliteDatabase) -> None:
     )
 
 
+def _summary_numbers(database: SqliteDatabase) -> None:
+    """Each conversation counts the summaries that may stand in its context; and of which others one
+    was made, besides the one before it."""
+    for table, column in (
+        ("conversation", "last_summary INTEGER NOT NULL DEFAULT 0"),
+        ("summary", "number INTEGER NOT NULL DEFAULT 0"),
+        ("summary", "stand_ins TEXT NOT NULL DEFAULT '[]'"),
+        ("job", "stand_ins TEXT NOT NULL DEFAULT '[]'"),
+    ):
+        database.execute_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
+    database.execute_sql(
+        """UPDATE summary SET number = counted.number FROM
+            (SELECT id, row_number() OVER (PARTITION BY conversation ORDER BY id) AS number
+                FROM summary WHERE id NOT IN
+                    (SELECT summary FROM job WHERE style IN ('lines', 'excerpt'))) AS counted
+            WHERE counted.id = summary.id"""
+    )
+    database.execute_sql(
+        """UPDATE conversation SET last_summary = (SELECT coalesce(max(number), 0) FROM summary
+            WHERE summary.conversation = conversation.id)"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -263,6 +286,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _every_call_start,
     _references,
     _sections,
+    _summary_numbers,
 ]
 
 

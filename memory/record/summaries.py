@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
@@ -20,6 +20,8 @@ from memory.record.tables import readable
 class Summary:
     """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
 
+    `number` is its conversation's own, 0 for one that is for the daily memory alone; `stand_ins`
+    are the ids of those that stood for some of `turns` when it was written.
     `section` is what of it the daily memory has: what is of `turns` alone, "" where only excerpts
     tell that. `model` is the one that wrote it, "" for a plain extract; `tokens` is raw;
     `is_untrusted` says whether it was made of results from outside that nobody has looked through.
@@ -34,12 +36,20 @@ class Summary:
     id: int = 0
     is_untrusted: bool = False
     section: str = ""
+    number: int = 0
+    stand_ins: tuple[int, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """ "s3", as a person names it."""
+        return f"s{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
     """Turns that left by an event and are on their way to the daily memory. `summary` is the one
-    that exists for them already, or 0; `style` how one is made."""
+    that exists for them already, or 0; `style` how one is made; `stand_ins` are the events whose
+    summaries stood for some of the turns until then."""
 
     event: int
     turns: tuple[int, ...]
@@ -49,10 +59,15 @@ class Job:
     summary: int = 0
     is_done: bool = False
     id: int = 0
+    stand_ins: tuple[int, ...] = ()
 
 
-def insert_summary(database: SqliteDatabase, conversation: int, summary: Summary) -> int:
-    """Store a summary; returns its id."""
+def insert_summary(
+    database: SqliteDatabase, conversation: int, summary: Summary, is_numbered: bool = True
+) -> Summary:
+    """Store a summary; returns it with its id and, if it is to have one, its number, which is not
+    given out twice."""
+    number = _next_number(database, conversation) if is_numbered else 0
     row: int = tables.Summary.insert(
         conversation=conversation,
         turns=orjson.dumps(summary.turns).decode(),
@@ -63,9 +78,19 @@ def insert_summary(database: SqliteDatabase, conversation: int, summary: Summary
         tokens=summary.tokens,
         model=summary.model,
         is_untrusted=summary.is_untrusted,
+        number=number,
+        stand_ins=orjson.dumps(summary.stand_ins).decode(),
         at=time.time(),
     ).execute(database)
-    return row
+    return replace(summary, id=row, number=number)
+
+
+def _next_number(database: SqliteDatabase, conversation: int) -> int:
+    columns = tables.Conversation
+    mine = columns.id == conversation
+    columns.update(last_summary=columns.last_summary + 1).where(mine).execute(database)
+    query = columns.select(columns.last_summary).where(mine).tuples()
+    return next((int(number) for (number,) in query.execute(database)), 0)
 
 
 def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
@@ -73,6 +98,14 @@ def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
     columns = tables.Summary
     rows = columns.select().where(columns.id == summary_id).dicts().execute(database)
     return next(readable(rows, _summary), None)
+
+
+def numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
+    """The summaries of a conversation that may stand in its context, oldest first."""
+    columns = tables.Summary
+    mine = (columns.conversation == conversation) & (columns.number > 0)
+    query = columns.select().where(mine).order_by(columns.id)
+    return list(readable(query.dicts().execute(database), _summary))
 
 
 def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
@@ -85,6 +118,7 @@ def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
         focus=job.focus,
         style=job.style,
         summary=job.summary,
+        stand_ins=orjson.dumps(job.stand_ins).decode(),
         at=time.time(),
         is_done=False,
     ).execute(database)
@@ -266,6 +300,8 @@ def _summary(row: dict[str, Any]) -> Summary:
         row["id"],
         bool(row["is_untrusted"]),
         row["section"],
+        row["number"],
+        tuple(orjson.loads(row["stand_ins"])),
     )
 
 
@@ -279,4 +315,5 @@ def _job(row: dict[str, Any]) -> Job:
         row["summary"],
         bool(row["is_done"]),
         row["id"],
+        tuple(orjson.loads(row["stand_ins"])),
     )

@@ -1,0 +1,107 @@
+"""Summaries by their numbers; a summary of any range, in its place; and opened again."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from peewee import SqliteDatabase
+
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from memory.record import summaries
+from memory.record.migrations import MIGRATIONS
+from memory.record.store import Store
+from tests.memory.rooms import KEY, Lodge
+
+OTHER = ConversationKey("pipe/other", "pipe-other")
+
+
+@pytest.fixture
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    yield lodge
+    await lodge.close()
+
+
+async def names(lodge: Lodge, conversation: Conversation) -> list[str]:
+    row = conversation.context.row
+    return [s.name for s in await lodge.store.read(lambda db: summaries.numbered(db, row))]
+
+
+async def test_each_conversation_counts_its_own_summaries_and_never_one_number_twice(
+    lodge: Lodge,
+) -> None:
+    for key in (OTHER, KEY):
+        for _ in range(2):
+            for number in range(3):
+                await lodge.says(f"a long question {number} " * 40, key=key)
+            await (await lodge.conversation(key)).compactor.compact_for_person()
+    mine, other = await lodge.conversation(), await lodge.conversation(OTHER)
+    assert await names(lodge, mine) == await names(lodge, other) == ["s1", "s2"]
+    await lodge.settle()
+    await mine.forget()
+    for number in range(3):
+        await lodge.says(f"a long question {number} " * 40)
+    await mine.compactor.compact_for_person()
+    assert await names(lodge, mine) == ["s3"]
+
+
+async def test_what_is_written_for_the_daily_memory_alone_has_no_number(lodge: Lodge) -> None:
+    lodge.limit(strategy="slim", full_turns=1, fold_turns=1, max_terse_entries=1)
+    lodge.summarizer.answer = lambda request: ""
+    for number in range(6):
+        await lodge.says(f"question {number}")
+        await lodge.settle()
+    conversation = await lodge.conversation()
+    kept = await lodge.store.read(
+        lambda db: [s for (s,) in db.execute_sql("SELECT number FROM summary").fetchall()]
+    )
+    assert kept.count(0) > 0
+    numbers = [number for number in kept if number]
+    assert numbers == [*range(1, len(numbers) + 1)]
+    assert len(await names(lodge, conversation)) == len(numbers)
+
+
+async def test_summaries_of_before_there_were_numbers_are_numbered_in_their_order(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "parley.db"
+    step = next(n for n, one in enumerate(MIGRATIONS) if one.__name__ == "_summary_numbers")
+    before = SqliteDatabase(str(path))
+    for one in MIGRATIONS[:step]:
+        one(before)
+    before.close()
+    with sqlite3.connect(path) as old:
+        old.execute(f"PRAGMA user_version = {step}")
+        for row in (1, 2):
+            old.execute(
+                "INSERT INTO conversation (id, key, audience, last_seq, last_turn, created_at, "
+                "active_at) VALUES (?, ?, 'a', 0, 0, 0, 0)",
+                (row, f"pipe/{row}"),
+            )
+        for number, (row, style) in enumerate([(1, ""), (2, ""), (1, "excerpt"), (1, "")], 1):
+            old.execute(
+                "INSERT INTO summary (id, conversation, turns, prior, focus, text, tokens, model, "
+                "at) VALUES (?, ?, '[1]', 0, '', '', 0, '', 0)",
+                (number, row),
+            )
+            old.execute(
+                "INSERT INTO job (conversation, event, turns, prior, focus, style, summary, at, "
+                "is_done) VALUES (?, 0, '[1]', 0, '', ?, ?, 0, 1)",
+                (row, style, number),
+            )
+    old.close()
+    store = await Store.open(path)
+    found = await store.read(
+        lambda db: db.execute_sql("SELECT number FROM summary ORDER BY id").fetchall()
+    )
+    kept = await store.read(
+        lambda db: db.execute_sql("SELECT last_summary FROM conversation").fetchall()
+    )
+    await store.close()
+    assert [number for (number,) in found] == [1, 1, 0, 2]
+    assert [number for (number,) in kept] == [2, 1]
