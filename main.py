@@ -28,7 +28,7 @@ from bot import key_commands, maintenance
 from bot.access import Access, Rules
 from bot.app import VERSION, App, assemble, credentials
 from bot.backup import BackupError
-from bot.data_folder import DATABASE, FolderError, begin_anew, check_not_emptied, held_alone
+from bot.data_folder import DATABASE, FolderError, begin_anew, check_not_emptied, lock_data_folder
 from bot.logs import set_up_logs
 from bot.maintenance import say
 from bot.ports import choice_of
@@ -106,7 +106,7 @@ def _talk(options: argparse.Namespace) -> int:
     is_person = all(stream and stream.isatty() for stream in streams)
     is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
-    with held_alone(options.data):
+    with lock_data_folder(options.data):
         (begin_anew if options.new else check_not_emptied)(options.data)
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
@@ -178,7 +178,7 @@ def _web(layers: Layers, is_quiet: bool) -> Channel:
 def _terminal(data: Path, layers: Layers) -> Channel:
     from channels.terminal import Terminal  # noqa: PLC0415 - slow, and nothing for a pipe
 
-    return Terminal(data / "terminal_history", _greeting(layers))
+    return Terminal(data / "terminal_history", _greet(layers))
 
 
 def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
@@ -193,7 +193,7 @@ def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:
     return Telegram(token, lambda: settings().telegram)
 
 
-def _greeting(layers: Layers) -> str:
+def _greet(layers: Layers) -> str:
     choice = choice_of(SettingsStore(layers).effective())
     is_small = Models(credentials(layers)).uses_embedded(choice)
     hello = f"Parley {VERSION}. Just write; /help lists the commands, Ctrl-D quits."

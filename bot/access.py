@@ -140,7 +140,7 @@ class Access:
         one = self._known.get(("person", person))
         return one is not None and one.role == role
 
-    async def pending(self) -> list[Pending]:
+    async def list_pending(self) -> list[Pending]:
         """Strangers whose code is valid, oldest first."""
         return await self._store.read(lambda db: people.list_pending(db, self._valid_since))
 
@@ -168,7 +168,7 @@ class Access:
         owners = [one.id for one in self._known.values() if one.role == "owner"]
         return [*self._rules().owners, *owners]
 
-    def limited(self, address: Address) -> str:
+    def find_limited_user(self, address: Address) -> str:
         """The user whose limits hold for what comes from here; "" for an owner."""
         person = self.identify(address)
         return person.limited if person else name_of(address)
@@ -232,7 +232,7 @@ class Access:
         return stranger
 
     async def _why_not(self) -> str:
-        waiting = await self.pending()
+        waiting = await self.list_pending()
         if any(one.tries >= MOST_TRIES for one in waiting):
             return (
                 f"{MOST_TRIES} wrong codes were tried, so the codes given out so far no longer "

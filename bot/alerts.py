@@ -51,7 +51,7 @@ class Alerts:
         )
         self._tasks.start(self._tell(f"no way to {channel}", sentence, without=channel))
 
-    async def damaged(self, sentence: str) -> None:
+    async def report_damage(self, sentence: str) -> None:
         """Something of what is kept is damaged, or was put aside."""
         await self._tell(sentence, sentence)
 

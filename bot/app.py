@@ -31,7 +31,7 @@ from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.intake import Intake
 from bot.keys import ApiKeys
-from bot.logs import hiding, set_level
+from bot.logs import make_hider, set_level
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
@@ -130,7 +130,7 @@ class App:
         await self.spending.take_up()
         await self.conversations.take_up()
         await self.delivery.send_unsent()
-        for received in await self.delivery.unanswered():
+        for received in await self.delivery.list_unanswered():
             self.bot.dispatch(received)
 
     async def _warm_up(self) -> None:
@@ -155,7 +155,7 @@ class App:
             said.append(f"{found} Stop the bot, and restore a backup.")
             log.error("%s", found)
         for sentence in said:
-            await self.alerts.damaged(sentence)
+            await self.alerts.report_damage(sentence)
 
     def _announce(self, text: str) -> None:
         log.info("%s", text)
@@ -209,7 +209,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         lambda key: conversations.in_memory(key),
     )
     plugins = load(Path(folder) if folder else data / "plugins", context)
-    hide = hiding(layers.secrets.to_mask())
+    hide = make_hider(layers.secrets.to_mask())
     toolbox = Toolbox(plugins.tools.values(), hide)
     models = Models(credentials(layers))
     prompt = Prompt(plugins.prompt_hooks)
@@ -221,7 +221,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
 
     spending = Spending(
-        store, config.spending_limits, config.zone, lambda key: config.at(key).model.is_free
+        store, config.get_spending_limits, config.zone, lambda key: config.at(key).model.is_free
     )
     access = Access(store, config.rules)
     alerts = Alerts(store, delivery, access)
@@ -245,7 +245,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
-    def setting_changed(key: str) -> None:
+    def on_setting_change(key: str) -> None:
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
         for conversation in conversations.list_loaded():
@@ -257,7 +257,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             await clock.warn()
         return is_believed
 
-    async def often() -> None:
+    async def tick() -> None:
         await clock.look()
         await conversations.rest()
 
@@ -267,7 +267,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
     problems = (*left_out, *plugins.problems)
     ports = Ports(
-        settings=StoredSettings(book, store, setting_changed),
+        settings=StoredSettings(book, store, on_setting_change),
         turns=RunningTurns(
             turns,
             tuple(by_name),
@@ -323,7 +323,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         spending=spending,
         clock=clock,
         losses=losses,
-        schedule=Schedule(config.zone, retention, often),
+        schedule=Schedule(config.zone, retention, tick),
     )
 
 

@@ -64,7 +64,7 @@ class Approvals:
         question = await self._put_question(key, address, wanted)
         question.askers += 1
         try:
-            with self._waiting(key):
+            with self._count_waiting(key):
                 async with asyncio.timeout(self._patience):
                     is_allowed = await asyncio.shield(question.answer)
         except TimeoutError:
@@ -118,7 +118,7 @@ class Approvals:
         )
         return Reply(text, actions=_buttons(name))
 
-    def waiting(self, key: ConversationKey) -> list[Reply]:
+    def list_waiting(self, key: ConversationKey) -> list[Reply]:
         """The questions that wait in a conversation, as they were asked."""
         return [self._reply(one) for one in self._questions.values() if one.key == key]
 
@@ -142,13 +142,13 @@ class Approvals:
             self._allowed.add((question.key.id, question.wanted.covers))
         question.answer.set_result(is_allowed)
 
-    def waited(self, key: ConversationKey) -> float:
+    def count_waited(self, key: ConversationKey) -> float:
         """Seconds for which turns of a conversation have waited for a person, since the start."""
         since, _ = self._waiting_since.get(key.id, (time.monotonic(), 0))
         return self._waited[key.id] + time.monotonic() - since
 
     @contextmanager
-    def _waiting(self, key: ConversationKey) -> Iterator[None]:
+    def _count_waiting(self, key: ConversationKey) -> Iterator[None]:
         """Count the time that goes by in here; calls that wait side by side wait once."""
         since, count = self._waiting_since.get(key.id, (time.monotonic(), 0))
         self._waiting_since[key.id] = (since, count + 1)

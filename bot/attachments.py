@@ -92,16 +92,18 @@ def _complaint(attachments: Sequence[Attachment]) -> str:
 
 def _lack_of_room(folder: Path, attachments: Sequence[Attachment], megabytes: int) -> str:
     """Why these files can't be kept, or "". A message that is delivered again brings nothing."""
-    more = sum(len(one.data) for one in attachments if not is_saved(_wanted(folder, one), one.data))
+    more = sum(
+        len(one.data) for one in attachments if not is_saved(_choose_path(folder, one), one.data)
+    )
     return refusal(folder, megabytes, more)
 
 
-def _wanted(folder: Path, attachment: Attachment) -> Path:
+def _choose_path(folder: Path, attachment: Attachment) -> Path:
     """Where a file is to stand in its audience's folder."""
     if media_type := picture_type(attachment.data):
         return folder / Image(hashlib.sha256(attachment.data).hexdigest(), media_type).file
     if is_bytes(attachment):
-        return data_file(folder, attachment.data, _ending(attachment))
+        return data_file(folder, attachment.data, _guess_suffix(attachment))
     return folder / WRITABLE / safe_name(attachment.name)
 
 
@@ -111,7 +113,7 @@ def is_bytes(attachment: Attachment) -> bool:
     return is_played or b"\0" in attachment.data[:_LOOKED_AT]
 
 
-def _ending(attachment: Attachment) -> str:
+def _guess_suffix(attachment: Attachment) -> str:
     """The end of the name of bytes: what their sender calls it, or their kind is called."""
     own = PurePosixPath(safe_name(attachment.name)).suffix.lower()
     if re.fullmatch(r"\.[a-z0-9]{1,10}", own):
@@ -125,7 +127,7 @@ async def _store_one(workspace: LocalWorkspace, attachment: Attachment) -> Store
         image = await workspace.keep(content, media_type)
         return Stored(attachment.name, media_type, len(content), image.file, image.sha256)
     if is_bytes(attachment):
-        path = await workspace.keep_bytes(content, _ending(attachment))
+        path = await workspace.keep_bytes(content, _guess_suffix(attachment))
     else:
         path = await workspace.keep_file(content, safe_name(attachment.name))
     return Stored(attachment.name, attachment.media_type, len(content), path)
@@ -149,12 +151,12 @@ def safe_name(name: str) -> str:
     return f"{stem[:_LONGEST_NAME]}.{ending}"
 
 
-def dumped(files: Sequence[Stored]) -> str:
+def dump(files: Sequence[Stored]) -> str:
     """As the inbox keeps them."""
     return orjson.dumps([asdict(file) for file in files]).decode()
 
 
-def loaded(text: str) -> tuple[Stored, ...]:
+def load(text: str) -> tuple[Stored, ...]:
     """As the inbox has kept them."""
     return tuple(Stored(**fields) for fields in orjson.loads(text))
 
@@ -169,7 +171,7 @@ def data_of(files: Sequence[Stored]) -> tuple[str, ...]:
     return tuple(f.path for f in files if f.path.startswith(f"{PICTURES}/") and not f.sha256)
 
 
-def kept(said: Message) -> tuple[Stored, ...]:
+def find_stored(said: Message) -> tuple[Stored, ...]:
     """What is in the folder already, for a message that brings it again."""
     pictures = (Stored("", i.media_type, 0, i.file, i.sha256) for i in said.images)
     return (*pictures, *(Stored("", "", 0, path, is_told=True) for path in said.files))

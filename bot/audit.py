@@ -19,7 +19,7 @@ from bot.data_folder import DATABASE
 from bot.logs import looks_secret
 from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsStore, load_layers
-from bot.settings.permits import HARMLESS, Permit, parsed
+from bot.settings.permits import HARMLESS, Permit, parse_permit
 from channels.web.guard import is_loopback, is_weak
 from memory.record.carried import Carried, read_carried
 
@@ -227,7 +227,7 @@ def _plugins(one: Installation) -> Iterator[Risk]:
         if (why := _who_else_writes(path)) is not None:
             yield Risk("high", f"{path} runs inside the bot, and {why}.", f"chmod go-w {path}")
     if code:
-        names = _named([str(path.relative_to(folder)) for path in code])
+        names = _join_names([str(path.relative_to(folder)) for path in code])
         yield Risk("note", f"Plugins run with all of the bot's rights: {names}.", f"ls {folder}")
 
 
@@ -293,7 +293,7 @@ def _leftovers(one: Installation) -> Iterator[Risk]:
     copies += [*one.data.glob(f"{DATABASE}*.before-*"), *one.data.glob(f"{DATABASE}*.damaged-*")]
     if copies:
         sentence = "There are older copies of what was said here, which /forget does not reach"
-        names = _named([path.name for path in sorted(copies)])
+        names = _join_names([path.name for path in sorted(copies)])
         yield Risk("low", f"{sentence}: {names}.", f"rm -r {copies[0]}")
     archives = {*beside.glob("*.tar.gz"), *one.config.absolute().parent.glob("*.tar.gz")}
     for path in sorted(archives):
@@ -309,9 +309,9 @@ def _leftovers(one: Installation) -> Iterator[Risk]:
 def _people(one: Installation) -> Iterator[Risk]:
     owners = [*one.settings.owners, *one.carried.owners]
     if owners:
-        yield Risk("note", f"Owners, who may do everything: {_named(owners)}.", "/revoke WHO")
+        yield Risk("note", f"Owners, who may do everything: {_join_names(owners)}.", "/revoke WHO")
     if one.carried.users:
-        users = _named(one.carried.users)
+        users = _join_names(one.carried.users)
         yield Risk("note", f"Users, and chats open to everyone in them: {users}.", "/revoke WHO")
         if not (one.settings.spend_limit_total or one.settings.spend_limit_user):
             yield Risk(
@@ -319,16 +319,16 @@ def _people(one: Installation) -> Iterator[Risk]:
                 "Others are let in, and nothing limits what they can spend.",
                 "/config spend_limit_user 5",
             )
-    permits = [parsed(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
+    permits = [parse_permit(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
     if free := [permit.key for permit in permits if permit == Permit(permit.key)]:
         yield Risk(
             "low",
-            f"People who are not owners may set these to anything: {_named(free)}.",
+            f"People who are not owners may set these to anything: {_join_names(free)}.",
             "/config users_may_set --unset",
         )
 
 
-def _named(names: Iterable[str]) -> str:
+def _join_names(names: Iterable[str]) -> str:
     known = [name if name.isprintable() else repr(name) for name in names]
     rest = len(known) - _MOST_NAMED
     return ", ".join(known[:_MOST_NAMED]) + (f" and {rest} more" if rest > 0 else "")

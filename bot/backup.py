@@ -57,10 +57,10 @@ def backup(data: Path, target: Path, database: Database, version: str) -> Saved:
     if target.resolve().is_relative_to(data.resolve()):
         raise BackupError(f"{target} is inside the data folder; choose a place outside it.")
     try:
-        plain, special = _sorted_out(data, database.name)
+        plain, special = _sort_out(data, database.name)
         with tempfile.TemporaryDirectory(dir=target.parent, prefix=".parley-backup-") as work:
             unfinished = Path(work, "archive")
-            files = _pack(unfinished, {**_copied(data, database, Path(work)), **plain}, version)
+            files = _pack(unfinished, {**_copy(data, database, Path(work)), **plain}, version)
             size = unfinished.stat().st_size
             unfinished.replace(target)
     except OSError as error:
@@ -68,16 +68,16 @@ def backup(data: Path, target: Path, database: Database, version: str) -> Saved:
     return Saved(files, size, special)
 
 
-def _sorted_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
+def _sort_out(data: Path, database: str) -> tuple[dict[str, Path], tuple[str, ...]]:
     """The files of the folder by name, without the database's; and the names of what is no file."""
     skipped = {*LEFT_OUT, *(database + ending for ending in ("", "-wal", "-shm", "-journal"))}
-    found = {path.relative_to(data): path for path in _walked(data)}
+    found = {path.relative_to(data): path for path in _walk(data)}
     kept = {name.as_posix(): found[name] for name in found if name.parts[0] not in skipped}
     plain = {name: path for name, path in kept.items() if path.is_file() and not path.is_symlink()}
     return plain, tuple(name for name in kept if name not in plain)
 
 
-def _walked(folder: Path) -> list[Path]:
+def _walk(folder: Path) -> list[Path]:
     """All below a folder but its folders; a link to a folder is not followed."""
 
     def refuse(error: OSError) -> None:
@@ -90,7 +90,7 @@ def _walked(folder: Path) -> list[Path]:
     )
 
 
-def _copied(data: Path, database: Database, work: Path) -> dict[str, Path]:
+def _copy(data: Path, database: Database, work: Path) -> dict[str, Path]:
     if not (data / database.name).exists():
         return {}
     database.copy_to(work / "database")

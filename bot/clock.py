@@ -26,7 +26,7 @@ PROBATION = DAY
 """Seconds that the bot runs with a clock that jumped until it is believed."""
 
 
-def judged(kept: Clock, now: float, ran: float) -> Clock:
+def judge(kept: Clock, now: float, ran: float) -> Clock:
     """What to keep of a clock that says `now`, `ran` seconds of running after what is kept. It is
     believed where `believed` is `now` then. Steps of a clock that already is on probation begin
     that anew."""
@@ -58,7 +58,7 @@ class ClockWatch:
         if self._kept is None:
             self._looked = uptime
             self._kept = await self.store.read(rows.load) or Clock(now, now)
-        judgement = judged(self._kept, now, max(0.0, uptime - self._looked))
+        judgement = judge(self._kept, now, max(0.0, uptime - self._looked))
         self._looked = uptime
         await self._keep(judgement)
         return judgement.believed == judgement.seen

@@ -127,7 +127,7 @@ class _RunningRequest:
             if self._is_streamed and is_of_two("".join(self._draft), reply.text):
                 raise NotCompleted("upstream", BROKE_OFF)
             log.info("answered a request in %.2f s", time.monotonic() - started)
-            yield self._completed(reply)
+            yield self._to_completed(reply)
         finally:
             await cancel_and_wait(task)
             await self._turn.close()
@@ -149,7 +149,7 @@ class _RunningRequest:
                 "turn_timeout says how long it may take.",
             ) from None
 
-    def _completed(self, reply: Message) -> Completed:
+    def _to_completed(self, reply: Message) -> Completed:
         calls = tuple(HandedCall(c.id, c.name, c.arguments) for c in reply.tool_calls)
         bill = self._turn.bill
         return Completed(

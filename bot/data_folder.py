@@ -28,7 +28,7 @@ class FolderError(Exception):
 
 
 @contextmanager
-def held_alone(data: Path) -> Iterator[None]:
+def lock_data_folder(data: Path) -> Iterator[None]:
     """Hold a data folder, made where it is missing; two bots on one would answer everything twice.
 
     The lock is on the folder itself, so that it holds whatever is deleted in it; the file `lock`
@@ -39,7 +39,7 @@ def held_alone(data: Path) -> Iterator[None]:
         try:
             data.mkdir(mode=0o700, parents=True, exist_ok=True)  # what is said is for one person
             stack.enter_context(FileLock(data / "lock", timeout=0))
-            stack.enter_context(_locked(data))
+            stack.enter_context(_lock(data))
         except (Timeout, BlockingIOError):
             raise FolderError(
                 f"Another Parley is running on the data folder {data}; stop it, or choose another "
@@ -54,7 +54,7 @@ def held_alone(data: Path) -> Iterator[None]:
 
 
 @contextmanager
-def _locked(folder: Path) -> Iterator[None]:
+def _lock(folder: Path) -> Iterator[None]:
     """Hold a folder as such, where the system knows how. Raises BlockingIOError."""
     if sys.platform == "win32":
         yield

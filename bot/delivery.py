@@ -20,7 +20,7 @@ from typing import Any
 
 import orjson
 
-from bot.attachments import Stored, dumped, loaded
+from bot.attachments import Stored, dump, load
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from channels.base import Channel, ChannelError, InParts
@@ -74,12 +74,12 @@ class Delivery:
             inbound.text,
             inbound.sender,
             time.time(),
-            attachments=dumped(files),
+            attachments=dump(files),
         )
         said = "\0".join((inbound.text, *(file.path for file in files)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:32]
         row, is_new = await self._store.write(lambda db: mailbox.receive(db, message, digest))
-        return _received(row, key, line), is_new
+        return _to_received(row, key, line), is_new
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
         """Put a reply into the outbox and the message off the inbox, at once, and send it."""
@@ -200,13 +200,13 @@ class Delivery:
         )
         await self.on_aside(outbound)
 
-    async def unanswered(self) -> list[Received]:
+    async def list_unanswered(self) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""
         found = []
         for row in await self._store.read(mailbox.list_inbox):
             try:
                 key, line = key_of(address_of(row.place)), command_line(row.text)
-                found.append(_received(row, key, line))
+                found.append(_to_received(row, key, line))
             except UNREADABLE as error:
                 await self._set_aside("inbox", row.id, row.place, error)
         return found
@@ -262,8 +262,8 @@ def _place(address: Address) -> AddressColumns:
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 
-def _received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
-    address, files = address_of(row.place), loaded(row.attachments)
+def _to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
+    address, files = address_of(row.place), load(row.attachments)
     is_begun = row.attempts > 0
     return Received(
         row.id, row.platform_id, address, key, row.text, line, row.sender, files, is_begun

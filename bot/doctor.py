@@ -51,10 +51,10 @@ async def examine(
 ) -> list[Finding]:
     """Look at everything, in the order in which it has to be mended. Nothing is changed."""
     findings = [
-        python(sys.version_info[:3]),
-        packages(PINS.read_text(encoding="utf-8"), installed_version),
-        data_folder(data),
-        database(await probes.database()),
+        check_python(sys.version_info[:3]),
+        check_packages(PINS.read_text(encoding="utf-8"), find_installed_version),
+        check_data_folder(data),
+        check_database(await probes.database()),
     ]
     try:
         layers = load_layers(config, environ)
@@ -62,7 +62,7 @@ async def examine(
     except SettingError as error:
         return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
-    return findings + await _models(settings, layers, probes)
+    return findings + await _check_models(settings, layers, probes)
 
 
 def report(findings: Sequence[Finding]) -> str:
@@ -82,7 +82,7 @@ def _line(finding: Finding) -> str:
     return f"{mark} {finding.name}: " + "\n     ".join(lines)
 
 
-def python(version: Sequence[int]) -> Finding:
+def check_python(version: Sequence[int]) -> Finding:
     name = ".".join(map(str, version))
     if tuple(version) >= OLDEST_PYTHON:
         return Finding("python", True, f"Python {name}.")
@@ -90,7 +90,7 @@ def python(version: Sequence[int]) -> Finding:
     return Finding("python", False, f"Python {name} is too old.", f"Install {oldest} or newer.")
 
 
-def packages(pins: str, version_of: Callable[[str], str | None]) -> Finding:
+def check_packages(pins: str, version_of: Callable[[str], str | None]) -> Finding:
     """Compare what is installed with the lines NAME==VERSION of a requirements file."""
     pinned = dict(re.findall(r"^([\w.-]+)==(\S+)", pins, re.MULTILINE))
     wrong = [
@@ -104,14 +104,14 @@ def packages(pins: str, version_of: Callable[[str], str | None]) -> Finding:
     return Finding("packages", False, "; ".join(wrong) + ".", advice)
 
 
-def installed_version(package: str) -> str | None:
+def find_installed_version(package: str) -> str | None:
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
         return None
 
 
-def data_folder(data: Path) -> Finding:
+def check_data_folder(data: Path) -> Finding:
     """Whether the folder can be written, or made where it is not there yet."""
     place = next(folder for folder in (data, *data.absolute().parents) if folder.exists())
     try:
@@ -127,22 +127,22 @@ def data_folder(data: Path) -> Finding:
     return Finding("data", True, f"{data} can be written; {free / 1e9:.1f} GB are free.")
 
 
-def database(fault: str) -> Finding:
+def check_database(fault: str) -> Finding:
     advice = "Restore a backup: python main.py restore FILE" if fault else ""
     return Finding("database", not fault, fault or "The database is sound.", advice)
 
 
-async def _models(settings: Settings, layers: Layers, probes: Probes) -> list[Finding]:
+async def _check_models(settings: Settings, layers: Layers, probes: Probes) -> list[Finding]:
     names = (settings.model, *settings.fallback_models)
     has_endpoint = any(layers.secrets.get(f"OPENAI_{part}") for part in ("API_KEY", "BASE_URL"))
     is_needed = EMBEDDED in names or (AUTO in names and not has_endpoint)
-    findings = [key(has_endpoint, names), embedded(probes.has_embedded(), is_needed)]
+    findings = [check_key(has_endpoint, names), check_embedded(probes.has_embedded(), is_needed)]
     if has_endpoint:
-        findings.append(await _endpoint(layers, names, probes))
+        findings.append(await _check_endpoint(layers, names, probes))
     return findings
 
 
-def key(has_endpoint: bool, names: Sequence[str]) -> Finding:
+def check_key(has_endpoint: bool, names: Sequence[str]) -> Finding:
     if has_endpoint:
         return Finding("key", True, "OPENAI_API_KEY or OPENAI_BASE_URL is set.")
     unserved = [name for name in names if name not in (AUTO, EMBEDDED)]
@@ -156,7 +156,7 @@ def key(has_endpoint: bool, names: Sequence[str]) -> Finding:
     )
 
 
-def embedded(is_installed: bool, is_needed: bool) -> Finding:
+def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
     if is_installed:
         return Finding("embedded model", True, "It is installed.")
     if not is_needed:
@@ -165,10 +165,10 @@ def embedded(is_installed: bool, is_needed: bool) -> Finding:
     return Finding("embedded model", False, "It is not installed.", advice)
 
 
-async def _endpoint(layers: Layers, names: Sequence[str], probes: Probes) -> Finding:
+async def _check_endpoint(layers: Layers, names: Sequence[str], probes: Probes) -> Finding:
     try:
         async with asyncio.timeout(PATIENCE):
-            return listing(await probes.models(layers), names)
+            return check_listing(await probes.models(layers), names)
     except ModelError as error:
         return Finding("endpoint", False, str(error))
     except TimeoutError:
@@ -176,7 +176,7 @@ async def _endpoint(layers: Layers, names: Sequence[str], probes: Probes) -> Fin
         return Finding("endpoint", False, sentence, "Check OPENAI_BASE_URL and the network.")
 
 
-def listing(listed: Sequence[str], names: Sequence[str]) -> Finding:
+def check_listing(listed: Sequence[str], names: Sequence[str]) -> Finding:
     """Whether the endpoint has the models that are set; one that lists none has to be believed."""
     missing = [name for name in names if name not in (AUTO, EMBEDDED, *listed)]
     if not listed or not missing:

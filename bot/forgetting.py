@@ -34,7 +34,7 @@ class Forgetting:
         held = [
             await conversation.count_stored(wish.turns or None) for conversation in conversations
         ]
-        return _kept(held, await self._files(key, wish))
+        return _sum_up(held, await self._files(key, wish))
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
@@ -47,7 +47,7 @@ class Forgetting:
             for mine, gone in zip(keys, held, strict=True):
                 self._tell_channel(mine, gone.questions if wish.turns else None)
             await self._conversations.services.store.scrub()
-        return _kept(held, files)
+        return _sum_up(held, files)
 
     async def retire(self, before: float) -> int:
         """Delete conversations in which nothing was said since a time (seconds since 1970), after
@@ -94,7 +94,7 @@ def _count(folder: Path) -> int:
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 
-def _kept(held: Sequence[StoredCounts], files: int) -> ForgetReport:
+def _sum_up(held: Sequence[StoredCounts], files: int) -> ForgetReport:
     return ForgetReport(
         turns=tuple(turn for part in held for turn in part.turns),
         messages=sum(part.messages for part in held),

@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.access import LOCAL, TOO_FAST, Access
 from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery
-from bot.received import CommandLine, Received, command_line, key_of, shown_name
+from bot.received import CommandLine, Received, clean_name, command_line, key_of
 from bot.turns import BUSY, Turns
 from channels.message import Inbound, Outbound, Reply, cleaned
 from memory.keys import ConversationKey
@@ -37,11 +37,11 @@ class Intake:
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
         been told."""
-        inbound = replace(inbound, text=cleaned(inbound.text), sender=shown_name(inbound.sender))
+        inbound = replace(inbound, text=cleaned(inbound.text), sender=clean_name(inbound.sender))
         key, line = key_of(inbound.address), command_line(inbound.text)
         try:
             if (refusal := await self._refusal(inbound, key, line)) is None:
-                with self._turns.coming(key):
+                with self._turns.expect(key):
                     files = await self._store_files(inbound, key, line)
                     return await self._delivery.receive(inbound, key, line, files)
         except StoreError as error:

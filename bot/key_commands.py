@@ -11,7 +11,7 @@ from typing import TypeVar, get_args
 
 from bot.access import Access, Rules
 from bot.data_folder import DATABASE
-from bot.keys import ApiKeys, listed
+from bot.keys import ApiKeys, format_keys
 from bot.maintenance import say
 from bot.settings import SettingsStore, load_layers
 from memory.record.people import Role
@@ -56,7 +56,7 @@ def _list(options: argparse.Namespace) -> int:
     """Show all keys, without the keys themselves."""
     has_bot = (options.data / DATABASE).exists()
     found = _with_keys(options, lambda keys: keys.all()) if has_bot else []
-    say(listed(found, SettingsStore(load_layers(options.config, os.environ)).effective().zone))
+    say(format_keys(found, SettingsStore(load_layers(options.config, os.environ)).effective().zone))
     return 0
 
 

@@ -42,7 +42,7 @@ def digest_of(key: str) -> str:
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def listed(keys: Sequence[ApiKey], zone: tzinfo) -> str:
+def format_keys(keys: Sequence[ApiKey], zone: tzinfo) -> str:
     """All keys, a line each."""
     if not keys:
         return "There are no keys; python main.py key add NAME makes one."
@@ -50,12 +50,12 @@ def listed(keys: Sequence[ApiKey], zone: tzinfo) -> str:
 
 
 def _line(key: ApiKey, zone: tzinfo) -> str:
-    def when(at: float) -> str:
+    def format_time(at: float) -> str:
         return f"{datetime.fromtimestamp(at, zone):%Y-%m-%d %H:%M}"
 
     name, commands = key.person.partition("/")[2], ", with commands" if key.may_command else ""
-    used = f"last used {when(key.used)}" if key.used else "never used"
-    return f"{name}: {key.role}{commands}, made {when(key.at)}, {used}"
+    used = f"last used {format_time(key.used)}" if key.used else "never used"
+    return f"{name}: {key.role}{commands}, made {format_time(key.at)}, {used}"
 
 
 class ApiKeys:

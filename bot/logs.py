@@ -45,7 +45,7 @@ def set_up_logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], No
     Tracebacks stand in the file alone. Returns what closes the logs again; the end of the process
     does that too. Raises OSError where the folder cannot be written.
     """
-    mask = masking(layers.secrets.to_mask())
+    mask = make_masker(layers.secrets.to_mask())
     handlers: list[logging.Handler] = [_file(folder, mask)]
     if not is_quiet:
         handlers.append(_stderr(mask))
@@ -62,9 +62,9 @@ def set_level(level: str) -> None:
         logging.getLogger(room).setLevel(level.upper())
 
 
-def masking(secrets: Collection[str]) -> Callable[[str], str]:
+def make_masker(secrets: Collection[str]) -> Callable[[str], str]:
     """What puts *** in the place of these values, and of what looks like a key or token."""
-    hide = hiding(secrets)
+    hide = make_hider(secrets)
     return lambda text: _LOOKS_SECRET.sub("***", hide(text))
 
 
@@ -73,7 +73,7 @@ def looks_secret(text: str) -> bool:
     return _LOOKS_SECRET.search(text) is not None
 
 
-def hiding(secrets: Collection[str]) -> Callable[[str], str]:
+def make_hider(secrets: Collection[str]) -> Callable[[str], str]:
     """What puts *** in the place of these values alone."""
     known = sorted((value for value in secrets if len(value) >= SHORTEST_SECRET), key=len)
     values = re.compile("|".join(map(re.escape, reversed(known))) or "(?!)")  # (?!) is never there

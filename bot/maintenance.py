@@ -14,7 +14,7 @@ from agent.models.selection import Models
 from bot import doctor
 from bot.app import VERSION, credentials
 from bot.backup import Database, backup
-from bot.data_folder import DATABASE, held_alone
+from bot.data_folder import DATABASE, lock_data_folder
 from bot.restore import SET_ASIDE, Contents, restore
 from memory.record.store import fault, snapshot
 
@@ -87,13 +87,13 @@ def _save(options: argparse.Namespace) -> int:
 
 def _bring_back(options: argparse.Namespace) -> int:
     """Restore a backup; what is in the data folder now is moved aside, never deleted."""
-    consent = (lambda contents: True) if options.with_code else _asked
-    with held_alone(options.data):
+    consent = (lambda contents: True) if options.with_code else _confirm
+    with lock_data_folder(options.data):
         restored = restore(options.file, options.data, consent)
     say(f"Restored {restored.files} files to {options.data}.")
     if restored.moved_aside:
         say(f"What was there before is in {restored.moved_aside}.")
-    say(_brought(restored.contents))
+    say(_describe_contents(restored.contents))
     if restored.is_set_aside:
         say(
             "What could run code or give others power was set aside in "
@@ -103,7 +103,7 @@ def _bring_back(options: argparse.Namespace) -> int:
     return 0
 
 
-def _asked(contents: Contents) -> bool:
+def _confirm(contents: Contents) -> bool:
     """Whether the person at the terminal wants what could run; without one nobody does."""
     if not (sys.stdin and sys.stdin.isatty()):
         return False
@@ -117,7 +117,7 @@ def _asked(contents: Contents) -> bool:
 
 def _dangers(contents: Contents) -> str:
     files = [f"  {_plain(name)}  sha256 {digest}" for name, digest in contents.code.items()]
-    settings = [_setting(*one) for one in contents.powers]
+    settings = [_format_setting(*one) for one in contents.powers]
     return "\n".join(
         [
             "A manifest shows that a backup is whole, not who made it. This one holds things "
@@ -129,7 +129,7 @@ def _dangers(contents: Contents) -> str:
     )
 
 
-def _brought(contents: Contents) -> str:
+def _describe_contents(contents: Contents) -> str:
     """Who is let in by what was restored, and what was set in its chats."""
     carried, lines = contents.carried, []
     if contents.code:
@@ -143,7 +143,10 @@ def _brought(contents: Contents) -> str:
         if people:
             lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
     if carried.settings:
-        lines += ["Settings made in its chats:", *_few([_setting(*s) for s in carried.settings])]
+        lines += [
+            "Settings made in its chats:",
+            *_few([_format_setting(*s) for s in carried.settings]),
+        ]
     if carried.commands:
         lines += ["Commands waiting in it:", *_few(_commands(contents))]
     return "\n".join(lines) or "It lets nobody in, and holds no code and no settings."
@@ -156,7 +159,7 @@ def _commands(contents: Contents) -> list[str]:
     ]
 
 
-def _setting(scope: str, key: str, value: str) -> str:
+def _format_setting(scope: str, key: str, value: str) -> str:
     where = f" in {_plain(scope)}" if scope else ""
     return f"  {_plain(key)} = {_plain(value)}{where}"
 

@@ -183,9 +183,9 @@ class LetIn:
     def known(self) -> Sequence[Known]:
         return self._access.known
 
-    async def pending(self) -> Sequence[Pending]:
+    async def list_pending(self) -> Sequence[Pending]:
         await self._access.take_up()  # main.py lets people in and revokes keys, too
-        return await self._access.pending()
+        return await self._access.list_pending()
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
         stranger = await self._access.approve(code, role, by)

@@ -54,13 +54,13 @@ def command_line(text: str) -> CommandLine | None:
     return CommandLine(found[1].lower(), found[2] or "") if found else None
 
 
-def spoken(text: str) -> str:
+def unescape_slash(text: str) -> str:
     """What reaches the model of a message: "//text" is meant as "/text"."""
     stripped = text.lstrip()
     return stripped[1:] if stripped.startswith("//") else text
 
 
-def shown_name(sender: str) -> str:
+def clean_name(sender: str) -> str:
     """A person's name as others may be shown it: one short line, which can't pass for two."""
     return " ".join(cleaned(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
 
@@ -71,12 +71,12 @@ def key_of(address: Address) -> ConversationKey:
 
     Its audience is those who share the chat, as a folder's name.
     """
-    chat = f"{escaped(address.channel)}/{escaped(address.chat)}"
-    thread = f"/{escaped(address.thread)}" if address.thread else ""
+    chat = f"{escape(address.channel)}/{escape(address.chat)}"
+    thread = f"/{escape(address.thread)}" if address.thread else ""
     return ConversationKey(chat + thread, _folder(chat))
 
 
-def escaped(part: str) -> str:
+def escape(part: str) -> str:
     """Without slashes, so that chat "a/b" is not thread b of chat a."""
     return part.replace("%", "%25").replace("/", "%2F")
 

@@ -16,7 +16,7 @@ from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
 from bot.keys import ApiKeys
-from bot.received import Received, command_line, escaped, key_of, spoken
+from bot.received import Received, command_line, escape, key_of, unescape_slash
 from bot.turns import Turns
 from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
 from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, cleaned
@@ -62,7 +62,7 @@ class RunningBot:
         if received.line is not None:
             self.commands.put(received, received.line)
         elif received.text.strip() or received.files:
-            self.turns.put(received, spoken(received.text))
+            self.turns.put(received, unescape_slash(received.text))
         else:
             self.commands.answer(received, Reply(EMPTY))
 
@@ -93,7 +93,7 @@ class RunningBot:
         """Whose key to OpenAI's protocol this is."""
         return await self.keys.holder(key)
 
-    def offered(self) -> Sequence[CommandEntry]:
+    def list_commands(self) -> Sequence[CommandEntry]:
         """All commands by name."""
         return self.commands.offered
 
@@ -105,7 +105,7 @@ class RunningBot:
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         """The conversations of a channel, but for its threads."""
-        prefix = f"{escaped(channel)}/"
+        prefix = f"{escape(channel)}/"
         found = await self.conversations.list_matching(prefix, words)
         chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
         return [
@@ -120,7 +120,7 @@ class RunningBot:
         newest = context.newest + 1
         end = min(before, newest) if before else newest
         turns = await context.turns(range(max(1, end - most), end))
-        return [_said(entry) for turn in turns for entry in turn.entries]
+        return [_to_said(entry) for turn in turns for entry in turn.entries]
 
     async def instruct(self, address: Address, text: str) -> str:
         """Let a client's words be its conversation's system prompt; returns what is wrong."""
@@ -147,7 +147,7 @@ class RunningBot:
         return True
 
 
-def _said(entry: Entry) -> Said:
+def _to_said(entry: Entry) -> Said:
     """An entry of the transcript, as channels show it."""
     message = entry.message
     return Said(

@@ -214,7 +214,7 @@ class RuntimeConfig:
         """What the prompt says of where what left is found."""
         return str(getattr(self.plugin_offloader or LocalWorkspace, "offers", ""))
 
-    def spending_limits(self) -> SpendingLimits:
+    def get_spending_limits(self) -> SpendingLimits:
         settings = self.book.effective()
         return SpendingLimits(
             settings.spend_limit_chat, settings.spend_limit_total, settings.spend_limit_user
@@ -232,7 +232,7 @@ class RuntimeConfig:
             self.agent,
             timeout_for=lambda key: self.settings(key).turn_timeout,
             busy_for=lambda key: self.settings(key).when_busy,
-            waited_for=self.approvals.waited,
+            waited_for=self.approvals.count_waited,
         )
 
     @property

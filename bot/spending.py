@@ -36,7 +36,7 @@ class SpendingLimits:
     user: float = 0
 
 
-def reached(account: Account) -> float:
+def find_reached_share(account: Account) -> float:
     """The greatest share of the limit that is told of and is reached; 0: none."""
     if not account.is_in_force:
         return 0
@@ -45,10 +45,10 @@ def reached(account: Account) -> float:
 
 def note_of(account: Account) -> str:
     """What is kept once a person was told; a changed limit is told of anew."""
-    return f"{reached(account):g} of {account.limit:g}"
+    return f"{find_reached_share(account):g} of {account.limit:g}"
 
 
-def warning(account: Account) -> str:
+def format_warning(account: Account) -> str:
     """The line under a reply once a share is reached."""
     return (
         f"(Spending: {_so_far(account)}. At 100% I stop. `{account.setting}` sets the limit; "
@@ -60,13 +60,13 @@ def refusal(account: Account) -> str:
     """The answer to a message that no model is asked about."""
     return (
         f"Your message was not sent to the model: {_so_far(account)}. An owner can lift the limit "
-        f"for the rest of the month with {_lifting(account)}, or raise it with /config "
+        f"for the rest of the month with {_lift_command(account)}, or raise it with /config "
         f"{account.setting} {account.limit * 2:g}. The embedded model is free: /config model "
         "embedded. Then send your message again."
     )
 
 
-def _lifting(account: Account) -> str:
+def _lift_command(account: Account) -> str:
     whom = f" {account.scope.removeprefix(_scope(''))}" if account.kind == "user" else ""
     return f"/usage lift{whom}"
 
@@ -151,11 +151,11 @@ class Spending:
 
     async def warnings(self, key: ConversationKey, user: str = "") -> list[str]:
         """What is to be said now, once: the lines under the reply."""
-        near = filter(reached, self.accounts(key, user))
+        near = filter(find_reached_share, self.accounts(key, user))
         due = [a for a in near if (a.scope, note_of(a)) not in self._notes]
         for account in due:
             await self._note(account.scope, note_of(account))
-        return [warning(account) for account in due]
+        return [format_warning(account) for account in due]
 
     async def lift(self, key: ConversationKey, user: str = "") -> list[Account]:
         """Let the limits that are used up rest until the month ends; returns which."""

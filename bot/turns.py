@@ -20,7 +20,7 @@ from agent.loop import Agent
 from agent.models.base import AccountRefused, ModelError
 from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
-from bot.attachments import data_of, images_of, kept, with_files
+from bot.attachments import data_of, find_stored, images_of, with_files
 from bot.delivery import Delivery
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
@@ -133,7 +133,7 @@ class Turns:
         return self.queues.depth(key.id) + self._coming[key.id] >= LONGEST_LINE
 
     @contextmanager
-    def coming(self, key: ConversationKey) -> Iterator[None]:
+    def expect(self, key: ConversationKey) -> Iterator[None]:
         """A message has found room in the line, and is put on disk before it joins it."""
         self._coming[key.id] += 1
         try:
@@ -159,7 +159,7 @@ class Turns:
         is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
         text = f"/{said.text.lstrip()}" if is_command else said.text
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
-        received, _ = await self._delivery.receive(inbound, key, None, kept(said))
+        received, _ = await self._delivery.receive(inbound, key, None, find_stored(said))
         self.put(received, said.text)
         return received.id
 
@@ -267,7 +267,7 @@ class Turns:
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
-        return await self._spending.warnings(key, self._access.limited(received.address))
+        return await self._spending.warnings(key, self._access.find_limited_user(received.address))
 
     async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> Problem:
         """Let the agent answer; whatever happens, the turn is over afterwards. Returns what kept it
@@ -286,7 +286,7 @@ class Turns:
         finally:  # also when the bot shuts down: the turn stays open and goes on at the next start
             del self._running[key.id]
             task.cancel()
-        if ending := _ending(running, seconds, is_late=not done):
+        if ending := _judge_ending(running, seconds, is_late=not done):
             await turn.break_off(ending.mark, output.draft, ending.sentence)
             if ending.mark == "failed":
                 await turn.tell("error", ending.sentence)
@@ -312,7 +312,7 @@ async def _unheard(sentence: str, address: Address) -> None:
     """Nobody is told."""
 
 
-def _ending(running: _RunningTurn, seconds: float, is_late: bool) -> _Ending | None:
+def _judge_ending(running: _RunningTurn, seconds: float, is_late: bool) -> _Ending | None:
     """How a finished task ended the turn; None when the agent's reply stands."""
     if running.stopped:
         return _Ending("stopped", running.stopped)

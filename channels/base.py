@@ -178,7 +178,7 @@ class Bot(Protocol):
         displays: neither inbox nor outbox knows of it."""
         ...
 
-    def offered(self) -> Sequence[CommandEntry]:
+    def list_commands(self) -> Sequence[CommandEntry]:
         """All commands by name, for platforms that offer them while a person types."""
         ...
 

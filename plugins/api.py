@@ -268,7 +268,7 @@ class AccessPort(Protocol):
         """All who were let in, besides the owners that the settings name."""
         ...
 
-    async def pending(self) -> Sequence[Pending]:
+    async def list_pending(self) -> Sequence[Pending]:
         """Strangers who were given a code and wait, oldest first."""
         ...
 
@@ -291,7 +291,7 @@ class ApprovalsPort(Protocol):
         CommandError."""
         ...
 
-    def waiting(self, key: ConversationKey) -> Sequence[Reply]:
+    def list_waiting(self, key: ConversationKey) -> Sequence[Reply]:
         """The questions that wait in a conversation, as they were asked."""
         ...
 

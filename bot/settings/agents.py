@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bot.settings.schema import AGENT_ID, BRAIN, NO_AGENT, SETTINGS, SettingError, quoted
+from bot.settings.schema import AGENT_ID, BRAIN, NO_AGENT, SETTINGS, SettingError, quote
 
 AGENTS = "agents"
 RUNTIME_CONTEXT = (
@@ -56,7 +56,7 @@ class AgentBlock:
 def blocks(written: Any, file: str) -> tuple[list[AgentBlock], list[str]]:
     """The agents in a list, and a sentence for each entry that is none."""
     if not isinstance(written, list):
-        return [], [f"agents in {file} is {quoted(written)}; it must be a list of agents."]
+        return [], [f"agents in {file} is {quote(written)}; it must be a list of agents."]
     found: dict[str, AgentBlock] = {}
     faults: list[str] = []
     for number, entry in enumerate(written):
@@ -80,15 +80,15 @@ def _refuse_taken(name: str, found: Collection[str], file: str) -> None:
 
 def _block(entry: Any, place: str) -> AgentBlock:
     if not isinstance(entry, dict):
-        raise SettingError(f"{place} is {quoted(entry)}; it needs an id and a brain.")
+        raise SettingError(f"{place} is {quote(entry)}; it needs an id and a brain.")
     name, description = entry.get("id"), entry.get("description", "")
     if not (isinstance(name, str) and re.fullmatch(AGENT_ID, name)):
         raise SettingError(
-            f"{place} has the id {quoted(name)}; an id has up to 64 letters, digits, - or _."
+            f"{place} has the id {quote(name)}; an id has up to 64 letters, digits, - or _."
         )
     if not (isinstance(description, str) and len(description) <= 1_000):
         raise SettingError(
-            f"{place} has the description {quoted(description)}; it must be text of at most 1000 "
+            f"{place} has the description {quote(description)}; it must be text of at most 1000 "
             "characters."
         )
     settings = {key: entry[key] for key in entry if key not in ("id", "description")}

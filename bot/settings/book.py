@@ -6,8 +6,8 @@ from collections import ChainMap
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from bot.settings.layers import AgentLayer, Layers, WrittenSetting, typed
-from bot.settings.permits import parsed, permit_for
+from bot.settings.layers import AgentLayer, Layers, WrittenSetting, parse_typed
+from bot.settings.permits import parse_permit, permit_for
 from bot.settings.schema import (
     NO_AGENT,
     SETTINGS,
@@ -15,9 +15,9 @@ from bot.settings.schema import (
     SettingError,
     Settings,
     nearest,
-    quoted,
+    quote,
     unknown,
-    validated,
+    validate,
     value_of,
 )
 from plugins.api import SettingInfo
@@ -43,7 +43,7 @@ class SettingsStore:
         self._layers = layers
         self._changes: dict[str, Mapping[str, Any]] = {EVERYWHERE: {}}
         self._by_users: dict[str, Mapping[str, Any]] = {}
-        self._in_force = self._settled(EVERYWHERE, {})
+        self._in_force = self._settle(EVERYWHERE, {})
         self.version = 0
 
     @property
@@ -53,7 +53,7 @@ class SettingsStore:
 
     def with_agent(self, name: str) -> Settings:
         """What would hold for a conversation that has nothing of its own but this agent."""
-        return self._merged({"agent": name}, self._changes[EVERYWHERE])
+        return self._merge({"agent": name}, self._changes[EVERYWHERE])
 
     def effective(self, conversation_id: str = EVERYWHERE) -> Settings:
         """The settings in force; made when they change, so asking costs next to nothing."""
@@ -66,21 +66,21 @@ class SettingsStore:
         for scope in sorted(overrides):  # "" comes first: the others are checked on top of it
             # An agent first, for the same reason.
             left = sorted(overrides[scope].items(), key=lambda pair: pair[0] != "agent")
-            while wrong := self._adopted(left, scope):
+            while wrong := self._adopt_all(left, scope):
                 if len(wrong) == len(left):
                     faults += wrong.values()
                     break
                 left = [pair for pair in left if pair[0] in wrong]  # one may need another one
         return tuple(faults)
 
-    def _adopted(self, changes: Iterable[tuple[str, Any]], scope: str) -> dict[str, str]:
+    def _adopt_all(self, changes: Iterable[tuple[str, Any]], scope: str) -> dict[str, str]:
         """Take in as many of these as fit; returns a sentence for each other, by its key."""
         wrong = {}
         for key, value in changes:
             try:
                 self._adopt(key, value, scope)
             except SettingError as error:
-                wrong[key] = self._left_out(key, value, scope, error)
+                wrong[key] = self._explain_left_out(key, value, scope, error)
         return wrong
 
     def _adopt(self, key: str, value: Any, scope: str) -> None:
@@ -88,13 +88,13 @@ class SettingsStore:
             self.set(key, value, scope)
             return
         here = scope.removeprefix(OF_USERS)
-        validated({_setting(key, here).key: value})
+        validate({_find_setting(key, here).key: value})
         self._set_by_user(here, {**self._users_in(here), key: value})
 
-    def _left_out(self, key: str, value: Any, scope: str, error: SettingError) -> str:
+    def _explain_left_out(self, key: str, value: Any, scope: str, error: SettingError) -> str:
         if key == "agent" and scope and value not in tuple(self.agents):
             return (
-                f"The conversation {scope} had chosen the agent {quoted(value)}, which is no "
+                f"The conversation {scope} had chosen the agent {quote(value)}, which is no "
                 "longer in the configuration; it goes on without one."
             )
         return f"An earlier /config is ignored: {error}"
@@ -106,15 +106,15 @@ class SettingsStore:
         user who is no owner, also whether `users_may_set` lets them."""
         if by_user:
             self._require_permit(key, conversation_id)
-        value = typed(_changeable(key, conversation_id).kind, text)
+        value = parse_typed(_changeable(key, conversation_id).kind, text)
         if key == "system_prompt" and isinstance(value, str) and value.startswith("file:"):
             # Who may write to the bot shall not read the machine's files through its prompt.
             raise SettingError(f"{key} can't name a file here; write the text itself.")
-        changed = {**self._changed_in(conversation_id), key: value}
+        changed = {**self._get_changes(conversation_id), key: value}
         try:
-            self._settled(conversation_id, changed)
+            self._settle(conversation_id, changed)
         except SettingError as error:
-            raise _refused(error, {key: value}) from None
+            raise _refuse(error, {key: value}) from None
         if by_user:
             self._require_permitted(key, value, conversation_id)
         return value
@@ -128,11 +128,11 @@ class SettingsStore:
             _changeable(key, conversation_id)
             if by_user:
                 self._require_permit(key, conversation_id)
-        own = {**self._changed_in(conversation_id), **self._permitted(conversation_id)}
+        own = {**self._get_changes(conversation_id), **self._filter_permitted(conversation_id)}
         try:
-            settings = self._merged({**own, **values}, self._changes[EVERYWHERE])
+            settings = self._merge({**own, **values}, self._changes[EVERYWHERE])
         except SettingError as error:
-            raise _refused(error, values) from None
+            raise _refuse(error, values) from None
         for key, value in values.items() if by_user else ():
             self._require_permitted(key, value, conversation_id)
         return {key: value_of(settings, key) for key in values}
@@ -144,7 +144,7 @@ class SettingsStore:
         permit = permit_for(key, self.effective().users_may_set)
         if permit is None:
             return None
-        return permit.told(value_of(self._base(conversation_id), key)) or SETTINGS[key].wants
+        return permit.describe(value_of(self._base(conversation_id), key)) or SETTINGS[key].wants
 
     def set(
         self, key: str, value: Any, conversation_id: str = EVERYWHERE, by_user: bool = False
@@ -157,24 +157,24 @@ class SettingsStore:
             self._require_permitted(key, value, conversation_id)
             self._set_by_user(conversation_id, {**self._users_in(conversation_id), key: value})
         else:
-            changed = {**self._changed_in(conversation_id), key: value}
+            changed = {**self._get_changes(conversation_id), key: value}
             self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
 
     def unset(self, key: str, conversation_id: str = EVERYWHERE, by_user: bool = False) -> None:
         """Go back to what holds without the change; taking back what was never set is fine. Users
         take back what users have set, and nothing else."""
-        _setting(key, conversation_id)
+        _find_setting(key, conversation_id)
         if by_user:
             self._require_permit(key, conversation_id)
-        changed = self._changed_in(conversation_id)
+        changed = self._get_changes(conversation_id)
         changed = changed if by_user else _without(changed, key)
         self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
 
     def describe(self, key: str, conversation_id: str = EVERYWHERE) -> SettingInfo:
         """All about one setting. Its layer is "default", "file", "environment", "/config",
         "agent NAME" or "--here"; secrets in its value are shown by their names."""
-        setting = _setting(key)
-        layer, value = self._shown(setting, conversation_id)
+        setting = _find_setting(key)
+        layer, value = self._find_layer(setting, conversation_id)
         return SettingInfo(
             key=key,
             value=value,
@@ -191,12 +191,12 @@ class SettingsStore:
     def describe_all(self, conversation_id: str = EVERYWHERE) -> tuple[SettingInfo, ...]:
         return tuple(self.describe(key, conversation_id) for key in SETTINGS)
 
-    def _shown(self, setting: Setting, conversation_id: str) -> tuple[str, Any]:
+    def _find_layer(self, setting: Setting, conversation_id: str) -> tuple[str, Any]:
         agent = self.effective(conversation_id).agent
         layers: tuple[tuple[str, Mapping[str, Any]], ...] = (
-            ("--here", self._permitted(conversation_id)),
-            ("--here", self._changed_in(conversation_id) if conversation_id else {}),
-            (f"agent {agent}", self._said_by(agent).as_written),
+            ("--here", self._filter_permitted(conversation_id)),
+            ("--here", self._get_changes(conversation_id) if conversation_id else {}),
+            (f"agent {agent}", self._get_agent_settings(agent).as_written),
             ("/config", self._changes[EVERYWHERE]),
             ("environment", self._layers.environment.as_written),
             ("file", self._layers.file.as_written),
@@ -204,26 +204,26 @@ class SettingsStore:
         )
         return next((name, held[setting.key]) for name, held in layers if setting.key in held)
 
-    def _changed_in(self, scope: str) -> Mapping[str, Any]:
+    def _get_changes(self, scope: str) -> Mapping[str, Any]:
         return self._changes.get(scope, {})
 
     def _change(self, scope: str, changed: Mapping[str, Any]) -> None:
-        self._in_force.update(self._settled(scope, changed))
+        self._in_force.update(self._settle(scope, changed))
         self.version += 1
         self._changes[scope] = changed
 
-    def _settled(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
+    def _settle(self, scope: str, changed: Mapping[str, Any]) -> dict[str, Settings]:
         """What would hold in every scope that a change in this one touches."""
         if scope != EVERYWHERE:
             return {scope: self._with_users(scope, changed, self._changes[EVERYWHERE])}
-        settled = {EVERYWHERE: self._merged({}, changed)}
+        settled = {EVERYWHERE: self._merge({}, changed)}
         for name in self.agents:
             try:
-                self._merged({"agent": name}, changed)
+                self._merge({"agent": name}, changed)
             except SettingError as error:
                 raise SettingError(f"For the agent {name}, {error}") from None
         for conversation_id in {*self._changes, *self._by_users} - {EVERYWHERE}:
-            here = self._changed_in(conversation_id)
+            here = self._get_changes(conversation_id)
             try:
                 settled[conversation_id] = self._with_users(conversation_id, here, changed)
             except SettingError as error:
@@ -234,7 +234,7 @@ class SettingsStore:
         return self._by_users.get(conversation_id, {})
 
     def _set_by_user(self, conversation_id: str, by_users: Mapping[str, Any]) -> None:
-        self._apply(conversation_id, self._changed_in(conversation_id), by_users)
+        self._apply(conversation_id, self._get_changes(conversation_id), by_users)
 
     def _apply(
         self, conversation_id: str, changed: Mapping[str, Any], by_users: Mapping[str, Any]
@@ -250,9 +250,11 @@ class SettingsStore:
 
     def _base(self, conversation_id: str) -> Settings:
         """What holds in a conversation without what users have set there."""
-        return self._merged(self._changed_in(conversation_id), self._changes[EVERYWHERE])
+        return self._merge(self._get_changes(conversation_id), self._changes[EVERYWHERE])
 
-    def _permitted(self, conversation_id: str, base: Settings | None = None) -> dict[str, Any]:
+    def _filter_permitted(
+        self, conversation_id: str, base: Settings | None = None
+    ) -> dict[str, Any]:
         """What users have set in a conversation, as far as they may by now."""
         wanted = self._users_in(conversation_id)
         if not wanted:
@@ -268,23 +270,23 @@ class SettingsStore:
     def _with_users(
         self, conversation_id: str, here: Mapping[str, Any], everywhere: Mapping[str, Any]
     ) -> Settings:
-        """The same as `_merged`, with what users have set there where that still fits."""
-        base = self._merged(here, everywhere)
-        own = self._permitted(conversation_id, base)
+        """The same as `_merge`, with what users have set there where that still fits."""
+        base = self._merge(here, everywhere)
+        own = self._filter_permitted(conversation_id, base)
         try:
-            return self._merged({**here, **own}, everywhere) if own else base
+            return self._merge({**here, **own}, everywhere) if own else base
         except SettingError:
             return base
 
     def _require_permit(self, key: str, conversation_id: str) -> None:
         """Refuse what users may not set at all."""
-        setting = _setting(key)
+        setting = _find_setting(key)
         if not conversation_id:
             raise SettingError(f"only an owner may set {key} for all conversations.")
         if self.may_set(key, conversation_id) is not None:
             return
         entries = self._base(conversation_id).users_may_set
-        keys = dict.fromkeys(parsed(entry).key for entry in entries)
+        keys = dict.fromkeys(parse_permit(entry).key for entry in entries)
         allowed = f"you can set {', '.join(keys)}" if keys else "you can't set anything"
         raise SettingError(f"only an owner may set {setting.key} here; {allowed}.")
 
@@ -294,28 +296,28 @@ class SettingsStore:
         permit = permit_for(key, base.users_may_set)
         if permit is None or not permit.allows(value, value_of(base, key)):
             may = self.may_set(key, conversation_id)
-            raise SettingError(f"{key} can't be {quoted(value)} here; you can set {may}.")
+            raise SettingError(f"{key} can't be {quote(value)} here; you can set {may}.")
 
-    def _merged(self, here: Mapping[str, Any], everywhere: Mapping[str, Any]) -> Settings:
+    def _merge(self, here: Mapping[str, Any], everywhere: Mapping[str, Any]) -> Settings:
         """What holds with these changes, in one conversation and in all."""
         below = (everywhere, self._layers.environment.values, self._layers.file.values)
         name = _first("agent", here, *below) or NO_AGENT
         if name in (NO_AGENT, *self.agents):
             # ChainMap is typed for maps that it may write to; this one is only read.
-            return validated(ChainMap(here, self._said_by(name).values, *below))  # type: ignore[arg-type]
+            return validate(ChainMap(here, self._get_agent_settings(name).values, *below))  # type: ignore[arg-type]
         raise SettingError(self._no_agent(name))
 
-    def _said_by(self, agent: str) -> WrittenSetting:
+    def _get_agent_settings(self, agent: str) -> WrittenSetting:
         return self.agents[agent].settings if agent in self.agents else _NOTHING
 
     def _no_agent(self, name: Any) -> str:
         ids = [NO_AGENT, *self.agents]
         near = nearest(name, ids) if isinstance(name, str) else ""
         hint = f"; did you mean {near!r}?" if near else f"; there are: {', '.join(ids)}."
-        return f"There is no agent {quoted(name)} in the configuration{hint}"
+        return f"There is no agent {quote(name)} in the configuration{hint}"
 
 
-def _setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
+def _find_setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
     if key not in SETTINGS:
         raise SettingError(unknown(key))
     setting = SETTINGS[key]
@@ -324,11 +326,11 @@ def _setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
     return setting
 
 
-def _refused(error: SettingError, values: Mapping[str, Any]) -> SettingError:
+def _refuse(error: SettingError, values: Mapping[str, Any]) -> SettingError:
     """The error about values that aren't in force, and won't be."""
     text = str(error)
     for key, value in values.items():
-        text = text.replace(f"{key} is {quoted(value)};", f"{key} can't be {quoted(value)};")
+        text = text.replace(f"{key} is {quote(value)};", f"{key} can't be {quote(value)};")
     return SettingError(text)
 
 
@@ -337,7 +339,7 @@ def _without(changed: Mapping[str, Any], key: str) -> dict[str, Any]:
 
 
 def _changeable(key: str, conversation_id: str) -> Setting:
-    setting = _setting(key, conversation_id)
+    setting = _find_setting(key, conversation_id)
     if setting.is_fixed:
         raise SettingError(
             f"{key} can only be set in the configuration or the environment; change it there, and "

@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from dotenv.parser import parse_stream
 
-from bot.settings.schema import SettingError, quoted
+from bot.settings.schema import SettingError, quote
 
 LARGEST_FILE = 1_000_000  # bytes
 
@@ -30,7 +30,7 @@ def read_text(path: Path, what: str) -> str:
         raise SettingError(f"{path} ({what}) is a folder; name a file.") from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise SettingError(f"{quoted(str(path))} ({what}) cannot be read: {reason}.") from None
+        raise SettingError(f"{quote(str(path))} ({what}) cannot be read: {reason}.") from None
     if len(content) > LARGEST_FILE:
         raise SettingError(f"{path} ({what}) is larger than 1 MB; make it smaller.")
     try:
@@ -68,7 +68,7 @@ def read_tree(config: Path) -> dict[str, Any]:
         raise SettingError(f"{config} is not valid {kind}: {error}.") from None
     if not isinstance(tree, dict):
         raise SettingError(
-            f"{config} holds {quoted(tree)}; it must be an object: names of settings with values."
+            f"{config} holds {quote(tree)}; it must be an object: names of settings with values."
         )
     return tree
 
@@ -85,7 +85,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     once: dict[str, Any] = {}
     for name, value in pairs:
         if name in once:
-            raise ValueError(f"it has {quoted(name)} twice")
+            raise ValueError(f"it has {quote(name)} twice")
         once[name] = value
     return once
 
@@ -155,13 +155,13 @@ def line_of(config: Path, key: str) -> int:
         return 0
     line = 0
     for part in re.findall(r"\w+", key):
-        if (found := _found(node, part)) is None:
+        if (found := _find_part(node, part)) is None:
             break
         line, node = found
     return line
 
 
-def _found(node: Any, part: str) -> tuple[int, Any] | None:
+def _find_part(node: Any, part: str) -> tuple[int, Any] | None:
     """A part of a mapping or a list, with its line."""
     if isinstance(node, yaml.MappingNode):
         for name, inside in node.value:

@@ -28,9 +28,9 @@ from bot.settings.schema import (
     Kind,
     SettingError,
     nearest,
-    quoted,
+    quote,
     unknown,
-    validated,
+    validate,
 )
 
 PREFIX = "PARLEY_"
@@ -127,7 +127,7 @@ def load_layers(config: Path, environ: Mapping[str, str]) -> Layers:
 
 
 @contextmanager
-def _noting(faults: list[str]) -> Iterator[None]:
+def _collect_faults(faults: list[str]) -> Iterator[None]:
     try:
         yield
     except SettingError as error:
@@ -150,10 +150,10 @@ class _Source:
         file = self.config.name
         where, of = (f"the agent {agent} in {file}", "of") if agent else (file, "in")
         levels: dict[str, dict[str, tuple[str, Any]]] = {"": {}}
-        for name, value in _flattened(tree, keys):
-            with _noting(self.faults):
+        for name, value in _flatten(tree, keys):
+            with _collect_faults(self.faults):
                 level = "" if name in keys else _level(name)
-                key = _known(name, value, keys, where)
+                key = _resolve_name(name, value, keys, where)
                 found = levels.setdefault(level, {})
                 if key in found:
                     raise SettingError(_twice(name, found[key][0], where))
@@ -163,7 +163,7 @@ class _Source:
             names = {key: name for key, (name, _) in levels[level].items()}
             written = {key: value for key, (_, value) in levels[level].items()}
             whole = with_whole_endpoints(with_strategy(written, names.values()))
-            values = self._filled(whole, names, f"{of} {where}")
+            values = self._fill(whole, names, f"{of} {where}")
         return WrittenSetting(whole, values)
 
     def _as_meant(self, key: str, value: Any) -> Any:
@@ -174,16 +174,16 @@ class _Source:
             return _FLAGS.get(value.lower(), value)
         return value
 
-    def _filled(
+    def _fill(
         self, whole: Mapping[str, Any], names: Mapping[str, str], where: str
     ) -> Mapping[str, Any]:
-        def called(key: str) -> str:
+        def name_key(key: str) -> str:
             name, bracket, rest = key.partition("[")
             written_as = names.get(name, name) + bracket + rest
             line = line_of(self.config, written_as) if bracket else 0
             return f"{written_as} {where}{f' (line {line})' if line else ''}"
 
-        return _filled(whole, self.config.parent, self.secrets, called, self.faults)
+        return _fill(whole, self.config.parent, self.secrets, name_key, self.faults)
 
 
 def _agents(written: Any, source: _Source) -> Iterator[AgentLayer]:
@@ -191,7 +191,7 @@ def _agents(written: Any, source: _Source) -> Iterator[AgentLayer]:
     source.faults.extend(faults)
     for block in found:
         settings = source.settings(block.settings, IN_AGENT, block.id)
-        with _noting(source.faults):
+        with _collect_faults(source.faults):
             _refuse_foreign_model(block, settings, source.config.name)
         yield AgentLayer(block.id, block.description, settings)
 
@@ -209,7 +209,7 @@ def _groups(keys: Iterable[str]) -> frozenset[str]:
     return frozenset(".".join(p[:count]) for p in parts for count in range(1, len(p)))
 
 
-def _flattened(
+def _flatten(
     tree: Mapping[Any, Any], keys: Mapping[str, str], prefix: str = ""
 ) -> Iterator[tuple[str, Any]]:
     groups = _groups(keys)
@@ -217,7 +217,7 @@ def _flattened(
         key = f"{prefix}{name}"
         is_group = key in groups or _without_levels(f"{key}.") in {f"{g}." for g in groups}
         if is_group and isinstance(value, dict):
-            yield from _flattened(value, keys, f"{key}.")
+            yield from _flatten(value, keys, f"{key}.")
         elif is_group and value is None and name == _BRAIN:
             yield from _no_brain(key, keys)
         else:
@@ -240,18 +240,18 @@ def _without_levels(name: str) -> str:
     return _OWN_CONTEXT.sub("", name)
 
 
-def _known(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
+def _resolve_name(name: str, value: Any, keys: Mapping[str, str], where: str) -> str:
     """The setting that is meant by a name."""
     groups = _groups(keys)
     plain = name if name in keys else _without_levels(name)
     if plain in groups or name in groups:
-        raise SettingError(f"{name} in {where} is {quoted(value)}; it must be a group of settings.")
+        raise SettingError(f"{name} in {where} is {quote(value)}; it must be a group of settings.")
     if plain not in keys:
         around = {group for group in groups if name.startswith(f"{group}.")}
         raise SettingError(unknown(name, where, [*groups - around, *keys, AGENTS]))
     if plain == "runtime.context.strategy" and value not in RUNTIME_STRATEGIES:
         raise SettingError(
-            f"{name} in {where} is {quoted(value)}; it must be truncate or summarize; set the "
+            f"{name} in {where} is {quote(value)}; it must be truncate or summarize; set the "
             "others in context.strategy."
         )
     return keys[plain]
@@ -280,13 +280,13 @@ def _from_environment(
     own = (name for name in environ if name.startswith(PREFIX) and name not in CREDENTIALS)
     for name in sorted(own):
         if key := keys.get(name):
-            with _noting(faults):
+            with _collect_faults(faults):
                 _refuse_plain_key(name, key, environ[name])
-                written[key] = typed(SETTINGS[key].kind, environ[name])
+                written[key] = parse_typed(SETTINGS[key].kind, environ[name])
         else:
             faults.append(_unknown_variable(name))
     whole = with_whole_endpoints(written)
-    return WrittenSetting(whole, _filled(whole, config.parent, secrets, _place, faults))
+    return WrittenSetting(whole, _fill(whole, config.parent, secrets, _place, faults))
 
 
 def _place(key: str) -> str:
@@ -311,10 +311,10 @@ _AMOUNT = re.compile(r"(\d{1,3}(?:,\d{3})+|\d+(?:\.\d{1,3})?(?=[kKmM]))([kKmM]?)
 """A number as people are shown it: 20k, 1.5M, 25,000."""
 
 
-def typed(kind: Kind, text: str) -> Any:
+def parse_typed(kind: Kind, text: str) -> Any:
     """What was typed, as a value: JSON where it is JSON, else text, or a list split at commas.
 
-    The value may still be a wrong one for its setting; `validated` tells.
+    The value may still be a wrong one for its setting; `validate` tells.
     """
     text = text.strip()
     if kind == "flag":
@@ -335,7 +335,7 @@ def _json_or_text(text: str) -> Any:
         return text
 
 
-def _filled(
+def _fill(
     written: Mapping[str, Any],
     folder: Path,
     secrets: Secrets,
@@ -345,13 +345,13 @@ def _filled(
     """The values with secrets and files filled in, checked together."""
     values: dict[str, Any] = {}
     for key, value in written.items():
-        with _noting(faults):
+        with _collect_faults(faults):
             values[key] = _with_secrets(value, secrets, called(key))
-    with _noting(faults):
+    with _collect_faults(faults):
         if isinstance(prompt := values.get("system_prompt"), str):
             values["system_prompt"] = _prompt(prompt, folder)
-    with _noting(faults):
-        validated(values, written, called)
+    with _collect_faults(faults):
+        validate(values, written, called)
     return values
 
 

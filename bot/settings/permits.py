@@ -54,7 +54,7 @@ class Permit:
         highest = usual if self.is_down and _is_number(usual) else self.highest
         return self.lowest <= value <= highest and (not self.is_down or _is_number(usual))
 
-    def told(self, usual: Any) -> str:
+    def describe(self, usual: Any) -> str:
         """What may be set, in words that complete "it must be"; "" for whatever fits."""
         if self.words:
             return " or ".join(filter(None, (", ".join(self.words[:-1]), self.words[-1])))
@@ -66,7 +66,7 @@ class Permit:
         return " and ".join(parts)
 
 
-def parsed(entry: str) -> Permit:
+def parse_permit(entry: str) -> Permit:
     """An entry of `users_may_set`. Raises ValueError."""
     key, _, bound = entry.strip().partition(" ")
     bound = bound.strip()
@@ -88,7 +88,7 @@ def parsed(entry: str) -> Permit:
 
 def permit_for(key: str, entries: Sequence[str]) -> Permit | None:
     """The entry about a setting; the last, where there are several. None: users may not set it."""
-    permits = [parsed(entry) for entry in entries]
+    permits = [parse_permit(entry) for entry in entries]
     return next((permit for permit in reversed(permits) if permit.key == key), None)
 
 

@@ -28,7 +28,7 @@ from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.settings import AgentSettings, SummaryBrain
-from bot.settings.permits import HARMLESS, parsed
+from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
 from plugins.rules import Rule, RuleFaults, parse
@@ -44,7 +44,7 @@ class SettingError(Exception):
     """Settings that cannot be taken. The text is one plain sentence a line, one line a fault."""
 
 
-def _known_zone(name: str) -> str:
+def _check_zone(name: str) -> str:
     try:
         return name if name == "auto" else ZoneInfo(name).key
     except (KeyError, OSError):  # no such zone; a folder of zones
@@ -61,8 +61,8 @@ def _zone(name: str) -> ZoneInfo:
         return ZoneInfo("UTC")
 
 
-def _known_permit(entry: str) -> str:
-    permit = parsed(entry)
+def _check_permit(entry: str) -> str:
+    permit = parse_permit(entry)
     setting = SETTINGS.get(permit.key)
     if setting is None or not setting.is_per_conversation or setting.is_fixed:
         raise ValueError("no setting of a conversation")
@@ -93,7 +93,7 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         },
     )
 
-    timezone: Annotated[str, AfterValidator(_known_zone)] = Field(
+    timezone: Annotated[str, AfterValidator(_check_zone)] = Field(
         default="auto",
         description="The time zone for all times shown to people and to the model; auto is the "
         "machine's.",
@@ -113,7 +113,7 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         json_schema_extra={"wants": "a list of people as CHANNEL/USER: telegram/42, pipe/ann"},
     )
     users_may_set: tuple[
-        Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_known_permit)], ...
+        Annotated[str, StringConstraints(max_length=1_000), AfterValidator(_check_permit)], ...
     ] = Field(
         default=HARMLESS,
         strict=False,
@@ -229,7 +229,7 @@ class Setting:
     holds: str
 
 
-def _described(key: str, field: FieldInfo) -> Setting:
+def _describe(key: str, field: FieldInfo) -> Setting:
     extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
     kind, choices = _kind(field), _choices(field)
     return Setting(
@@ -237,7 +237,7 @@ def _described(key: str, field: FieldInfo) -> Setting:
         kind=kind,
         default=list(field.default) if kind == "list" else field.default,
         meaning=field.description or "",
-        wants=str(extra.get("wants", "")) or _listed(choices) or _range(field),
+        wants=str(extra.get("wants", "")) or _join_choices(choices) or _range(field),
         unit=str(extra.get("unit", "")),
         choices=choices,
         near=_near(extra.get("near")) or choices,
@@ -266,7 +266,7 @@ def _near(words: object) -> tuple[str, ...]:
     return tuple(map(str, words)) if isinstance(words, list) else ()
 
 
-def _listed(choices: tuple[str, ...]) -> str:
+def _join_choices(choices: tuple[str, ...]) -> str:
     return " or ".join(filter(None, (", ".join(choices[:-1]), *choices[-1:])))
 
 
@@ -289,7 +289,7 @@ def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
     for name, field in model.model_fields.items():
         section = _section(field)
         if section is None:
-            yield _described(prefix + name, field)
+            yield _describe(prefix + name, field)
         else:
             yield from _catalogue(section, f"{prefix}{name}.")
 
@@ -309,7 +309,7 @@ def value_of(settings: Settings, key: str) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
-def validated(
+def validate(
     values: Mapping[str, Any],
     written: Mapping[str, Any] | None = None,
     named: Callable[[str], str] = str,
@@ -320,14 +320,14 @@ def validated(
     and calls a key, or a place in a list ("hooks[2].condition"), what `named` makes of it.
     """
     try:
-        return Settings.model_validate(_nested(values))
+        return Settings.model_validate(_nest(values))
     except Misfit as misfit:
         faults = misfit.errors(include_url=False)
         lines = [_fault(fault, values if written is None else written, named) for fault in faults]
         raise SettingError("\n".join(dict.fromkeys(lines))) from None
 
 
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
+def _nest(values: Mapping[str, Any]) -> dict[str, Any]:
     tree: dict[str, Any] = {}
     for key, value in values.items():
         *sections, name = key.split(".")
@@ -346,7 +346,7 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     if isinstance(error, RuleFaults):
         return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
     setting, value = _ALL[key], written[key]
-    return f"{named(key)} is {quoted(value)}; it must be {setting.wants}{_hint(setting, value)}"
+    return f"{named(key)} is {quote(value)}; it must be {setting.wants}{_hint(setting, value)}"
 
 
 def _key_of(place: tuple[str | int, ...]) -> str:
@@ -363,18 +363,18 @@ def _hint(setting: Setting, value: Any) -> str:
     return f"; did you mean {near!r}?" if near else "."
 
 
-def quoted(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as a sentence repeats it: on one line, and no longer than can be read at a glance."""
     if isinstance(value, str):
-        return repr(_shortened(value))
+        return repr(_shorten(value))
     try:
         text = json.dumps(value, ensure_ascii=False)
-        return _shortened(text.encode("utf-8", "backslashreplace").decode())
+        return _shorten(text.encode("utf-8", "backslashreplace").decode())
     except RecursionError:
         return "a deep nest of brackets"
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"
 
 
@@ -387,10 +387,10 @@ def unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
     near = nearest(key, known or SETTINGS)
     subject = f"{where} has an unknown setting" if where else "There is no setting"
     if near:
-        return f"{subject} {quoted(key)}; did you mean {near!r}?"
+        return f"{subject} {quote(key)}; did you mean {near!r}?"
     if SECRET_NAME.search(key):
-        return f"{subject} {quoted(key)}; keys and tokens belong in .env."
-    return f"{subject} {quoted(key)}{'' if where else '; /config lists them'}."
+        return f"{subject} {quote(key)}; keys and tokens belong in .env."
+    return f"{subject} {quote(key)}{'' if where else '; /config lists them'}."
 
 
 def nearest(word: str, words: Collection[str]) -> str:

@@ -39,7 +39,7 @@ class Desk:
         self, bot: Bot, sdk: ExtBot[str], scope: Callable[[], Scope], onlookers: Onlookers
     ) -> None:
         self._bot, self._sdk, self._scope, self._onlookers = bot, sdk, scope, onlookers
-        self._me = Me(sdk.id, sdk.username, frozenset(entry.name for entry in bot.offered()))
+        self._me = Me(sdk.id, sdk.username, frozenset(entry.name for entry in bot.list_commands()))
 
     async def take(self, updates: Sequence[Update]) -> None:
         """Returns when all that they say is on disk. One that can't be understood is logged, and

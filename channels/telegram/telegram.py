@@ -134,7 +134,7 @@ async def _offer_commands(sdk: ExtBot[str], bot: Bot) -> None:
     """Let Telegram show the commands while a person types."""
     offered = [
         BotCommand(entry.name, entry.summary[:256])
-        for entry in bot.offered()
+        for entry in bot.list_commands()
         if _OFFERED.fullmatch(entry.name)
     ]
     try:

@@ -54,7 +54,7 @@ async def users(ask: Ask) -> Reply:
     """Owners by the settings, those who were let in, and strangers with a code."""
     ask.require_owner("see who is let in")
     owners = ask.bot.settings.describe("owners", "").value
-    pending = await ask.bot.access.pending()
+    pending = await ask.bot.access.list_pending()
     known = ask.bot.access.known
     rows = [
         *((owner, "owner", "by the setting `owners`") for owner in owners),

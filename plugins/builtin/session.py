@@ -239,7 +239,7 @@ async def deny(ask: Ask) -> Reply:
 
 
 def _waiting(ask: Ask) -> Reply:
-    questions = ask.bot.approvals.waiting(ask.conversation.key)
+    questions = ask.bot.approvals.list_waiting(ask.conversation.key)
     if not questions:
         raise CommandError("No question is waiting here.")
     actions = tuple(action for question in questions for action in question.actions)

@@ -12,7 +12,7 @@ import pytest_asyncio
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.clock import DAY, FARTHEST, PROBATION, ClockWatch, judged
+from bot.clock import DAY, FARTHEST, PROBATION, ClockWatch, judge
 from memory.record.clock import Clock
 from memory.record.store import Store
 
@@ -167,6 +167,6 @@ def test_whatever_the_clock_does_a_jump_costs_a_day_of_running(
         now += ran + (jump * DAY if does_jump else 0)
         ran_so = ran_so + ran if kept.believed != kept.seen else 0.0
         is_near = abs(now - kept.believed - ran) <= FARTHEST
-        kept = judged(kept, now, ran)
+        kept = judge(kept, now, ran)
         if kept.believed == kept.seen and not is_near:
             assert ran_so >= PROBATION

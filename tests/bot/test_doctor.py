@@ -141,20 +141,20 @@ def test_packages_are_compared_with_what_was_tested() -> None:
     pins = "aa==1.0  # via x\n    # a comment\nb-b==2\nc.c==3\n"
     versions = {"aa": "1.0", "b-b": "2.1"}
 
-    assert doctor.packages(pins, versions.get).sentence == (
+    assert doctor.check_packages(pins, versions.get).sentence == (
         "b-b is 2.1, not 2; c.c is missing, not 3."
     )
-    assert doctor.packages("aa==1.0\n", versions.get).is_ok
-    assert doctor.installed_version("no-such-package-anywhere") is None
+    assert doctor.check_packages("aa==1.0\n", versions.get).is_ok
+    assert doctor.find_installed_version("no-such-package-anywhere") is None
 
 
 @pytest.mark.parametrize(("version", "is_ok"), [((3, 10, 9), False), ((3, 11, 0), True)])
 def test_python_is_new_enough_or_not(version: tuple[int, ...], is_ok: bool) -> None:
-    assert doctor.python(version).is_ok is is_ok
+    assert doctor.check_python(version).is_ok is is_ok
 
 
 def test_a_data_folder_that_cannot_be_written_is_named() -> None:
-    finding = doctor.data_folder(Path("/proc/parley/data"))  # where not even root may write
+    finding = doctor.check_data_folder(Path("/proc/parley/data"))  # where not even root may write
 
     assert not finding.is_ok
     assert finding.sentence.startswith("/proc cannot be written: ")
@@ -163,7 +163,7 @@ def test_a_data_folder_that_cannot_be_written_is_named() -> None:
 def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "LEAST_FREE", 10**18)
 
-    assert not doctor.data_folder(tmp_path).is_ok
+    assert not doctor.check_data_folder(tmp_path).is_ok
     assert os.listdir(tmp_path) == []
 
 

@@ -12,7 +12,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bot.commands import unknown
-from bot.received import CommandLine, command_line, key_of, spoken
+from bot.received import CommandLine, command_line, key_of, unescape_slash
 from bot.turns import BUSY, LONGEST_LINE
 from channels.message import Address, cleaned
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
@@ -56,13 +56,13 @@ def test_any_text_is_a_command_or_reaches_the_model(text: str) -> None:
     line = command_line(text)
     assert (line is None) or text.strip().startswith(f"/{text.strip()[1]}")
     assert line is None or line.rest in text
-    assert spoken(text) in text
+    assert unescape_slash(text) in text
 
 
 @given(anything)
 def test_two_slashes_send_any_text_that_begins_with_one(text: str) -> None:
     assert command_line(f"//{text}") is None
-    assert spoken(f"//{text}") == f"/{text}"
+    assert unescape_slash(f"//{text}") == f"/{text}"
 
 
 @pytest.mark.parametrize("text", ["", "/", "/ help", "//", "/1", "/etc/passwd", "a /help", "/-x"])

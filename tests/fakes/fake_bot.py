@@ -128,7 +128,7 @@ class FakeBot:
             return self._stop()
         return COMMANDS.get(name, Reply(f"There is no command `/{name}`; `/help` lists them."))
 
-    def offered(self) -> Sequence[CommandEntry]:
+    def list_commands(self) -> Sequence[CommandEntry]:
         return [CommandEntry(name, "what it does") for name in COMMANDS]
 
     def trouble(self, channel: str, error: BaseException) -> None: ...

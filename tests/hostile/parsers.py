@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from agent.models.failures import parse_window
 from agent.tools.page import text_of
 from bot.attachments import safe_name
-from bot.logs import masking
+from bot.logs import make_masker
 from bot.received import command_line
 from channels.message import Reply
 from channels.settings import TelegramSettings
@@ -73,7 +73,7 @@ def _searched(text: str) -> None:
     words.question(text, ())
 
 
-_mask = masking(["a" * 8, "sk-secret", "1" * 6])
+_mask = make_masker(["a" * 8, "sk-secret", "1" * 6])
 
 PARSERS: dict[str, Callable[[str], object]] = {
     "the splitting of replies": lambda text: list(split(text, 4096)),

@@ -163,7 +163,7 @@ async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) ->
     code = CODE.search(first)
     assert code is not None
     now += HOUR
-    assert await access.pending() == []
+    assert await access.list_pending() == []
     with pytest.raises(CommandError, match="Nobody is waiting"):
         await access.approve(code[1], "user", "boss")
     access._strangers._since -= 60
@@ -176,7 +176,7 @@ async def test_a_code_ends_after_an_hour_and_a_new_one_is_given(store: Store) ->
 async def test_a_stranger_without_a_name_gets_no_code(store: Store) -> None:
     access = Access(store, Rules)
     assert await access.turn_away(Inbound("1", Address("afar", "chat"), "Hi")) == CLOSED
-    assert await access.pending() == []
+    assert await access.list_pending() == []
 
 
 def test_codes_are_long_and_cannot_be_misread() -> None:

@@ -164,7 +164,7 @@ async def test_who_is_alone_with_the_bot_deletes_what_they_said(tmp_path: Path) 
         environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
         async with running(tmp_path, house, {"owners": ["afar/boss"]}, environ):
             await house.says("Hello?", "ann", "ann")
-            pending = await house.app.access.pending()
+            pending = await house.app.access.list_pending()
             assert [one.person for one in pending] == ["afar/ann"]
             code = house.app.access._codes["afar/ann"]
             await house.says(f"/pair {code}", "boss", "boss")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bot.spending import Spending, SpendingLimits, reached, warning
+from bot.spending import Spending, SpendingLimits, find_reached_share, format_warning
 from memory.keys import ConversationKey
 from memory.record import conversations, ledger
 from memory.record.ledger import Bill, Spent
@@ -198,16 +198,18 @@ def account(cost: float, limit: float, **more: object) -> Account:
     [(0, 0, False), (6.99, 0, False), (7, 0.7, False), (9, 0.9, False), (10, 0.9, True)],
 )
 def test_shares_of_a_limit(cost: float, share: float, is_used_up: bool) -> None:
-    assert reached(account(cost, 10)) == share
+    assert find_reached_share(account(cost, 10)) == share
     assert account(cost, 10).is_used_up is is_used_up
-    assert reached(account(cost, 0)) == 0, "0: no limit"
+    assert find_reached_share(account(cost, 0)) == 0, "0: no limit"
     assert not account(cost, 0).is_used_up
     assert not account(cost, 10, is_lifted=True).is_used_up
 
 
 def test_calls_of_unknown_price_are_named_in_the_warning() -> None:
     some = Account("pipe/main", Bill(calls=9, cost=7.5, unknown=2), 10)
-    assert "$7.50 of this month's $10.00 (not counting 2 calls of unknown price)" in warning(some)
+    assert "$7.50 of this month's $10.00 (not counting 2 calls of unknown price)" in format_warning(
+        some
+    )
 
 
 class Clock:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bot.settings.permits import parsed
+from bot.settings.permits import parse_permit
 from tests.whole.house import House
 from tests.whole.test_access import OWNER, afar, befriended
 
@@ -175,7 +175,7 @@ NUMBERS = st.integers(-10, 10_000)
 
 @given(NUMBERS, NUMBERS, NUMBERS)
 def test_a_number_is_allowed_only_within_the_bounds(low: int, high: int, value: int) -> None:
-    assert parsed(f"k {low}..{high}").allows(value, 5) == (low <= value <= high)
-    assert parsed("k down").allows(value, high) == (value <= high)
-    assert not parsed(f"k {low}..{high}").allows(True, 5)
-    assert not parsed("k down").allows("auto", high)
+    assert parse_permit(f"k {low}..{high}").allows(value, 5) == (low <= value <= high)
+    assert parse_permit("k down").allows(value, high) == (value <= high)
+    assert not parse_permit(f"k {low}..{high}").allows(True, 5)
+    assert not parse_permit("k down").allows("auto", high)
