@@ -257,7 +257,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             await clock.warn()
         return is_believed
 
-    async def tick() -> None:
+    async def run_often() -> None:
         await clock.look()
         await conversations.rest()
 
@@ -323,7 +323,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         spending=spending,
         clock=clock,
         losses=losses,
-        schedule=Schedule(config.zone, retention, tick),
+        schedule=Schedule(config.zone, retention, run_often),
     )
 
 

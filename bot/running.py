@@ -25,7 +25,7 @@ from memory.messages import Message
 from memory.record.store import StoreError
 from memory.turns import Entry
 from plugins.api import CommandError, Person, SettingsPort
-from plugins.wording import beginning
+from plugins.wording import clip
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
 _ITSELF = Person("parley", "owner")
@@ -109,7 +109,7 @@ class RunningBot:
         found = await self.conversations.list_matching(prefix, words)
         chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
         return [
-            Session(unquote(chat), beginning(one.title), datetime.fromtimestamp(one.at, UTC))
+            Session(unquote(chat), clip(one.title), datetime.fromtimestamp(one.at, UTC))
             for chat, one in chats
             if "/" not in chat
         ]

@@ -34,7 +34,7 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import PICTURE_TOKENS
 from memory.record.offload import LocalWorkspace, Offloader
-from plugins.rules import compacting
+from plugins.rules import find_compacting
 
 _MOST_KNOWN = 1_000  # conversations
 
@@ -249,7 +249,7 @@ def limits_of(settings: Settings, window: int, model: str, sees: bool = True) ->
         max_tokens=settings.agent_max_context_tokens,
         window=window,
         fold_turns=0 if context.fold_turns == "auto" else context.fold_turns,
-        auto_compact=context.auto_compact and not compacting(settings.hooks),
+        auto_compact=context.auto_compact and not find_compacting(settings.hooks),
         model=model,
         picture=PICTURE_TOKENS if sees else UNSEEN_TOKENS,
         context=context,

@@ -108,9 +108,9 @@ def _add(
     manager.register(plugin, name)
     try:
         _refuse_unknown_hooks(manager, plugin)
-        commands = _offered(manager, plugin, "parley_commands", Command)
-        tools = _offered(manager, plugin, "parley_tools", Tool)
-        listeners = _offered(manager, plugin, "parley_listeners", Listener, context=context)
+        commands = _collect(manager, plugin, "parley_commands", Command)
+        tools = _collect(manager, plugin, "parley_tools", Tool)
+        listeners = _collect(manager, plugin, "parley_listeners", Listener, context=context)
         offloader = _offloader(manager, plugin, loaded)
         _refuse_names("command", commands, loaded.commands)
         _refuse_names("tool", tools, loaded.tools)
@@ -134,7 +134,7 @@ def _refuse_unknown_hooks(manager: pluggy.PluginManager, plugin: Any) -> None:
         raise Unfit(f"there is no hook {name}, only {near[0] if near else ', '.join(known)}")
 
 
-def _asked(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
+def _ask(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any) -> list[Any]:
     """What one plugin alone answers to a hook; nothing where it has none."""
     if hook not in {caller.name for caller in manager.get_hookcallers(plugin) or ()}:
         return []
@@ -144,7 +144,7 @@ def _asked(manager: pluggy.PluginManager, plugin: Any, hook: str, **handed: Any)
 
 def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Offloader | None:
     hook = "parley_offloader"
-    for made in _asked(manager, plugin, hook):
+    for made in _ask(manager, plugin, hook):
         for name in ("offload_context", "offload_tool_result"):
             if not callable(getattr(made, name, None)):
                 raise Unfit(f"{hook} must return an object with a method {name}, not {made!r:.100}")
@@ -158,10 +158,10 @@ def _offloader(manager: pluggy.PluginManager, plugin: Any, loaded: Loaded) -> Of
     return None
 
 
-def _offered(
+def _collect(
     manager: pluggy.PluginManager, plugin: Any, hook: str, kind: type[Any], **handed: Any
 ) -> list[Any]:
-    lists = _asked(manager, plugin, hook, **handed)
+    lists = _ask(manager, plugin, hook, **handed)
     if not lists:
         return []
     if not isinstance(lists[0], list | tuple):

@@ -59,7 +59,7 @@ def cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def beginning(text: str, most: int = 60) -> str:
+def clip(text: str, most: int = 60) -> str:
     """The first words of a text on one line, at most so many characters."""
     line = " ".join(text[: most * 4].split())
     is_whole = len(line) <= most and len(text) <= most * 4
@@ -78,7 +78,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (names, ruler, *rows))
 
 
-def shortened(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
+def shorten(items: Sequence[T], first: int, last: int, between: Callable[[int], T]) -> list[T]:
     """The first and the last of many, with `between(how many are left out)` in their middle."""
     gone = len(items) - first - last
     if gone <= 1:
@@ -102,11 +102,11 @@ def excerpt(text: str, spans: Sequence[Span]) -> str:
 def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     """An excerpt as (text, whether it is a word that was found), "…" where something is left
     out; words that overlap are one."""
-    words = _merged(spans)
+    words = _merge(spans)
     found: list[tuple[str, bool]] = []
     shown = 0
     wide = (Span(max(0, w.start - _AROUND), min(len(text), w.end + _AROUND)) for w in words)
-    for window in _merged(wide):
+    for window in _merge(wide):
         if window.start > shown:
             found.append((" … " if found else "…", False))
         found += _inside(window, words, text)
@@ -114,7 +114,7 @@ def pieces(text: str, spans: Sequence[Span]) -> list[tuple[str, bool]]:
     return [*found, ("…", False)] if shown < len(text) else found
 
 
-def _merged(spans: Iterable[Span]) -> list[Span]:
+def _merge(spans: Iterable[Span]) -> list[Span]:
     merged: list[Span] = []
     for span in sorted(spans, key=lambda span: span.start):
         if merged and span.start <= merged[-1].end:

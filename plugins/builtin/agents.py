@@ -48,7 +48,7 @@ async def agent(ask: Ask) -> Reply:
         return Reply(NONE_GIVEN, data)
     info = next(info for info in agents if info.id == chosen)
     if name:
-        return Reply(f"From the next turn on {info.id} answers here: {told(info)}.", data)
+        return Reply(f"From the next turn on {info.id} answers here: {describe_agent(info)}.", data)
     may_choose = ask.person.is_owner or ask.bot.settings.may_set("agent", here) is not None
     others = [other.id for other in agents if other.id != chosen and may_choose]
     actions = tuple(Action(other, f"/agent {other}") for other in others)
@@ -63,7 +63,7 @@ async def choose(ask: Ask, name: str, here: str) -> None:
         await ask.bot.settings.set("agent", name, here, ask.person)
 
 
-def told(info: AgentInfo) -> str:
+def describe_agent(info: AgentInfo) -> str:
     """An agent in a few words."""
     return f"{info.model}, a window of {amount(info.window)} tokens, strategy {info.strategy}"
 

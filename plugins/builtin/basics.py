@@ -31,7 +31,7 @@ def current_time(context: ToolContext, timezone: str = "") -> str:
     Args:
         timezone: Like Europe/Berlin.
     """
-    return spoken(datetime.now(_zone(timezone) if timezone else context.timezone))
+    return format_moment(datetime.now(_zone(timezone) if timezone else context.timezone))
 
 
 @tool
@@ -42,12 +42,12 @@ def calculate(expression: Annotated[str, Field(max_length=1000)]) -> str:
         expression: Such as 2**3 * sqrt(pi).
     """
     try:
-        return _written(_calculator.eval(expression, _parsed(expression)))
+        return _format_value(_calculator.eval(expression, _parse(expression)))
     except _FAULTS as error:
         raise ToolError(f"{expression[:100]!r} {_reason(error)}") from None
 
 
-def spoken(moment: datetime) -> str:
+def format_moment(moment: datetime) -> str:
     """A moment as "Friday, 2025-11-21 03:15:07, UTC+01:00 (Europe/Berlin)"."""
     text = moment.isoformat(" ", "seconds")
     return f"{moment:%A}, {text[:19]}, UTC{text[19:]} ({moment.tzinfo})"
@@ -71,12 +71,12 @@ def _zone_names() -> dict[str, str]:
     return cities | {name.casefold(): name for name in names}
 
 
-def _parsed(expression: str) -> ast.expr:
+def _parse(expression: str) -> ast.expr:
     """The expression's syntax tree. To people `^` is a power; Python writes that `**`."""
     return ast.parse(expression.strip().replace("^", "**").translate(_SIGNS), mode="eval").body
 
 
-def _written(value: Any) -> str:
+def _format_value(value: Any) -> str:
     """A result as people write it: floats to 15 digits, so that 0.1 + 0.2 is 0.3."""
     if not isinstance(value, Number):
         raise TypeError(value)
@@ -87,10 +87,10 @@ def _written(value: Any) -> str:
     return f"{value:.15g}"
 
 
-def _bounded(function: Callable[..., Any]) -> Callable[..., Number]:
+def _bound(function: Callable[..., Any]) -> Callable[..., Number]:
     """The same function; raises where its result is too large or no real number."""
 
-    def bounded(*values: Number) -> Number:
+    def call_bounded(*values: Number) -> Number:
         result = function(*values)
         if isinstance(result, complex):
             raise ValueError(result)
@@ -98,7 +98,7 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Number]:
             raise OverflowError
         return result  # type: ignore[no-any-return]
 
-    return bounded
+    return call_bounded
 
 
 def _power(base: Number, exponent: Number) -> Any:
@@ -131,13 +131,13 @@ def _constant(node: ast.Constant) -> Number:
 
 
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
-    ast.Add: _bounded(operator.add),
-    ast.Sub: _bounded(operator.sub),
-    ast.Mult: _bounded(operator.mul),
+    ast.Add: _bound(operator.add),
+    ast.Sub: _bound(operator.sub),
+    ast.Mult: _bound(operator.mul),
     ast.Div: operator.truediv,
     ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
-    ast.Pow: _bounded(_power),
+    ast.Pow: _bound(_power),
     ast.USub: operator.neg,
     ast.UAdd: operator.pos,
     ast.Not: operator.not_,
@@ -155,7 +155,7 @@ _MATHS = (
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **{name: getattr(math, name) for name in _MATHS.split()},
     **{name: _of_few(getattr(math, name)) for name in ("comb", "factorial", "perm")},
-    "lcm": _bounded(math.lcm),
+    "lcm": _bound(math.lcm),
     "abs": abs,
     "float": float,
     "int": int,

@@ -9,7 +9,7 @@ from typing import Any
 
 from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
-from plugins.builtin.context.show import BY_RULE, named_rules, too_small
+from plugins.builtin.context.show import BY_RULE, format_rules, too_small
 from plugins.wording import cell
 
 SIZES = (
@@ -34,8 +34,8 @@ async def config(ask: Ask) -> Reply:
     key, value, flags = parse(ask.text)
     here = ask.conversation.key.id
     if not key:
-        return _all(_seen(ask)) if ask.person.is_owner else _own(_seen(ask))
-    if not (value or flags) and (members := _group(_seen(ask), key)):
+        return _all(_list_visible(ask)) if ask.person.is_owner else _own(_list_visible(ask))
+    if not (value or flags) and (members := _group(_list_visible(ask), key)):
         return _members(members)
     before = ask.bot.settings.describe(key, here)
     if not value and UNSET not in flags:
@@ -49,7 +49,7 @@ async def config(ask: Ask) -> Reply:
         await ask.bot.settings.set(key, value, scope, ask.person)
     after = ask.bot.settings.describe(key, here)
     actions = offers(after) if ask.person.is_owner else ()
-    told = [changed(before, after, scope)]
+    told = [describe_change(before, after, scope)]
     if scope == EVERYWHERE and after.layer not in ("/config", "default", "file", "environment"):
         told = [_elsewhere(ask.bot.settings.describe(key, EVERYWHERE), after)]
     if after.key in SIZES:
@@ -58,7 +58,7 @@ async def config(ask: Ask) -> Reply:
     return Reply("\n\n".join(filter(None, told)), _data(after), actions)
 
 
-def _seen(ask: Ask) -> list[SettingInfo]:
+def _list_visible(ask: Ask) -> list[SettingInfo]:
     """The settings that this person may change; what they want is what the person may set."""
     here = ask.conversation.key.id
     settings = ask.bot.settings.describe_all(here)
@@ -70,29 +70,29 @@ def _seen(ask: Ask) -> list[SettingInfo]:
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
     if ask.person.is_owner:
-        built_in = _built_in(ask, setting) if setting.key == "hooks" else ""
+        built_in = _describe_built_in(ask, setting) if setting.key == "hooks" else ""
         text = "\n\n".join(filter(None, (about(setting), built_in)))
         return Reply(text, _data(setting), offers(setting))
-    own = _group(_seen(ask), group_of(setting.key))
+    own = _group(_list_visible(ask), group_of(setting.key))
     found = next((one for one in own if one.key == setting.key), None)
     if found is None:
         ask.require_owner(f"see and change {setting.key}")
         raise AssertionError("a user who is no owner was let through")
     unit = f" {found.unit}" if found.unit else ""
     text = (
-        f"`{found.key}` is **{shown(found.value)}**{unit} here (from: {found.layer}). "
+        f"`{found.key}` is **{quote(found.value)}**{unit} here (from: {found.layer}). "
         f"{found.meaning}\n\nYou can set {found.wants}: `/config {found.key} VALUE {HERE}`; "
         f"`{UNSET} {HERE}` takes it back."
     )
     return Reply(text, _data(found))
 
 
-def _built_in(ask: Ask, hooks: SettingInfo) -> str:
+def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
     """What the rule does that is there without being written, and what takes its place."""
     limits = ask.conversation.context.limits
     if limits.strategy not in BY_RULE:
         return ""
-    if own := named_rules(rules.compacting(rules.parse(list(hooks.value)))):
+    if own := format_rules(rules.find_compacting(rules.parse(list(hooks.value)))):
         return f"In this conversation {own}, and the built-in `{rules.AUTO_COMPACT}` does not."
     if not limits.auto_compact:
         return f"The built-in rule `{rules.AUTO_COMPACT}` is off: `context.auto_compact` is false."
@@ -110,7 +110,7 @@ def _own(settings: list[SettingInfo]) -> Reply:
     if not settings:
         return Reply("Only an owner may change settings here.", {"settings": []})
     rows = "\n".join(
-        f"| {setting.key} | {cell(shown(setting.value))} | {cell(setting.wants)} |"
+        f"| {setting.key} | {cell(quote(setting.value))} | {cell(setting.wants)} |"
         for setting in settings
     )
     text = (
@@ -141,15 +141,15 @@ def about(setting: SettingInfo) -> str:
     unit = f" {setting.unit}" if setting.unit else ""
     local = f", {HERE} for this conversation only" if setting.is_per_conversation else ""
     return (
-        f"`{setting.key}` is **{shown(setting.value)}**{unit} (from: {setting.layer}; default "
-        f"{shown(setting.default)}). {setting.meaning}\n\nIt can be {setting.wants}. Change it "
+        f"`{setting.key}` is **{quote(setting.value)}**{unit} (from: {setting.layer}; default "
+        f"{quote(setting.default)}). {setting.meaning}\n\nIt can be {setting.wants}. Change it "
         f"with `/config {setting.key} VALUE`{local}; `{UNSET}` resets it."
     )
 
 
 def offers(setting: SettingInfo) -> tuple[Action, ...]:
     """The other values, where there are few, and the way back from a change made in the chat."""
-    others = (choice for choice in _choices(setting) if choice != shown(setting.value))
+    others = (choice for choice in _choices(setting) if choice != quote(setting.value))
     values = [Action(_button(choice), f"/config {setting.key} {choice}") for choice in others]
     if setting.layer == "/config":
         values.append(Action("Undo this setting", f"/config {setting.key} {UNSET}"))
@@ -165,15 +165,15 @@ def _choices(setting: SettingInfo) -> tuple[str, ...]:
     return ("true", "false") if isinstance(setting.value, bool) else setting.choices
 
 
-def changed(before: SettingInfo, after: SettingInfo, scope: str) -> str:
+def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
     """What a change did; also when another layer hides it."""
     where = "in this conversation" if scope else "everywhere"
     unit = f" {after.unit}" if after.unit else ""
     if after.value == before.value and after.layer == before.layer:
-        return f"`{after.key}` stays {shown(after.value)}{unit} (from: {after.layer})."
+        return f"`{after.key}` stays {quote(after.value)}{unit} (from: {after.layer})."
     return (
-        f"`{after.key}` is now **{shown(after.value)}**{unit} {where} (from: {after.layer}; "
-        f"before: {shown(before.value)}). It applies {after.holds}."
+        f"`{after.key}` is now **{quote(after.value)}**{unit} {where} (from: {after.layer}; "
+        f"before: {quote(before.value)}). It applies {after.holds}."
     )
 
 
@@ -184,12 +184,12 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
         f"; `/config {here.key} {UNSET} {HERE}` takes that back)" if here.layer == HERE else ")"
     )
     return (
-        f"`{here.key}` is now **{shown(everywhere.value)}**{unit} everywhere else (from: "
-        f"{everywhere.layer}), and stays {shown(here.value)}{unit} in this conversation{how}."
+        f"`{here.key}` is now **{quote(everywhere.value)}**{unit} everywhere else (from: "
+        f"{everywhere.layer}), and stays {quote(here.value)}{unit} in this conversation{how}."
     )
 
 
-def shown(value: Any) -> str:
+def quote(value: Any) -> str:
     """A value as it would be typed, shortened."""
     if isinstance(value, str):
         text = value if value and value == value.strip() else f'"{value}"'
@@ -231,7 +231,7 @@ def _members(settings: list[SettingInfo]) -> Reply:
 
 def _table(settings: list[SettingInfo]) -> str:
     rows = "\n".join(
-        f"| {setting.key} | {cell(shown(setting.value))} | {setting.layer} |"
+        f"| {setting.key} | {cell(quote(setting.value))} | {setting.layer} |"
         for setting in settings
     )
     return f"| setting | value | from |\n|---|---|---|\n{rows}"

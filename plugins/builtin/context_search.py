@@ -64,7 +64,7 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
     if any(hit.entry.message.has_outside for hit in found.hits):
         context.from_outside()
     room = min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
-    return as_text(found, wanted, room) if found.hits else _nothing(found, wanted)
+    return as_text(found, wanted, room) if found.hits else _explain_nothing(found, wanted)
 
 
 def _or(number: int | None, default: int) -> int:
@@ -86,7 +86,7 @@ def _number(turn_id: str) -> int:
         raise ToolError(f"The turnId {error}.") from None
 
 
-def _nothing(found: Found, wanted: Wanted) -> str:
+def _explain_nothing(found: Found, wanted: Wanted) -> str:
     among = f"among the {count(found.total, 'message')} before this turn"
     match wanted:
         case _ if not found.total:

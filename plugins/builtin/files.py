@@ -59,7 +59,7 @@ def read_file(
         path: Like files/notes.txt.
         offset: First line.
     """
-    target = _found(context, path)
+    target = _find(context, path)
     with plain_errors(path), open_file(context.workspace, target) as file:
         if Origins(context.workspace).is_from_outside(target, file):
             context.from_outside()
@@ -78,7 +78,7 @@ def read_file(
 @tool(touches={"reads"})
 def list_files(context: ToolContext, path: str = ".") -> str:
     """List a folder of the workspace, with sizes."""
-    target = _found(context, path)
+    target = _find(context, path)
     with plain_errors(path):
         entries = list_folder(context.workspace, target)
     _mark(context, (target / name for name, _ in entries))
@@ -96,7 +96,7 @@ def glob(context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_l
     root, is_match = context.workspace, _Glob(pattern)
     with plain_errors("."):
         hits = [
-            file for file in files_below(root, _found(context, ".")) if is_match(_name(root, file))
+            file for file in files_below(root, _find(context, ".")) if is_match(_name(root, file))
         ]
     _mark(context, hits[:_SHOWN_NAMES])
     names = (_name(root, file) for file in hits)
@@ -140,7 +140,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
         path: Like files/notes.txt.
     """
     target = resolve(context.workspace, path, must_write=True)
-    data = _encoded(content)
+    data = _encode(content)
     with plain_errors(path):
         more = len(data) - (target.lstat().st_size if target.exists() else 0)
         demand(context.workspace, context.settings.files_quota, more)
@@ -163,7 +163,7 @@ def _mark(context: ToolContext, targets: Iterable[Path]) -> None:
         context.from_outside()
 
 
-def _found(context: ToolContext, path: str) -> Path:
+def _find(context: ToolContext, path: str) -> Path:
     """Where `path` is; a ToolError with the nearest names where it is not."""
     root = context.workspace
     target = resolve(root, path, must_write=False)
@@ -325,9 +325,9 @@ class _Line:
 
 def _grep(context: ToolContext, search: Search, path: str, limit: int) -> str:
     with search, plain_errors(path):
-        root, target = context.workspace, _found(context, path)
+        root, target = context.workspace, _find(context, path)
         files = files_below(root, target) if target.is_dir() else [target]
-        hits = _marking(_hits(root, files, search), context)
+        hits = _mark_hits(_hits(root, files, search), context)
         return _first(hits, limit, "lines that match")
 
 
@@ -369,7 +369,7 @@ def _text_lines(root: Path, path: Path, opened: ExitStack) -> Iterator[_Line]:
                 yield _Line(path, file, number, text)
 
 
-def _marking(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Iterator[str]:
+def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Iterator[str]:
     """The hits as they are shown; one in a file that came from outside, or whose name did, has the
     result marked."""
     root, origins = context.workspace, Origins(context.workspace)
@@ -391,7 +391,7 @@ def _around(line: str, place: int) -> str:
     return f"{'…' if start else ''}{part}{'…' if is_cut else ''}"
 
 
-def _encoded(content: str) -> bytes:
+def _encode(content: str) -> bytes:
     try:
         data = content.encode()
     except UnicodeEncodeError as error:

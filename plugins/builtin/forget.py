@@ -58,7 +58,7 @@ async def forget(ask: Ask) -> Reply:
             None,
             (Action("This chat", "/forget chat"),),
         )
-    request = parsed(ask.text, ask.conversation.context.newest)
+    request = parse(ask.text, ask.conversation.context.newest)
     if request.scope == "all":
         ask.require_owner("delete everything with its files")
     elif not ask.address.is_private:
@@ -68,11 +68,11 @@ async def forget(ask: Ask) -> Reply:
         return _question(request, kept)
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     left = f" {_LEFT}" if gone.is_left else ""
-    said = f"Deleted: {_said(request, gone)}. {_STAYS[request.scope]} {_BEYOND}{left}"
+    said = f"Deleted: {_describe(request, gone)}. {_STAYS[request.scope]} {_BEYOND}{left}"
     return Reply(said, _data(gone))
 
 
-def parsed(text: str, newest: int) -> Request:
+def parse(text: str, newest: int) -> Request:
     """What a person asks for; raises CommandError with a sentence."""
     words = text.split()
     is_confirmed = words[-1].lower() == YES
@@ -95,14 +95,14 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
         )
     confirm = f"/forget {request.words} {YES}"
     text = (
-        f"This would delete {_said(request, kept)}. Nothing can bring it back. "
+        f"This would delete {_describe(request, kept)}. Nothing can bring it back. "
         f"{_STAYS[request.scope]} To do it, send `{confirm}`."
     )
     data = {"confirm": confirm, **_data(kept)}
     return Reply(text, data, (Action("Delete for good", confirm),))
 
 
-def _said(request: Request, kept: ForgetReport) -> str:
+def _describe(request: Request, kept: ForgetReport) -> str:
     """What goes, in words."""
     turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
     parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]

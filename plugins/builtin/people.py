@@ -22,19 +22,21 @@ async def pair(ask: Ask) -> Reply:
             return await _open_chat(ask)
         case [*code, word] if code and word.lower() == OWNER:
             stranger = await ask.bot.access.approve("".join(code), "owner", ask.person.id)
-            return _welcomed(stranger, "an owner")
+            return _welcome(stranger, "an owner")
         case [_, *_]:
             stranger = await ask.bot.access.approve(ask.text, "user", ask.person.id)
-            return _welcomed(stranger, "a user")
+            return _welcome(stranger, "a user")
     raise CommandError(
         "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets "
         "in everybody who writes in this chat."
     )
 
 
-def _welcomed(stranger: Pending, what: str) -> Reply:
+def _welcome(stranger: Pending, what: str) -> Reply:
     undo = Action("Take back", f"/revoke {stranger.person}")
-    text = f"{_named(stranger.person, stranger.name)} is let in as {what}, and has been told."
+    text = (
+        f"{_format_person(stranger.person, stranger.name)} is let in as {what}, and has been told."
+    )
     return Reply(text, {"id": stranger.person, "name": stranger.name}, (undo,))
 
 
@@ -58,8 +60,8 @@ async def users(ask: Ask) -> Reply:
     known = ask.bot.access.known
     rows = [
         *((owner, "owner", "by the setting `owners`") for owner in owners),
-        *((_named(one.id, one.name), _role(one), _since(ask, one)) for one in known),
-        *((_named(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
+        *((_format_person(one.id, one.name), _role(one), _since(ask, one)) for one in known),
+        *((_format_person(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
     ends = "Whoever sits at the terminal is an owner. /pair CODE lets in somebody who is waiting."
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
@@ -84,7 +86,7 @@ def _age(ask: Ask, at: float) -> str:
     return f"{datetime.fromtimestamp(at, ask.bot.zone()):%Y-%m-%d %H:%M}"
 
 
-def _named(identity: str, name: str) -> str:
+def _format_person(identity: str, name: str) -> str:
     return f"{literal(identity)} ({literal(name)})" if name else literal(identity)
 
 
@@ -101,7 +103,7 @@ async def revoke(ask: Ask) -> Reply:
             "without them."
         )
     one = await ask.bot.access.revoke(f"chat {_chat(ask)}" if who.lower() == HERE else who)
-    return Reply(f"{_named(one.id, one.name)} is no longer let in.", {"id": one.id})
+    return Reply(f"{_format_person(one.id, one.name)} is no longer let in.", {"id": one.id})
 
 
 def _chat(ask: Ask) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from memory.context.change import Change
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.wording import beginning, cell, count, duration, literal
+from plugins.wording import cell, clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
@@ -19,7 +19,7 @@ async def new(ask: Ask) -> Reply:
     """Stops the running turn, then puts all turns away."""
     if ask.words:
         raise CommandError(
-            f"/new does not take “{literal(beginning(ask.text))}”, so nothing was changed. Send "
+            f"/new does not take “{literal(clip(ask.text))}”, so nothing was changed. Send "
             "/new by itself, and then your message."
         )
     stopped = ask.bot.turns.stop(ask.conversation.key)
@@ -47,7 +47,7 @@ _UNDO = Action("Undo", "/context undo")
 async def title(ask: Ask) -> Reply:
     """`/title`, `/title WORDS`, `/title --unset`; where there is none the first question stands for
     it."""
-    words = beginning(ask.text, LONGEST_TITLE)
+    words = clip(ask.text, LONGEST_TITLE)
     if words:
         await ask.conversation.rename("" if words == UNSET else words)
     called = await ask.conversation.title()
@@ -165,7 +165,7 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
 
 
 def _words(turn: Turn) -> str:
-    return f"“{literal(beginning(turn.question.text))}”"
+    return f"“{literal(clip(turn.question.text))}”"
 
 
 @command("help", "List all commands, or explain one", "[COMMAND]")
@@ -226,7 +226,7 @@ async def version(ask: Ask) -> Reply:
 async def approve(ask: Ask) -> Reply:
     """`/approve K7QM`: an owner, or who asked in a private chat. Without a name: what waits."""
     if not ask.words:
-        return _waiting(ask)
+        return _show_waiting(ask)
     _answer(ask, "approve", is_allowed=True)
     return Reply("Allowed.", {"is_allowed": True})
 
@@ -238,7 +238,7 @@ async def deny(ask: Ask) -> Reply:
     return Reply("Denied; it goes on without it.", {"is_allowed": False})
 
 
-def _waiting(ask: Ask) -> Reply:
+def _show_waiting(ask: Ask) -> Reply:
     questions = ask.bot.approvals.list_waiting(ask.conversation.key)
     if not questions:
         raise CommandError("No question is waiting here.")

@@ -51,7 +51,9 @@ async def shell(
         lambda process: allowance.complaint(),
     )
     seconds = settings.shell_timeout
-    text = told(await box.run(arguments, box.environment(home), files, seconds, complaints))
+    text = format_result(
+        await box.run(arguments, box.environment(home), files, seconds, complaints)
+    )
     return text if allowance.room else f"{text}\n{NO_ROOM}"
 
 
@@ -65,7 +67,7 @@ async def _has_box() -> bool:
     return _BOX[0]
 
 
-def told(ran: Ran) -> str:
+def format_result(ran: Ran) -> str:
     """What came of a command, as the model reads it: how it ended first, then what it wrote."""
     gap = f"\n[… {ran.gone:,} bytes left out here …]\n".encode() if ran.gone else b""
     output = (ran.head + gap + ran.tail).decode("utf-8", "replace").strip("\n")

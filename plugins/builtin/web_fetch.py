@@ -18,7 +18,7 @@ SHOWN = 50_000
 """Characters of a page that are shown at a time."""
 
 
-def fetching(fetcher: Fetcher | None = None) -> Tool:
+def make_tool(fetcher: Fetcher | None = None) -> Tool:
     """The tool, with what reads pages (None: what reads the public web alone)."""
 
     @tool(touches={"network"}, switch="web_fetch", asks_first=False)
@@ -35,7 +35,7 @@ def fetching(fetcher: Fetcher | None = None) -> Tool:
         from agent.tools import web  # noqa: PLC0415 - slow import
 
         page = await (fetcher or web.Fetcher()).page(url, partial(_ask, context))
-        return told(page, offset)
+        return format_page(page, offset)
 
     return web_fetch
 
@@ -46,7 +46,7 @@ async def _ask(context: ToolContext, url: URL) -> None:
     await context.approve(Permission(f"Read this web page:\n\n```\n{url}\n```", covers=site))
 
 
-def told(page: WebPage, offset: int) -> str:
+def format_page(page: WebPage, offset: int) -> str:
     """A part of a page, as the model reads it."""
     shown = page.text[offset : offset + SHOWN]
     rest = len(page.text) - offset - len(shown)
@@ -57,4 +57,4 @@ def told(page: WebPage, offset: int) -> str:
 
 @hookimpl
 def parley_tools() -> list[Tool]:
-    return [fetching()]
+    return [make_tool()]

@@ -5,6 +5,14 @@ What a rule says is here, because the settings check it (`bot/settings`) and the
 """
 
 from plugins.rules.faults import Fault, RuleFaults
-from plugins.rules.rule import AUTO_COMPACT, Rule, auto_compact, compacting, parse
+from plugins.rules.rule import AUTO_COMPACT, Rule, auto_compact, find_compacting, parse
 
-__all__ = ["AUTO_COMPACT", "Fault", "Rule", "RuleFaults", "auto_compact", "compacting", "parse"]
+__all__ = [
+    "AUTO_COMPACT",
+    "Fault",
+    "Rule",
+    "RuleFaults",
+    "auto_compact",
+    "find_compacting",
+    "parse",
+]

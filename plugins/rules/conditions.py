@@ -147,7 +147,7 @@ class Not(Strict):
         return not self.condition.holds(moment)
 
 
-def spelled_out(value: Any) -> Any:
+def spell_out(value: Any) -> Any:
     """The short forms `always` and `turn_count: {every: 10}` as the long one, which has a type."""
     if isinstance(value, str):
         return {"type": value}
@@ -177,7 +177,7 @@ Condition = Annotated[
         | Not,
         Field(discriminator="type"),
     ],
-    BeforeValidator(spelled_out),
+    BeforeValidator(spell_out),
 ]
 
 for _holder in (AllOf, AnyOf, Not):

@@ -66,21 +66,21 @@ def _fault(found: Any, fields: dict[str, Collection[str]]) -> Fault:
     written, about = found["input"], found.get("ctx", {})
     match found["type"]:
         case "extra_forbidden":
-            return Fault(place, f"is not known{_meant(place[-1], fields[kind])}")
+            return Fault(place, f"is not known{_suggest(place[-1], fields[kind])}")
         case "missing":
             return Fault(place[:-1], f"has no {place[-1]}; add it.")
         case "union_tag_invalid":
             types = [name.strip(" '") for name in about["expected_tags"].split(",")]
-            return Fault(place, f"has the type {about['tag']!r}{_meant(about['tag'], types)}")
+            return Fault(place, f"has the type {about['tag']!r}{_suggest(about['tag'], types)}")
         case "union_tag_not_found" | "model_type" | "model_attributes_type" | "dict_type":
-            return Fault(place, f"is {quoted(written)}; it needs fields, first of all a type.")
+            return Fault(place, f"is {quote(written)}; it needs fields, first of all a type.")
         case "literal_error":
             words = [word for word in _words(about["expected"]) if word]
-            return Fault(place, f"is {quoted(written)}{_meant(written, words)}")
+            return Fault(place, f"is {quote(written)}{_suggest(written, words)}")
         case "value_error":
             return Fault(place, f"{about['error']}.")
     reason = found["msg"][:1].lower() + found["msg"][1:]
-    return Fault(place, f"is {quoted(written)}; {reason.replace('input should', 'it should')}.")
+    return Fault(place, f"is {quote(written)}; {reason.replace('input should', 'it should')}.")
 
 
 def _place(loc: Place) -> tuple[Place, str]:
@@ -102,13 +102,13 @@ def _words(expected: str) -> list[str]:
     return expected.replace(" or ", ", ").replace("'", "").split(", ")
 
 
-def _meant(word: Any, words: Collection[str]) -> str:
+def _suggest(word: Any, words: Collection[str]) -> str:
     """The end of a sentence about a word that is none of these."""
     near = difflib.get_close_matches(str(word)[:100].lower(), words, n=1)
     return f"; did you mean {near[0]!r}?" if near else f"; it must be one of {', '.join(words)}."
 
 
-def quoted(value: Any) -> str:
+def quote(value: Any) -> str:
     """What was written, on one line and not too long."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:59]}…"

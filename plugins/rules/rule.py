@@ -18,7 +18,7 @@ from pydantic import (
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from memory.events import EventName
-from plugins.rules.conditions import Always, Condition, ContextPressure, Strict, spelled_out
+from plugins.rules.conditions import Always, Condition, ContextPressure, Strict, spell_out
 from plugins.rules.faults import Fault, RuleFaults, faults_of
 
 LONGEST = 10_000
@@ -60,7 +60,7 @@ class Notify(Strict):
 
 Action = Annotated[
     Annotated[CompactContext | InjectMessage | LogAction | Notify, Field(discriminator="type")],
-    BeforeValidator(spelled_out),
+    BeforeValidator(spell_out),
 ]
 
 
@@ -146,7 +146,7 @@ def _twice(rules: tuple[Rule, ...]) -> list[Fault]:
     ]
 
 
-def compacting(rules: Iterable[Rule]) -> tuple[str, ...]:
+def find_compacting(rules: Iterable[Rule]) -> tuple[str, ...]:
     """The ids of those of these rules that compact; where there is one, none is added for that."""
     return tuple(r.id for r in rules if r.enabled and isinstance(r.action, CompactContext))
 

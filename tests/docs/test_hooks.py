@@ -13,7 +13,7 @@ import yaml
 from bot.settings import SettingError, SettingsStore, load_layers
 from memory.context.limits import Limits
 from memory.events import EventName
-from plugins.rules import Rule, auto_compact, compacting
+from plugins.rules import Rule, auto_compact, find_compacting
 from plugins.rules.conditions import Condition
 from plugins.rules.faults import members
 from plugins.rules.rule import Action
@@ -44,7 +44,7 @@ def test_the_rule_on_the_page_is_the_one_that_is_added(tmp_path: Path) -> None:
 def test_the_rules_that_replace_it_do(tmp_path: Path) -> None:
     rules = rules_in(tmp_path, REPLACING)
     assert [rule.condition.type for rule in rules] == ["turn_count", "tool_calls"]
-    assert compacting(rules)
+    assert find_compacting(rules)
 
 
 def test_the_message_about_a_faulty_rule_is_as_on_the_page(tmp_path: Path) -> None:

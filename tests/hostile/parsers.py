@@ -28,7 +28,7 @@ from memory.record import daily
 from memory.record.search import words
 from memory.record.search.said import finder, spans
 from plugins.builtin.context_search import LONGEST_QUERY
-from plugins.wording import beginning, literal
+from plugins.wording import clip, literal
 
 _AUDIENCE, _DAY = "main", date(2026, 1, 2)
 
@@ -94,7 +94,7 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "the search's words": _searched,
     "a search": lambda text: finder(text[:LONGEST_QUERY]).search(text[1:]),
     "a search's spans": lambda text: spans(text, [text[:50].casefold(), "a", "1"]),
-    "wording": lambda text: (literal(text), beginning(text)),
+    "wording": lambda text: (literal(text), clip(text)),
 }
 DRAWN: dict[str, Callable[[str], object]] = {
     "the terminal": lambda text: display.markdown(text, 80),

@@ -30,10 +30,10 @@ async def run(name: str, **arguments: object) -> str:
 
 def test_a_moment_is_told_with_weekday_and_offset() -> None:
     berlin = ZoneInfo("Europe/Berlin")
-    assert basics.spoken(datetime(2026, 7, 1, 9, 5, 7, 123, tzinfo=berlin)) == (
+    assert basics.format_moment(datetime(2026, 7, 1, 9, 5, 7, 123, tzinfo=berlin)) == (
         "Wednesday, 2026-07-01 09:05:07, UTC+02:00 (Europe/Berlin)"
     )
-    assert basics.spoken(datetime(2026, 1, 1, tzinfo=berlin)) == (
+    assert basics.format_moment(datetime(2026, 1, 1, tzinfo=berlin)) == (
         "Thursday, 2026-01-01 00:00:00, UTC+01:00 (Europe/Berlin)"
     )
 

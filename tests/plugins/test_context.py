@@ -19,9 +19,9 @@ from memory.record.search.said import Span, spans
 from memory.turns import Entry, Turn
 from plugins.api import CommandError
 from plugins.builtin.context import picture
-from plugins.builtin.context.picture import Picture, TokenBlock, flowed, rendered, svg
+from plugins.builtin.context.picture import Picture, TokenBlock, flow, render, svg
 from plugins.builtin.context.state import STATES, states, turns_of
-from plugins.wording import beginning, literal, pieces, shortened, table
+from plugins.wording import clip, literal, pieces, shorten, table
 
 NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
 
@@ -224,7 +224,7 @@ def test_the_map_is_valid_and_shows_every_turn_with_its_state(
 
 @given(st.lists(st.floats(1, 230), max_size=80))
 def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
-    boxes = flowed(widths, top=100, line=38)
+    boxes = flow(widths, top=100, line=38)
     for one, other in pairwise(boxes):
         assert other.y > one.y or other.x >= one.x + one.width
     assert all(box.x + box.width <= picture.WIDTH for box in boxes)
@@ -233,8 +233,8 @@ def test_blocks_flow_like_words_and_never_overlap(widths: list[float]) -> None:
 def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
     named = svg(Picture(100, 1_000, False, {"turns": 100}, [TokenBlock(1, 100, ("in play",))]))
     bare = named.replace(">t1<", "><")
-    assert rendered(named).startswith(b"\x89PNG")
-    assert rendered(named) != rendered(bare)
+    assert render(named).startswith(b"\x89PNG")
+    assert render(named) != render(bare)
 
 
 # --- wording ---
@@ -242,7 +242,7 @@ def test_the_map_is_rendered_as_a_png_with_letters_of_its_own() -> None:
 
 @given(st.text(max_size=300), st.integers(1, 80))
 def test_a_beginning_is_one_line_and_no_longer_than_asked(text: str, most: int) -> None:
-    line = beginning(text, most)
+    line = clip(text, most)
     assert len(line) <= most
     assert len(line.splitlines()) <= 1
 
@@ -254,8 +254,8 @@ def test_markup_in_what_was_said_stays_as_it_was_said() -> None:
 
 
 def test_of_many_rows_the_first_and_the_last_are_shown() -> None:
-    assert shortened(range(10), 2, 3, lambda gone: -gone) == [0, 1, -5, 7, 8, 9]
-    assert shortened(range(6), 2, 3, lambda gone: -gone) == [0, 1, 2, 3, 4, 5]
+    assert shorten(range(10), 2, 3, lambda gone: -gone) == [0, 1, -5, 7, 8, 9]
+    assert shorten(range(6), 2, 3, lambda gone: -gone) == [0, 1, 2, 3, 4, 5]
 
 
 def test_a_table_aligns_numbers_to_the_right() -> None:

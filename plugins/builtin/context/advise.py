@@ -14,9 +14,9 @@ from typing import Any
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from plugins.api import Action, Ask, Reply
-from plugins.builtin.context.facts import Facts, gathered
-from plugins.builtin.context.show import BY_RULE, named_rules
-from plugins.rules import AUTO_COMPACT, compacting, parse
+from plugins.builtin.context.facts import Facts, gather
+from plugins.builtin.context.show import BY_RULE, format_rules
+from plugins.rules import AUTO_COMPACT, find_compacting, parse
 from plugins.wording import amount, count, money
 
 OFTEN = 3.0
@@ -67,7 +67,7 @@ def cuts_too_often(facts: Facts) -> Advice | None:
     )
     if facts.rules and facts.cuts[-1].actor == "rule":
         do = "Give it a longer cooldown, or a condition that is met less often (/config hooks)."
-        return Advice(f"{found} Here {named_rules(facts.rules)}.", do)
+        return Advice(f"{found} Here {format_rules(facts.rules)}.", do)
     return Advice(found, *_later(facts))
 
 
@@ -141,7 +141,7 @@ def overflows(facts: Facts) -> Advice | None:
     results, ceiling = facts.huge, facts.limits.ceiling
     do, commands = "Let cuts come earlier.", _earlier(facts.limits)
     if facts.rules and facts.limits.strategy in BY_RULE:
-        do = f"Here {named_rules(facts.rules)}: let that come earlier (/config hooks)."
+        do = f"Here {format_rules(facts.rules)}: let that come earlier (/config hooks)."
     if _has_huge_result(facts):
         do += (
             f" And look at t{results.turn}: a result of {results.tool} fills "
@@ -226,7 +226,7 @@ def _pressure_rule(trigger: float) -> Mapping[str, Any]:
 
 def _counts_calls(hook: Mapping[str, Any]) -> bool:
     (rule,) = parse([hook])
-    return bool(compacting([rule])) and '"tool_calls"' in rule.condition.model_dump_json()
+    return bool(find_compacting([rule])) and '"tool_calls"' in rule.condition.model_dump_json()
 
 
 def folds_too_little(facts: Facts) -> Advice | None:
@@ -275,7 +275,7 @@ def here(key: str, value: object) -> str:
 async def show(ask: Ask, rest: str) -> Reply:
     """`/context advise`"""
     del rest
-    facts = await gathered(ask)
+    facts = await gather(ask)
     found = advice(facts)
     commands = [command for one in found for command in one.commands]
     actions = tuple(Action(_label(command), command) for command in dict.fromkeys(commands))
@@ -289,10 +289,12 @@ def as_text(facts: Facts, found: Sequence[Advice]) -> str:
         "\n\n".join((f"**{one.found}** {one.do}", *(f"`{command}`" for command in one.commands)))
         for one in found
     ]
-    return "\n\n".join((*(parts or ["All is well; there is nothing to change."]), said(facts)))
+    return "\n\n".join(
+        (*(parts or ["All is well; there is nothing to change."]), format_figures(facts))
+    )
 
 
-def said(facts: Facts) -> str:
+def format_figures(facts: Facts) -> str:
     """The figures in one line."""
     limits, spent = facts.limits, facts.summaries
     often = f", one every {facts.distance:.1f} turns" if facts.distance else ""

@@ -15,7 +15,7 @@ from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
 from plugins.builtin.context.show import enough, too_small
-from plugins.rules import compacting, parse
+from plugins.rules import find_compacting, parse
 
 LOOKED_AT = 100
 """The newest turns that are looked at."""
@@ -69,7 +69,7 @@ class Facts:
     @property
     def rules(self) -> tuple[str, ...]:
         """The ids of the person's own rules that compact."""
-        return compacting(parse(list(self.hooks)))
+        return find_compacting(parse(list(self.hooks)))
 
     @property
     def undone(self) -> int:
@@ -106,7 +106,7 @@ class Facts:
         return round(sum(freed) * steps)
 
 
-async def gathered(ask: Ask) -> Facts:
+async def gather(ask: Ask) -> Facts:
     """The facts about the conversation that is asked in."""
     conversation, settings = ask.conversation, ask.bot.settings
     newest, view = conversation.context.newest, conversation.context.view()

@@ -11,11 +11,11 @@ from memory.context.change import ViewEvent, list_effective
 from memory.record.search import Found, Hit
 from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply
-from plugins.builtin.context.overview import event_data, touched
-from plugins.builtin.context.show import by, called, moment
+from plugins.builtin.context.overview import event_data, list_touched
+from plugins.builtin.context.show import by, moment, name_kind
 from plugins.builtin.context.state import IN_PLAY, States, states
 from plugins.builtin.context.turns import role
-from plugins.wording import amount, beginning, count, excerpt, literal, pieces
+from plugins.wording import amount, clip, count, excerpt, literal, pieces
 
 NEWEST = 40
 """Events that are shown; `data` has them all."""
@@ -43,13 +43,13 @@ def _line(
 ) -> str:
     """One event: what and when, the turns and sizes, who and why."""
     target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
-    what = f"{event.kind} of a {called(target)} (e{target.id})" if target else called(event)
+    what = f"{event.kind} of a {name_kind(target)} (e{target.id})" if target else name_kind(event)
     said = (
         f"e{event.id} ~~{what}~~ undone" if event.id in undone else f"e{event.id} **{what}**",
         moment(event.at, zone),
-        format_turns(touched(target or event)),
+        format_turns(list_touched(target or event)),
         _sizes(event),
-        literal(beginning(by(event), 120)),
+        literal(clip(by(event), 120)),
     )
     return f"- {' · '.join(filter(None, said))}"
 
@@ -83,7 +83,7 @@ async def search(ask: Ask, rest: str) -> Reply:
 
 
 def _headline(found: Found, rest: str) -> str:
-    words = f"“{literal(beginning(rest))}”"
+    words = f"“{literal(clip(rest))}”"
     if not found.total:
         return f"Nothing in this conversation contains {words}."
     if not found.whole:

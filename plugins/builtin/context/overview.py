@@ -22,7 +22,7 @@ from memory.record.ledger import Bill
 from plugins.api import Ask
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
-from plugins.rules import compacting, parse
+from plugins.rules import find_compacting, parse
 
 GOVERNING = (
     "context.strategy",
@@ -84,7 +84,7 @@ class Overview:
     zone: tzinfo
 
 
-async def gathered(ask: Ask) -> Overview:
+async def gather(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
     held = undoable(await conversation.context.history())
@@ -104,7 +104,7 @@ async def gathered(ask: Ask) -> Overview:
         bill=conversation.context.bill,
         layers={key: setting.layer for key, setting in settings.items()},
         chosen=settings["context.strategy"].value,
-        rules=compacting(parse(list(settings["hooks"].value))),
+        rules=find_compacting(parse(list(settings["hooks"].value))),
         stored=await conversation.count(),
         tools=tuple(tool["function"]["name"] for tool in conversation.context.prefix.tools),
         usage=usage_of(conversation.context),
@@ -188,7 +188,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "layers": overview.layers,
         "compacting_rules": overview.rules,
         "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
-        "next_cut": overview.next_cut and _cut(overview.next_cut),
+        "next_cut": overview.next_cut and _describe_cut(overview.next_cut),
         "held_off_until": overview.hold and asdict(overview.hold),
         "last_change": overview.last and event_data(overview.last),
         "summary": overview.summary,
@@ -199,7 +199,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _cut(cut: Forecast) -> dict[str, Any]:
+def _describe_cut(cut: Forecast) -> dict[str, Any]:
     turns = tuple(sorted({*cut.plan.leaving, *cut.plan.change.fold}))
     return {"at": f"t{cut.at_turn}", "turns": ids(turns), "tokens": cut.tokens}
 
@@ -213,13 +213,13 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
         "strategy": event.strategy,
         "at": event.at.isoformat(),
         "reason": event.reason,
-        "turns": ids(touched(event)),
+        "turns": ids(list_touched(event)),
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,
     }
 
 
-def touched(event: ViewEvent) -> tuple[int, ...]:
+def list_touched(event: ViewEvent) -> tuple[int, ...]:
     """The turns that an event speaks of: those that left by it, or else those it changed."""
     change = event.change
     left = {*event.leaving, *change.fold}

@@ -21,7 +21,7 @@ import resvg_py
 
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context import state
-from plugins.builtin.context.overview import gathered, parts
+from plugins.builtin.context.overview import gather, parts
 from plugins.builtin.context.show import DETAILS, headline
 from plugins.builtin.context.transfer import save
 from plugins.builtin.context.turns import rows
@@ -100,17 +100,17 @@ class Box:
 def svg(picture: Picture) -> str:
     """The picture as SVG text."""
     sizes = _sizes(picture)
-    parts = flowed([_entry_width(words) for words in sizes.values()], 138, _LINE)
+    parts = flow([_entry_width(words) for words in sizes.values()], 138, _LINE)
     heading = parts[-1].y + 64
-    blocks = flowed(_widths(picture.blocks), heading + 16, _BAR + _GAP)
+    blocks = flow(_widths(picture.blocks), heading + 16, _BAR + _GAP)
     names = [name for name in _STATES if any(name in block.state for block in picture.blocks)]
     below = blocks[-1].y + _BAR + 22 if blocks else heading
-    legend = flowed([_entry_width(name) for name in names], below, _LINE)
+    legend = flow([_entry_width(name) for name in names], below, _LINE)
     height = (legend[-1].y if legend else below) + 40
     body = (
         *_request(picture),
         *(_entry(box, words, _PARTS[name]) for (name, words), box in _pairs(sizes.items(), parts)),
-        _text(_MARGIN, heading, _heading(picture), size=15, is_bold=True),
+        _text(_MARGIN, heading, _draw_heading(picture), size=15, is_bold=True),
         *(_block(block, box) for block, box in _pairs(picture.blocks, blocks)),
         *(_entry(box, name, _STATES[name], name in _LEFT) for name, box in _pairs(names, legend)),
     )
@@ -128,7 +128,7 @@ def _pairs(things: Iterable[T], boxes: Sequence[Box]) -> Iterable[tuple[T, Box]]
     return zip(things, boxes, strict=True)
 
 
-def flowed(widths: Sequence[float], top: float, line: float) -> list[Box]:
+def flow(widths: Sequence[float], top: float, line: float) -> list[Box]:
     """Boxes of these widths in lines, as words in a text; `line` is the height of a line."""
     boxes: list[Box] = []
     x, y = float(_MARGIN), top
@@ -144,7 +144,7 @@ def _title(picture: Picture) -> str:
     return f"{amount(picture.tokens)} of {amount(picture.budget)} tokens"
 
 
-def _heading(picture: Picture) -> str:
+def _draw_heading(picture: Picture) -> str:
     if not picture.blocks:
         return "No turns yet"
     before = f", after {picture.older} older ones" if picture.older else ""
@@ -244,7 +244,7 @@ _ZOOM = 2.0  # sharp on the screens of phones
 async def show(ask: Ask, rest: str) -> Reply:
     """`/context map`"""
     del rest
-    overview = await gathered(ask)
+    overview = await gather(ask)
     conversation = ask.conversation
     first = max(1, conversation.context.newest - NEWEST + 1)
     found = await rows(conversation, range(first, conversation.context.newest + 1))
@@ -259,13 +259,13 @@ async def show(ask: Ask, rest: str) -> Reply:
         )
     )
     root = ask.bot.workspace(conversation.key)
-    path = await asyncio.to_thread(lambda: save(root, FILE, rendered(drawing)))
+    path = await asyncio.to_thread(lambda: save(root, FILE, render(drawing)))
     image = str(path.resolve())
     data = {"image": image, "svg": drawing}
     return Reply(headline(overview), data, (DETAILS,), images=(image,))
 
 
-def rendered(drawing: str) -> bytes:
+def render(drawing: str) -> bytes:
     """SVG text as a PNG, in our own letters: a server may have none."""
     return resvg_py.svg_to_bytes(
         svg_string=drawing, skip_system_fonts=True, font_files=_fonts(), zoom=_ZOOM

@@ -10,10 +10,10 @@ from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Hold, hold
-from plugins.builtin.context.show import effect, held_off, reason
+from plugins.builtin.context.show import effect, explain_hold, reason
 from plugins.builtin.context.state import ids
-from plugins.builtin.context.turns import role, said
-from plugins.wording import amount, beginning, literal, shortened, table
+from plugins.builtin.context.turns import role, summarize
+from plugins.wording import amount, clip, literal, shorten, table
 
 Row = tuple[str, str, int | None, str]
 """Turn, message, tokens (None: not known yet), beginning."""
@@ -35,30 +35,30 @@ async def show(ask: Ask, rest: str) -> Reply:
     tools = [tool["function"]["name"] for tool in conversation.context.prefix.tools]
     if tools:
         size = preview.then.scale.part(preview.then.prefix.tools)
-        rows.insert(0, ("", "tools", size, beginning(", ".join(tools))))
+        rows.insert(0, ("", "tools", size, clip(", ".join(tools))))
     besides = preview.then.tokens - sum(row[2] or 0 for row in rows)
     if besides > 0:
         rows.append(("", "other", besides, "added by the provider, and rounding"))
     elif besides:
-        rows = _rounded_down(rows, -besides)
+        rows = _round_down(rows, -besides)
     lines = [
         (turn, literal(who), "" if size is None else amount(size), literal(words))
         for turn, who, size, words in rows
     ]
-    shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
+    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
     text = "\n\n".join(
         (
             _headline(
                 preview, conversation.context.limits.budget, bool(conversation.context.current)
             ),
             table(("turn", "message", "tokens:", "beginning"), shown),
-            going(preview, held),
+            describe_steps(preview, held),
         )
     )
     return Reply(text, _data(preview, rows))
 
 
-def _rounded_down(rows: list[Row], most: int) -> list[Row]:
+def _round_down(rows: list[Row], most: int) -> list[Row]:
     """The rows with so many tokens less, from the largest on: each was rounded by itself."""
     largest = sorted(range(len(rows)), key=lambda place: rows[place][2] or 0, reverse=True)
     for place in largest:
@@ -80,9 +80,9 @@ def _rows(view: View, is_asked: bool, system: str) -> list[Row]:
     part = view.scale.part
     rows: list[Row] = []
     if system:
-        rows.append(("", "system prompt", part(view.prefix.system), beginning(system)))
+        rows.append(("", "system prompt", part(view.prefix.system), clip(system)))
     if view.preface:
-        rows.append(("", "summary", part(view.preface.tokens), beginning(view.preface.text)))
+        rows.append(("", "summary", part(view.preface.tokens), clip(view.preface.text)))
     if view.log:
         log = part(view.front_tokens - (view.preface.tokens if view.preface else 0))
         rows.append(("", "activity log", log, f"{len(view.log)} lines; {view.log[-1].text}"))
@@ -93,13 +93,13 @@ def _rows(view: View, is_asked: bool, system: str) -> list[Row]:
 
 
 def _row(entry: Entry, tokens: int) -> Row:
-    return f"t{entry.turn}", role(entry.message), tokens, said(entry.message)
+    return f"t{entry.turn}", role(entry.message), tokens, summarize(entry.message)
 
 
-def going(preview: Preview, held: Hold | None = None) -> str:
+def describe_steps(preview: Preview, held: Hold | None = None) -> str:
     """What is done before it is sent, by which rule, and why."""
     if not preview.plans and held:
-        return held_off(held)
+        return explain_hold(held)
     if not preview.plans:
         return "Nothing leaves first: it is within all limits."
     return "\n\n".join(_step(plan, preview) for plan in preview.plans)

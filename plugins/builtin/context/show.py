@@ -18,9 +18,9 @@ from plugins.builtin.context.overview import (
     Overview,
     as_data,
     counts,
-    gathered,
+    gather,
+    list_touched,
     parts,
-    touched,
 )
 from plugins.rules import AUTO_COMPACT
 from plugins.wording import amount, bar, count, money, table
@@ -52,14 +52,14 @@ KINDS: Mapping[Kind, str] = {
 async def show(ask: Ask, rest: str) -> Reply:
     """`/context`"""
     del rest
-    overview = await gathered(ask)
+    overview = await gather(ask)
     return Reply(as_text(overview), as_data(overview), actions(overview))
 
 
 async def show_json(ask: Ask, rest: str) -> Reply:
     """`/context json`"""
     del rest
-    overview = await gathered(ask)
+    overview = await gather(ask)
     data = as_data(overview)
     text = json.dumps(data, indent=2, ensure_ascii=False)
     return Reply(f"```json\n{text}\n```", data, actions(overview))
@@ -82,7 +82,7 @@ def as_text(overview: Overview) -> str:
     lines = (
         headline(overview),
         sizes(overview),
-        said(overview),
+        format_counts(overview),
         in_force(overview),
         too_small(overview.view, overview.limits),
         next_cut(overview),
@@ -117,7 +117,7 @@ def sizes(overview: Overview) -> str:
     return table(("part", "tokens:"), rows)
 
 
-def said(overview: Overview) -> str:
+def format_counts(overview: Overview) -> str:
     """Messages in play by role, and those that are not."""
     numbers = counts(overview)
     by_role = ", ".join(f"{n} {role}" for role, n in numbers["roles"].items() if n)
@@ -147,7 +147,7 @@ def in_force(overview: Overview) -> str:
         "`/config context.max_tokens 0` forgets it)"
     )
     window = f"{amount(limits.window)}{learned or ''}"
-    return f"Limits: {named}; the model's window is {window}.{_ceiling(overview)}"
+    return f"Limits: {named}; the model's window is {window}.{_explain_ceiling(overview)}"
 
 
 def too_small(view: View, limits: Limits) -> str:
@@ -190,7 +190,7 @@ def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
     """The hook rules that compact, the built-in one or the person's own: in words, and by which
     setting."""
     limits = overview.limits
-    own = named_rules(overview.rules)
+    own = format_rules(overview.rules)
     if limits.strategy not in BY_RULE:
         return ((f"{own} too", "hooks"),) if own else ()
     if own:
@@ -201,7 +201,7 @@ def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
     return ((at, "context.compression_trigger"),)
 
 
-def named_rules(ids: Sequence[str]) -> str:
+def format_rules(ids: Sequence[str]) -> str:
     """Own rules that compact, in words: "the rule `tidy_up` cuts"; "" for none."""
     if not ids:
         return ""
@@ -233,7 +233,7 @@ def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
     }.get(limits.strategy, ())
 
 
-def _ceiling(overview: Overview) -> str:
+def _explain_ceiling(overview: Overview) -> str:
     """Where the model allows less than the setting does."""
     limits = overview.limits
     if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
@@ -244,7 +244,7 @@ def _ceiling(overview: Overview) -> str:
     )
 
 
-def held_off(until: Hold) -> str:
+def explain_hold(until: Hold) -> str:
     """How long nothing is cut after an undo."""
     return (
         "Because of your undo, nothing is cut before "
@@ -255,7 +255,7 @@ def held_off(until: Hold) -> str:
 def next_cut(overview: Overview) -> str:
     """When the next cut comes, and what it does."""
     if overview.hold:
-        return f"Next cut: none for now. {held_off(overview.hold)}"
+        return f"Next cut: none for now. {explain_hold(overview.hold)}"
     if overview.due:
         return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
     cut = overview.next_cut
@@ -298,7 +298,7 @@ def last_change(overview: Overview) -> str:
     event = overview.last
     if event is None:
         return "Last compaction: none yet."
-    numbers = touched(event)
+    numbers = list_touched(event)
     turns = f"{format_turns(numbers)}, " if numbers else ""
     summary = {
         "": "",
@@ -306,13 +306,13 @@ def last_change(overview: Overview) -> str:
         "ready": " Its summary is ready, and will be used from your next message on.",
     }[overview.summary]
     return (
-        f"Last {called(event)}: {moment(event.at, overview.zone)}, {turns}"
+        f"Last {name_kind(event)}: {moment(event.at, overview.zone)}, {turns}"
         f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens "
         f"({by(event)}).{summary}"
     )
 
 
-def called(event: ViewEvent) -> str:
+def name_kind(event: ViewEvent) -> str:
     """The kind of an event, as people call it."""
     return KINDS.get(event.kind, event.kind)
 

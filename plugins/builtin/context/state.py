@@ -42,7 +42,7 @@ class States:
     def of(self, number: int) -> tuple[str, ...]:
         """A turn's states, the one that says most first."""
         if number in self.in_play:
-            return self._shown_as(self.in_play[number])
+            return self._find_labels(self.in_play[number])
         if number in self.view.logged:
             return (LOGGED,)
         state = GONE
@@ -50,7 +50,7 @@ class States:
             state = _after(move, number, state)
         return (state,)
 
-    def _shown_as(self, whole: Turn) -> tuple[str, ...]:
+    def _find_labels(self, whole: Turn) -> tuple[str, ...]:
         bounds = self.view.boundaries
         signs = {
             RUNNING: whole.number == self.view.current,

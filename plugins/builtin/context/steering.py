@@ -14,11 +14,11 @@ from memory.context.view import View
 from memory.record.summaries import Summary
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
-from plugins.builtin.context.overview import hold, touched
-from plugins.builtin.context.show import UNDO, by, called, held_off, moment
+from plugins.builtin.context.overview import hold, list_touched
+from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
 from plugins.builtin.context.state import be, ids, turns_of
-from plugins.builtin.context.turns import quoted
-from plugins.wording import amount, beginning, count, literal
+from plugins.builtin.context.turns import quote
+from plugins.wording import amount, clip, count, literal
 
 REDO = Action("Redo", "/context redo")
 
@@ -29,8 +29,8 @@ async def compact(ask: Ask, focus: str) -> Reply:
     view = conversation.context.view()
     compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
-        return Reply(_nothing_movable(view), {"turns": []})
-    return _done(compacted, view)
+        return Reply(_explain_unmovable(view), {"turns": []})
+    return _to_reply(compacted, view)
 
 
 ONCE = (
@@ -57,7 +57,7 @@ async def compress(ask: Ask, rest: str) -> Reply:
     if compacted is None:
         why = _below(view, limits.but(strategy="structured", **config))
         return Reply(why, {"turns": []})
-    return _done(compacted, view)
+    return _to_reply(compacted, view)
 
 
 def _once(text: str) -> dict[str, Any]:
@@ -76,7 +76,7 @@ def _once(text: str) -> dict[str, Any]:
             near = difflib.get_close_matches(name[:100].lower(), ONCE, n=1)
             hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(ONCE)}."
             raise CommandError(
-                f"/context compress has no setting “{literal(beginning(name))}”; {hint} "
+                f"/context compress has no setting “{literal(clip(name))}”; {hint} "
                 "Nothing was changed."
             )
     return found
@@ -90,14 +90,14 @@ def _below(view: View, limits: Limits) -> str:
         share = f"{limits.context.trigger_ratio:g} of the window of {amount(limits.window)}"
         return f"There is nothing to compress: {sizes} ({share})."
     if not view.movable:
-        return _nothing_movable(view)
+        return _explain_unmovable(view)
     return f"Compressing would not help: {sizes}, which the system prompt and the tools alone fill."
 
 
-def _done(compacted: Compacted, view: View) -> Reply:
+def _to_reply(compacted: Compacted, view: View) -> Reply:
     """What came of compacting a view."""
     if compacted.event is not None and compacted.summary is not None:
-        return _compacted(compacted.summary, compacted.event)
+        return _report_compaction(compacted.summary, compacted.event)
     if compacted.is_overtaken:
         raise CommandError(
             "Nothing was done: the context was changed while the summary was being written. "
@@ -106,19 +106,19 @@ def _done(compacted: Compacted, view: View) -> Reply:
     return _not_smaller(compacted.summary, view)
 
 
-def _nothing_movable(view: View) -> str:
+def _explain_unmovable(view: View) -> str:
     why = "all turns are pinned" if view.complete else "no finished turn is in play"
     return f"There is nothing to compact: {why}."
 
 
-def _nothing_to_free(view: View) -> str:
+def _explain_unfreeable(view: View) -> str:
     if not view.movable:
-        return _nothing_movable(view)
+        return _explain_unmovable(view)
     messages = count(len(view.messages), "message")
     return f"There is nothing to compact: the {messages} in play would stay anyway."
 
 
-def _compacted(summary: Summary, event: ViewEvent) -> Reply:
+def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
     who = (
         f"The summary, by {summary.model}"
         if summary.model
@@ -126,7 +126,7 @@ def _compacted(summary: Summary, event: ViewEvent) -> Reply:
     )
     text = (
         f"Compacted {format_turns(event.leaving)}: {amount(event.tokens_before)} → "
-        f"{amount(event.tokens_after)} tokens. {who}:\n\n{quoted(summary.text)}"
+        f"{amount(event.tokens_after)} tokens. {who}:\n\n{quote(summary.text)}"
     )
     data = {
         "turns": ids(event.leaving),
@@ -154,10 +154,10 @@ async def free(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     event = await ask.conversation.compactor.free()
     if event is None:
-        return Reply(_nothing_to_free(view), {"turns": [], "freed": 0})
+        return Reply(_explain_unfreeable(view), {"turns": [], "freed": 0})
     before, after = event.tokens_before, event.tokens_after
     sizes = f"({amount(before)} → {amount(after)})"
-    squeezed = f"{be(touched(event), ('was', 'were'))} squeezed to question and reply"
+    squeezed = f"{be(list_touched(event), ('was', 'were'))} squeezed to question and reply"
     done = (
         f"{format_turns(event.leaving)} left the context {sizes}. Their summary is written in the "
         "background; /context undo brings them back."
@@ -210,7 +210,7 @@ async def undo(ask: Ask, rest: str) -> Reply:
         )
     if event is None:
         return Reply("There is nothing to undo.", {"undone": None}, await _redo(ask))
-    return await _turned("Undone", event, before, ask)
+    return await _report_move("Undone", event, before, ask)
 
 
 def _event_number(rest: str) -> int:
@@ -221,7 +221,7 @@ def _event_number(rest: str) -> int:
     if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
         return int(name[1:])
     raise CommandError(
-        f"“{literal(beginning(name))}” is not a change, so nothing was undone. /context undo "
+        f"“{literal(clip(name))}” is not a change, so nothing was undone. /context undo "
         "takes back the last change, or the one you name, like /context undo e12; /context "
         "history lists them. To take back your last message, use /undo."
     )
@@ -231,7 +231,7 @@ async def redo(ask: Ask, rest: str) -> Reply:
     """`/context redo`"""
     if rest.strip():
         raise CommandError(
-            f"/context redo does not take “{literal(beginning(rest))}”, so nothing was changed. "
+            f"/context redo does not take “{literal(clip(rest))}”, so nothing was changed. "
             "Send it by itself: it brings back what was undone last."
         )
     before = ask.conversation.context.view()
@@ -241,20 +241,20 @@ async def redo(ask: Ask, rest: str) -> Reply:
             "There is nothing to redo: nothing was undone, or something else was changed after it."
         )
         return Reply(text, {"redone": None})
-    return await _turned("Redone", event, before, ask)
+    return await _report_move("Redone", event, before, ask)
 
 
-async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
+async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     """What an undo or a redo did."""
     conversation = ask.conversation
     after = conversation.context.view()
     text = (
-        f"{done}: the {_recalled(event, ask.bot.zone())}. {_moved(before, after)}"
+        f"{done}: the {_describe_event(event, ask.bot.zone())}. {_compare(before, after)}"
         f"{amount(before.tokens)} → {amount(after.tokens)} tokens."
     )
     until = hold(after, conversation.context.limits, conversation)
     if until:
-        text += f" {held_off(until)}"
+        text += f" {explain_hold(until)}"
     if done == "Undone" and before.boundaries == after.boundaries:
         text += " That alone brought nothing back: a later change took the same turns away."
     data = {
@@ -266,11 +266,11 @@ async def _turned(done: str, event: ViewEvent, before: View, ask: Ask) -> Reply:
     return Reply(text, data, await _redo(ask) if done == "Undone" else (UNDO,))
 
 
-def _recalled(event: ViewEvent, zone: tzinfo) -> str:
-    return f"{called(event)} of {moment(event.at, zone)} ({by(event)})"
+def _describe_event(event: ViewEvent, zone: tzinfo) -> str:
+    return f"{name_kind(event)} of {moment(event.at, zone)} ({by(event)})"
 
 
-def _moved(before: View, after: View) -> str:
+def _compare(before: View, after: View) -> str:
     was, now = ({turn.number for turn in view.turns} for view in (before, after))
     back, gone = tuple(now - was), tuple(was - now)
     if back:
@@ -290,14 +290,16 @@ async def pin(ask: Ask, rest: str) -> Reply:
     if not new:
         raise CommandError(f"{be(numbers)} already pinned.")
     await ask.conversation.editor.change("pin", Change(pin=frozenset(new)))
-    text = f"Pinned: {_sized(new, view)}. Pinned turns stay when others leave.{_fullness(ask)}"
+    text = (
+        f"Pinned: {_format_size(new, view)}. Pinned turns stay when others leave.{_fullness(ask)}"
+    )
     unpin = f"/context unpin {' '.join(ids(new))}"
     return Reply(text, {"pinned": ids(new)}, (Action("Unpin", unpin),))
 
 
 async def unpin(ask: Ask, rest: str) -> Reply:
     """`/context unpin t3-t5`"""
-    numbers = _named(ask, rest, "unpin")
+    numbers = _parse_turns(ask, rest, "unpin")
     pinned = ask.conversation.context.view().boundaries.pinned
     if others := tuple(n for n in numbers if n not in pinned):
         now = f"pinned: {format_turns(tuple(pinned))}" if pinned else "no turn is"
@@ -322,14 +324,14 @@ async def drop(ask: Ask, rest: str) -> Reply:
         )
     await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers)))
     return Reply(
-        f"Dropped: {_sized(numbers, view)} left the context, without a summary. "
+        f"Dropped: {_format_size(numbers, view)} left the context, without a summary. "
         "All is kept on disk; /context undo brings it back.",
         {"dropped": ids(numbers)},
         (UNDO,),
     )
 
 
-def _named(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
+def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
     numbers = turns_of(rest, ask.conversation.context.newest)
     if not numbers:
         raise CommandError(f"/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.")
@@ -337,14 +339,14 @@ def _named(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
 
 
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
-    numbers = _named(ask, rest, verb)
+    numbers = _parse_turns(ask, rest, verb)
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
     if gone := tuple(n for n in numbers if n not in there):
         raise CommandError(f"{be(gone)} not in play (see /context turns); nothing was changed.")
     return numbers
 
 
-def _sized(numbers: tuple[int, ...], view: View) -> str:
+def _format_size(numbers: tuple[int, ...], view: View) -> str:
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
     return f"{format_turns(numbers)} (about {amount(view.scale.part(raw))} tokens)"

@@ -69,12 +69,12 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
         if resolve(root, lines, must_write=False).is_file():
             terse, are_strange = _content(root, lines)
         turns = parse(whole, terse)
-        return _doubted(turns) if is_strange or are_strange else turns
+        return _mark_untrusted(turns) if is_strange or are_strange else turns
     except (ToolError, Unreadable) as error:
         raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
 
 
-def _doubted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
+def _mark_untrusted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
     """The turns with every result marked, and all of them tainted, whatever the file says."""
     return [
         [replace(m, is_untrusted=m.is_untrusted or m.role == "tool", is_tainted=True) for m in turn]

@@ -9,10 +9,10 @@ from memory.conversation import Conversation
 from memory.messages import Message
 from memory.turns import Turn
 from plugins.api import Ask, Reply
-from plugins.builtin.context.overview import Overview, as_data, gathered
+from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import States, states, turns_of
-from plugins.wording import amount, beginning, literal, shortened, table
+from plugins.wording import amount, clip, literal, shorten, table
 
 NEWEST = 30
 """Turns that are listed where none are named."""
@@ -61,13 +61,13 @@ async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
 
 def _row(shown: Turn, whole: Turn, where: States) -> Row:
     tokens = where.view.scale.part(shown.tokens)
-    return Row(whole.number, tokens, where.of(whole.number), beginning(whole.question.text, 40))
+    return Row(whole.number, tokens, where.of(whole.number), clip(whole.question.text, 40))
 
 
 async def show_detail(ask: Ask, rest: str) -> Reply:
     """`/context detail`"""
     del rest
-    overview = await gathered(ask)
+    overview = await gather(ask)
     conversation = ask.conversation
     events = await conversation.context.history()
     where = states(overview.view, events, overview.limits.strategy)
@@ -96,10 +96,10 @@ def _settings(overview: Overview) -> str:
 
 def _preface(overview: Overview) -> str:
     preface = overview.view.preface
-    return f"Summary at the beginning:\n\n{quoted(preface.text)}" if preface else ""
+    return f"Summary at the beginning:\n\n{quote(preface.text)}" if preface else ""
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """A text that the model wrote, set off from the bot's own words."""
     return "\n".join(f"> {line}" for line in text.strip().split("\n"))
 
@@ -108,7 +108,7 @@ def _messages(overview: Overview, where: States) -> str:
     lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
     if not lines:
         return "No turn is in play."
-    shown = shortened(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", "", ""))
+    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", "", ""))
     return table(("turn", "message", "tokens:", "state", "beginning"), shown)
 
 
@@ -117,7 +117,13 @@ def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
     names = (turn.id, ", ".join(where.of(turn.number)))
     for entry in turn.entries:
         size = amount(where.view.scale.part(entry.tokens))
-        yield names[0], literal(role(entry.message)), size, names[1], literal(said(entry.message))
+        yield (
+            names[0],
+            literal(role(entry.message)),
+            size,
+            names[1],
+            literal(summarize(entry.message)),
+        )
         names = ("", "")
 
 
@@ -126,8 +132,8 @@ def role(message: Message) -> str:
     return f"{message.tool} result" if message.role == "tool" and message.tool else message.role
 
 
-def said(message: Message, most: int = 60) -> str:
+def summarize(message: Message, most: int = 60) -> str:
     """How a message begins; one that only calls tools says which."""
     calls = ", ".join(call.name for call in message.tool_calls)
-    words = beginning(message.shown_text, most)
+    words = clip(message.shown_text, most)
     return " ".join(filter(None, (words, calls and f"[calls {calls}]")))

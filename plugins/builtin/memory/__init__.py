@@ -35,7 +35,7 @@ async def memory(ask: Ask) -> Reply:
     if verb.lower() == "status":
         return await _status(ask)
     if verb.lower() == "pending":
-        return await pending(ask)
+        return await show_pending(ask)
     if verb.lower() in ("approve", "reject"):
         return await settle(ask, verb.lower(), rest.strip())
     today = datetime.now(ask.bot.zone()).date()
@@ -141,7 +141,7 @@ SHOWN = 10
 """Sections that are shown at once, those that wait the longest."""
 
 
-async def pending(ask: Ask) -> Reply:
+async def show_pending(ask: Ask) -> Reply:
     """What waits, with buttons for each."""
     everything = await visible(ask)
     shown = everything[:SHOWN]

@@ -15,8 +15,8 @@ from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
-from plugins.builtin.context.turns import role, said
-from plugins.wording import beginning, blocks, count, excerpt, literal, window
+from plugins.builtin.context.turns import role, summarize
+from plugins.wording import blocks, clip, count, excerpt, literal, window
 
 HITS = 10
 """Hits that are shown, of each kind."""
@@ -41,14 +41,14 @@ async def search(ask: Ask, rest: str) -> Reply:
     events = await conversation.context.history()
     where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     total = found.notes.total + found.said.total
-    told = [_said(ask, hit, where) for hit in found.said.hits]
+    told = [_to_data(ask, hit, where) for hit in found.said.hits]
     notes = [_note(hit, hit.note) for hit in found.notes.hits if hit.note]
     data = {"total": total, "notes": notes, "said": told}
     if not total:
-        return Reply(f"Nothing in the memory contains {literal(beginning(rest))}.", data)
+        return Reply(f"Nothing in the memory contains {literal(clip(rest))}.", data)
     parts = (
         _part("In the daily memory", found.notes.total, map(_note_line, notes)),
-        _part("Said", found.said.total, map(_said_line, told)),
+        _part("Said", found.said.total, map(_format_line, told)),
     )
     return Reply("\n\n".join(filter(None, parts)), data)
 
@@ -70,7 +70,7 @@ def as_data(note: Note) -> dict[str, str]:
 
 
 def _note(hit: Hit, note: Note) -> dict[str, str]:
-    text = excerpt(note.text, hit.spans) if hit.spans else literal(beginning(note.text))
+    text = excerpt(note.text, hit.spans) if hit.spans else literal(clip(note.text))
     return {"day": str(note.day), **as_data(note), "text": text}
 
 
@@ -79,7 +79,7 @@ def _note_line(note: Mapping[str, str]) -> str:
     return f"**{note['day']}** {heading}".rstrip() + f": {note['text']}"
 
 
-def _said(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
+def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
     """A hit as data; `state` only where a person put the turn away in this conversation."""
     is_here = hit.conversation == ask.conversation.key.id
     entry = hit.entry
@@ -101,10 +101,10 @@ def _beside(entry: Entry | None) -> str:
 
 
 def _begin(entry: Entry) -> str:
-    return literal(beginning(entry.message.text, BESIDE))
+    return literal(clip(entry.message.text, BESIDE))
 
 
-def _said_line(hit: Mapping[str, Any]) -> str:
+def _format_line(hit: Mapping[str, Any]) -> str:
     where = f" in {literal(hit['conversation'])}" if hit["conversation"] else ""
     state = f" ({hit['state']})" if hit["state"] else ""
     beside = (f"\n  {name} {hit[name]}" for name in ("before", "after") if hit[name])
@@ -136,7 +136,7 @@ async def memory_search(
     if any(hit.entry.message.has_outside for block in shown for hit in block):
         context.from_outside()
     parts = [_block(block, context.key.id, context.timezone) for block in shown]
-    parts += [_noted(hit, hit.note) for hit in found.notes.hits[:NOTES] if hit.note]
+    parts += [_format_note(hit, hit.note) for hit in found.notes.hits[:NOTES] if hit.note]
     return "\n\n".join(parts) or "Nothing was found; other words may find it."
 
 
@@ -145,7 +145,7 @@ def _with_neighbours(hits: Sequence[Hit]) -> list[list[Hit]]:
     shown = {(hit.conversation, hit.entry.seq): (rank, hit) for rank, hit in enumerate(hits)}
     for rank, hit in enumerate(hits):
         for entry in filter(None, (hit.before, hit.after)):  # a hit stands in place of a neighbour
-            beside = Hit(entry, said(entry.message, _NEAR), conversation=hit.conversation)
+            beside = Hit(entry, summarize(entry.message, _NEAR), conversation=hit.conversation)
             shown.setdefault((hit.conversation, entry.seq), (rank, beside))
     ranks = {id(hit): rank for rank, hit in shown.values()}
     found = blocks((shown[place][1] for place in sorted(shown)), _is_next)
@@ -167,13 +167,13 @@ def _block(hits: Sequence[Hit], here: str, zone: tzinfo) -> str:
 def _as_text(hit: Hit) -> str:
     message = hit.entry.message
     who = " ".join(filter(None, (role(message), message.speaker, f"t{hit.entry.turn}")))
-    return f"[{who}] {_shown(hit)}"
+    return f"[{who}] {_format_hit(hit)}"
 
 
-def _noted(hit: Hit, note: Note) -> str:
+def _format_note(hit: Hit, note: Note) -> str:
     heading = " ".join(filter(None, (str(note.day), note.at, note.turns)))
-    return f"[daily memory, {heading}]\n{_shown(hit)}"
+    return f"[daily memory, {heading}]\n{_format_hit(hit)}"
 
 
-def _shown(hit: Hit) -> str:
+def _format_hit(hit: Hit) -> str:
     return " ".join(window(hit.text, hit.spans, _HIT).split())
