@@ -83,21 +83,26 @@ class Prompt:
 
     def __init__(self, hooks: Sequence[PromptHook] = ()) -> None:
         self._hooks = tuple(hooks)
-        self._prefixes: dict[tuple[str, tuple[str, ...]], PromptPrefix] = {}
+        self._prefixes: dict[tuple[str, str, tuple[str, ...]], PromptPrefix] = {}
         self._told: set[tuple[str, str]] = set()
 
     def prefix(
-        self, key: ConversationKey, system: str, tools: tuple[Mapping[str, Any], ...]
+        self,
+        key: ConversationKey,
+        system: str,
+        tools: tuple[Mapping[str, Any], ...],
+        memory: str = "",
     ) -> PromptPrefix:
-        """What is sent besides the conversation: `system` (`base`), as the hooks leave it, and the
-        schemas of these tools."""
+        """What is sent besides the conversation: `system` (`base`), as the hooks leave it, what is
+        remembered for good, and the schemas of these tools."""
         for hook in self._hooks:
             system = self._rewrite(hook, system, key)
-        known = (system, tuple(tool["function"]["name"] for tool in tools))
+        known = (system, memory, tuple(tool["function"]["name"] for tool in tools))
         if known not in self._prefixes:
             if len(self._prefixes) > _MOST:  # a hook that never says the same twice
                 self._prefixes.clear()
-            self._prefixes[known] = PromptPrefix(system, tools)
+            whole = "\n\n".join(filter(None, (system, memory)))
+            self._prefixes[known] = PromptPrefix(whole, tools, memory)
         return self._prefixes[known]
 
     def _rewrite(self, hook: PromptHook, system: str, key: ConversationKey) -> str:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from agent.distiller import ModelDistiller
 from agent.models import catalogue
 from agent.models.base import ModelError
 from agent.models.endpoint import PROVIDERS
@@ -46,7 +47,7 @@ from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Retention, Schedule
 from bot.settings import Layers, SettingsStore
-from bot.spending import Spending, ThriftySummarizer
+from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
 from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
 from memory.context.meter import Meter
@@ -54,6 +55,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
+from memory.long_term.prompt import MemoryPrompts
 from memory.record import overrides, soundness
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
@@ -216,8 +218,17 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name, data)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
+    meter = Meter()
     config = RuntimeConfig(
-        book, models, prompt, toolbox, Library(data), data, approvals, plugins.offloader
+        book,
+        models,
+        prompt,
+        toolbox,
+        Library(data),
+        data,
+        approvals,
+        plugins.offloader,
+        MemoryPrompts(data, meter),
     )
 
     spending = Spending(
@@ -225,17 +236,26 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     access = Access(store, config.rules)
     alerts = Alerts(store, delivery, access)
-    meter = Meter()
     summarizer = ModelSummarizer(
         config.summary_model,
         config.summary_window,
         lambda text, model: round(meter.count(text) * conversations.models.ratio(model)),
         alerts.model_refused_unheard,
     )
+    distiller = ModelDistiller(
+        config.distilling_model, config.distilling_window, summarizer.count, summarizer.on_refused
+    )
     services = replace(
         _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
         on_change=lambda key: _show(bus, conversations.in_memory(key)),
         on_spent=spending.book,
+        distiller=ThriftyDistiller(
+            distiller,
+            lambda request: (
+                spending.is_enough(request.key)
+                and not config.distilling_model(request.key, request.model).is_free
+            ),
+        ),
     )
     conversations = Conversations(services)
     turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access)

@@ -43,7 +43,8 @@ class Forgetting:
             files = await self._files(key, wish)
             held = [await conversation.forget(wish.turns or None) for conversation in conversations]
             if wish.is_audience:
-                await asyncio.to_thread(delete_folder, self._folder(key))
+                async with conversations[0].long_term.forgetting_all():
+                    await asyncio.to_thread(delete_folder, self._folder(key))
             for mine, gone in zip(keys, held, strict=True):
                 self._tell_channel(mine, gone.questions if wish.turns else None)
             await self._conversations.services.store.scrub()
@@ -59,7 +60,8 @@ class Forgetting:
                     conversation = await self._conversations.get(key, is_restart=False)
                     count += await conversation.retire()
         await self._conversations.delete_mail_before(before)
-        if count:
+        pruned = await self._conversations.prune_memories(before)
+        if count or pruned:
             await self._conversations.services.store.scrub()
         return count
 
@@ -99,6 +101,7 @@ def _sum_up(held: Sequence[StoredCounts], files: int) -> ForgetReport:
         turns=tuple(turn for part in held for turn in part.turns),
         messages=sum(part.messages for part in held),
         sections=sum(part.sections for part in held),
+        lines=sum(part.lines for part in held),
         files=files,
         is_left=any(part.is_left for part in held),
     )

@@ -5,7 +5,7 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
 from pathlib import Path
@@ -23,7 +23,13 @@ from bot.access import Rules
 from bot.approvals import Approvals
 from bot.completions import CompletionRules
 from bot.keys import CHANNEL
-from bot.ports import choice_of, summary_choice_of, summary_window, window_in_force
+from bot.ports import (
+    choice_of,
+    own_window,
+    summary_choice_of,
+    summary_window,
+    window_in_force,
+)
 from bot.settings import Settings, SettingsStore
 from bot.spending import SpendingLimits
 from bot.turns import TurnRules
@@ -32,11 +38,14 @@ from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.context.meter import PromptPrefix
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.long_term.prompt import NOTHING, MemoryPrompts, PromptMemory
 from memory.messages import PICTURE_TOKENS
 from memory.record.offload import LocalWorkspace, Offloader
 from plugins.rules import find_compacting
 
 _MOST_KNOWN = 1_000  # conversations
+MEMORY_SHARE = 16
+"""What of the window `MEMORY.md` may take in the prompt: a sixteenth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class RuntimeConfig:
     data: Path
     approvals: Approvals
     plugin_offloader: Offloader | None = None
+    memories: MemoryPrompts | None = None
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
@@ -101,6 +111,16 @@ class RuntimeConfig:
     def summary_model(self, key: ConversationKey) -> Model:
         return self.models.of(summary_choice_of(self.settings(key)))
 
+    def distilling_model(self, key: ConversationKey, name: str = "") -> Model:
+        """The model of this name where summaries are written, or the one that writes them."""
+        choice = summary_choice_of(self.settings(key))
+        return self.models.of(replace(choice, model=name, fallbacks=()) if name else choice)
+
+    def distilling_window(self, key: ConversationKey, name: str = "") -> int:
+        if not name:
+            return self.summary_window(key)
+        return own_window(self.distilling_model(key, name)) or DEFAULT_WINDOW
+
     def summary_window(self, key: ConversationKey) -> int:
         return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
 
@@ -119,7 +139,16 @@ class RuntimeConfig:
                 skills=format_skills(skills),
             )
             known = self._prefixes[key.id] = (now, skills, system)
-        return self.prompt.prefix(key, known[2], now.toolbox.wire if takes_tools else ())
+        tools = now.toolbox.wire if takes_tools else ()
+        return self.prompt.prefix(key, known[2], tools, self.remembered(key).text)
+
+    def remembered(self, key: ConversationKey) -> PromptMemory:
+        """What of `MEMORY.md` stands in the prompt."""
+        if self.memories is None:
+            return NOTHING
+        now = self.at(key)
+        most = min(now.settings.memory.prompt_tokens, now.limits.window // MEMORY_SHARE)
+        return self.memories.of(key.audience, most)
 
     def agent(self, conversation: Conversation, address: Address) -> Agent:
         """What the next turn of a conversation is answered with; who asks is at an address."""

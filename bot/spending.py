@@ -14,6 +14,7 @@ from datetime import datetime, tzinfo
 
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.keys import ConversationKey
+from memory.long_term.asking import Distiller, DistillRequest, NotAskedError
 from memory.record import ledger
 from memory.record.ledger import Bill, Spent
 from memory.record.store import Store
@@ -200,3 +201,21 @@ class ThriftySummarizer:
         if self.is_enough(request.key):
             return SummaryResult("", "")
         return await self.summarizer.summarize(request)
+
+
+@dataclass(frozen=True, slots=True)
+class ThriftyDistiller:
+    """Asks the model to distil the memory as long as money may be spent."""
+
+    distiller: Distiller
+    is_enough: Callable[[DistillRequest], bool]
+
+    def window(self, key: ConversationKey, model: str) -> int:
+        return self.distiller.window(key, model)
+
+    async def ask(self, request: DistillRequest) -> tuple[str, str]:
+        if self.is_enough(request):
+            raise NotAskedError(
+                "This month's spending limit is used up (/usage shows it), so no model was asked."
+            )
+        return await self.distiller.ask(request)

@@ -10,12 +10,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import UTC, date, datetime
 from pathlib import Path
 
-from memory.record import conversations, daily, search, summaries
+from memory.long_term.document import facts, parse
+from memory.record import conversations, daily, memory_file, search, summaries
 from memory.record.daily import Note
+from memory.record.memory_file import NAME as MEMORY
+from memory.record.memory_file import MemoryFileError
 from memory.record.search import Found, Scope, index
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -125,6 +129,7 @@ class AudienceMemory:
     def _find_notes(self, text: str, most: int) -> Found:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
+        everything += self._lines()
         return search.find_notes(everything, text, most, self._services.zone())
 
     async def status(self) -> MemoryStatus:
@@ -140,8 +145,25 @@ class AudienceMemory:
         size = sum((folder / f"{day}.md").stat().st_size for day in days)
         return MemoryStatus(folder, tuple(days), size, len(keys), pending)
 
+    def _lines(self) -> list[Note]:
+        """The lines of `MEMORY.md`; one without a date is of the day when the file was changed."""
+        path = memory_file.path_of(self._services.data, self._audience)
+        version = memory_file.version_of(path)
+        with suppress(MemoryFileError):
+            changed = datetime.fromtimestamp(version.changed / 1e9 if version else 0, UTC).date()
+            found = facts(parse(memory_file.read(path)))
+            return [Note(_day(line.said) or changed, line.text, turns=MEMORY) for line in found]
+        return []
+
     def _notes(self, day: date) -> list[Note]:
         return list(daily.notes(self._services.data, self._audience, day))
+
+
+def _day(said: str) -> date | None:
+    try:
+        return date.fromisoformat(said) if said else None
+    except ValueError:
+        return None  # a person wrote the 31st of February
 
 
 @dataclass(frozen=True, slots=True)

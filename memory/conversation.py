@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,6 +34,9 @@ from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
 from memory.files import Mirror, Written
 from memory.keys import ConversationKey
+from memory.long_term.distiller import Distillation, Order
+from memory.long_term.document import Forgotten
+from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     conversations,
     daily,
@@ -45,7 +48,7 @@ from memory.record import (
     transcript,
 )
 from memory.record.forget import StoredCounts
-from memory.record.ledger import Bill
+from memory.record.ledger import Bill, Spent
 from memory.record.search import Found, Scope, Wanted
 from memory.services import MemoryServices
 from memory.turn_log import TurnLog
@@ -69,12 +72,14 @@ class EvictedState:
 @dataclass(frozen=True, slots=True)
 class Shared:
     """What all conversations of a store have together. `on_release` hears in which conversation a
-    summary was let in from the quarantine."""
+    summary was let in from the quarantine; `long_term` is what is known of each audience's
+    `MEMORY.md`."""
 
     models: KnownModels
     mirror: Mirror
     indexer: Indexer
     on_release: Callable[[str], Awaitable[None]]
+    long_term: Mapping[str, AudienceState]
 
 
 class Conversation:
@@ -150,6 +155,21 @@ class Conversation:
         begin = context.whole[-1].entries[0].seq if context.current else 0
         scope = Scope(self.key.audience, running=(context.row, begin) if begin else (0, 0))
         return AudienceMemory(self._services, self._shared.indexer, scope)
+
+    @property
+    def long_term(self) -> LongTermMemory:
+        """What its audience remembers for good."""
+        state = self._shared.long_term[self.key.audience]
+        return LongTermMemory(self._services, self.key, state)
+
+    def distillation(self, order: Order) -> Distillation:
+        """The distilling of its audience's daily files, on this conversation's bill."""
+        return Distillation(self._services, self.long_term, order, self._book)
+
+    async def _book(self, spent: Spent) -> None:
+        row = self.context.row
+        await self._services.store.write(lambda db: ledger.insert(db, row, 0, spent))
+        self.context.book(spent)
 
     @property
     def quarantine(self) -> Quarantine:
@@ -283,7 +303,8 @@ class Conversation:
         sections = 0
         for place in (data, daily.quarantine(data)):
             sections += await asyncio.to_thread(daily.count, place, self.key.audience, which)
-        return replace(counts, sections=sections)
+        lines = await self.long_term.count(Forgotten(self.key.id, turns, frozenset(counts.jobs)))
+        return replace(counts, sections=sections, lines=lines)
 
     def _sections(self, counts: StoredCounts, turns: Collection[int] | None) -> daily.Which:
         return daily.Which(frozenset(counts.jobs), "" if turns is not None else self.key.id)
@@ -298,9 +319,11 @@ class Conversation:
             try:
                 gone = await self.count_stored(turns)
                 which = self._sections(gone, turns)
-                for place in (data, daily.quarantine(data)):
-                    await asyncio.to_thread(daily.remove, place, audience, which)
-                is_left = not await self._delete(turns)
+                remembered = Forgotten(self.key.id, turns, which.jobs)
+                async with self.long_term.forgetting(remembered):
+                    for place in (data, daily.quarantine(data)):
+                        await asyncio.to_thread(daily.remove, place, audience, which)
+                    is_left = not await self._delete(turns)
             finally:
                 await self._load()
         self.context.notify()
@@ -318,6 +341,7 @@ class Conversation:
             if await self._services.store.read(lambda db: summaries.undone_of(db, row)):
                 return False
             await self.compactor.summaries.halt()
+            await self.long_term.pass_over()
             await self._delete(None)
             await self._load()
         return True

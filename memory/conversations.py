@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from contextlib import suppress
 from weakref import WeakValueDictionary
@@ -19,7 +19,15 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
 from memory.keys import ConversationKey
-from memory.record import conversations, ledger, mailbox, summaries, transcript
+from memory.long_term.memory import AudienceState
+from memory.record import (
+    conversations,
+    ledger,
+    mailbox,
+    memory_versions,
+    summaries,
+    transcript,
+)
 from memory.record.conversations import Listed
 from memory.services import MemoryServices
 
@@ -56,7 +64,10 @@ class Conversations:
         self.services, self._clock = services, clock
         self._mirror, self._indexer = Mirror(), Indexer(services.store)
         self.models = KnownModels()
-        self._shared = Shared(self.models, self._mirror, self._indexer, self._look_through)
+        self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)
+        self._shared = Shared(
+            self.models, self._mirror, self._indexer, self._look_through, self.long_term
+        )
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
         self._used: dict[str, float] = {}  # when each of these was asked for last
@@ -182,6 +193,11 @@ class Conversations:
     async def delete_mail_before(self, before: float) -> None:
         """Delete what came in and was answered before a time (seconds since 1970)."""
         await self.services.store.write(lambda db: mailbox.delete_before(db, before))
+
+    async def prune_memories(self, before: float) -> int:
+        """Delete the versions of `MEMORY.md` that were in force before a time (seconds since 1970)
+        and are not any more; returns how many."""
+        return await self.services.store.write(lambda db: memory_versions.prune(db, before))
 
     async def settle(self) -> None:
         """Wait until summaries are in the daily memory, and files and index are written."""

@@ -12,6 +12,7 @@ from memory.context.meter import Meter, PromptPrefix
 from memory.context.summary import Summarizer
 from memory.events import Events
 from memory.keys import ConversationKey, file_name
+from memory.long_term.asking import Distiller, NoDistiller
 from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
@@ -30,7 +31,7 @@ class MemoryServices:
     `offloader_for` names who keeps what leaves (None: nobody), `plugin_offloader` is a plugin's,
     which hears of what is taken away, also where it is not to keep anything now; `hide` takes
     secrets out of what is exported. `on_change` hears that something in a conversation's context
-    has changed."""
+    has changed; `distiller` is the model that distils the daily memory."""
 
     store: Store
     meter: Meter
@@ -47,6 +48,7 @@ class MemoryServices:
     hide: Callable[[str], str] = str
     on_change: Callable[[ConversationKey], None] = lambda key: None
     on_spent: OnSpent = lambda key, person, spent: None
+    distiller: Distiller = field(default_factory=NoDistiller)
 
     def audience_folder(self, audience: str) -> Path:
         """Where all files of an audience are."""

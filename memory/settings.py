@@ -225,6 +225,28 @@ class ContextSettings(BaseModel):
         return self
 
 
+class LongTermSettings(BaseModel):
+    """The section `memory`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    approve: Literal["ask", "auto"] = Field(
+        default="ask",
+        description="What happens to what /memory distill proposes for MEMORY.md. ask: it holds "
+        "once a person has approved it (/memory diff). auto: it holds at once, and can "
+        "be taken back (/memory undo).",
+        json_schema_extra={"here": True, "holds": "from the next /memory distill on"},
+    )
+    prompt_tokens: int = Field(
+        default=600,
+        ge=0,
+        le=20_000,
+        description="How much of MEMORY.md stands in the system prompt, its first lines; never "
+        "more than a sixteenth of the window. The rest is found by memory_search.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
+
+
 class MemorySettings(BaseModel):
     """What this room adds at the top level. Names and defaults: CowAgent."""
 
@@ -260,4 +282,5 @@ class MemorySettings(BaseModel):
         "daily memory has what was said; 0 keeps them for ever.",
         json_schema_extra={"unit": "days"},
     )
+    memory: LongTermSettings = LongTermSettings()
     context: ContextSettings = ContextSettings()

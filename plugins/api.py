@@ -308,13 +308,15 @@ class ForgetRequest:
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
     """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
-    that were made from them, and files of the audience (counted only where they go); `is_left` says
+    that were made from them, files of the audience (counted only where they go), and the `lines` of
+    `MEMORY.md` that come from them; `is_left` says
     that a plugin's offloader may still hold some of it."""
 
     turns: tuple[int, ...]
     messages: int
     sections: int
     files: int = 0
+    lines: int = 0
     is_left: bool = False
 
 

@@ -44,18 +44,21 @@ class VocabularyMissing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class PromptPrefix:
-    """What is sent besides the conversation: the system prompt, and the tools as they are sent."""
+    """What is sent besides the conversation: the system prompt, and the tools as they are sent.
+    `memory` is the end of the system prompt that says what is remembered for good."""
 
     system: str
     tools: tuple[Mapping[str, Any], ...] = ()
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PrefixTokens:
-    """The size of a prefix, in raw tokens."""
+    """The size of a prefix, in raw tokens; `memory` is a part of `system`."""
 
     system: int
     tools: int
+    memory: int = 0
 
 
 _LONGEST_TEMPLATE = 10_000  # tokens that an endpoint may add to what it is sent
@@ -131,7 +134,8 @@ class Meter:
     def _count_prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
         system = self.count(prefix.system) + _PER_MESSAGE if prefix.system else 0
-        return PrefixTokens(system, self.count(tools))
+        memory = self.count(prefix.memory) if prefix.memory else 0
+        return PrefixTokens(system, self.count(tools), memory)
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)
@@ -197,7 +201,9 @@ PromptFingerprint = Mapping[str, str]
 def fingerprint(prefix: PromptPrefix, model: str) -> PromptFingerprint:
     """Of requests that begin with this prefix, for this model."""
     tools = json.dumps(prefix.tools, ensure_ascii=False)
-    return {"model": model, "system prompt": _digest(prefix.system), "tools": _digest(tools)}
+    prompt = prefix.system.removesuffix(f"\n\n{prefix.memory}") if prefix.memory else prefix.system
+    memory = {"memory": _digest(prefix.memory)} if prefix.memory else {}
+    return {"model": model, "system prompt": _digest(prompt), "tools": _digest(tools), **memory}
 
 
 def _digest(text: str) -> str:
@@ -206,7 +212,8 @@ def _digest(text: str) -> str:
 
 def describe_change(before: PromptFingerprint, now: PromptFingerprint) -> str:
     """What has changed, in a sentence; "" where nothing has, or nothing was before."""
-    names = [f"the {name}" for name in now if before and before.get(name) != now[name]]
+    parts = dict.fromkeys((*now, *before)) if before else ()
+    names = [f"the {name}" for name in parts if before.get(name) != now.get(name)]
     if not names:
         return ""
     verb = "were" if len(names) > 1 or names == ["the tools"] else "was"

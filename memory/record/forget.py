@@ -31,7 +31,8 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a
 @dataclass(frozen=True, slots=True)
 class StoredCounts:
     """What is kept of some turns: their numbers, their messages, what they were asked with, the
-    jobs by which summaries of them come into the daily memory, and the sections there; `is_left`
+    jobs by which summaries of them come into the daily memory, and the sections there; the lines of
+    `MEMORY.md` that come from them; `is_left`
     says that a plugin's offloader may still have some of it."""
 
     turns: tuple[int, ...] = ()
@@ -39,6 +40,7 @@ class StoredCounts:
     questions: tuple[str, ...] = ()
     jobs: tuple[int, ...] = ()
     sections: int = 0
+    lines: int = 0
     is_left: bool = False
 
 

@@ -265,6 +265,22 @@ def _summary_numbers(database: SqliteDatabase) -> None:
     )
 
 
+def _memory_versions(database: SqliteDatabase) -> None:
+    """The versions of each `MEMORY.md`, and which sections of daily files were distilled."""
+    database.execute_sql(
+        """CREATE TABLE memory_version (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, audience TEXT NOT NULL, number INTEGER NOT NULL,
+            state TEXT NOT NULL, actor TEXT NOT NULL, why TEXT NOT NULL, at REAL NOT NULL,
+            is_written INTEGER NOT NULL, lines TEXT NOT NULL, operations TEXT NOT NULL,
+            UNIQUE (audience, number))"""
+    )
+    database.execute_sql(
+        """CREATE TABLE distilled (
+            audience TEXT NOT NULL, section TEXT NOT NULL,
+            PRIMARY KEY (audience, section)) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -287,6 +303,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _references,
     _sections,
     _summary_numbers,
+    _memory_versions,
 ]
 
 

@@ -26,6 +26,7 @@ _JSON = {
     "view_event": ("change", "leaving"),
     "summary": ("turns",),
     "job": ("turns",),
+    "memory_version": ("lines", "operations"),
     "inbox": ("attachments",),
     "outbox": ("reply",),
     "override": ("value",),

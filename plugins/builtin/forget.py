@@ -110,6 +110,8 @@ def _describe(request: Request, kept: ForgetReport) -> str:
         others = " (what these say about other turns is rewritten)"
         anew = others if request.scope == "turns" else ""
         parts.append(f"{count(kept.sections, 'section')} of the daily memory{anew}")
+    if kept.lines:
+        parts.append(f"{count(kept.lines, 'line')} of MEMORY.md")
     if request.scope == "all":
         parts.append(f"the folder of this chat's files ({count(kept.files, 'file')})")
     return " and ".join(parts)

@@ -1,0 +1,225 @@
+"""Distils the daily files of an audience into its `MEMORY.md`, piece by piece.
+
+A piece is what fits the model's window. What came of each is stored before the next one is asked
+for, so that a crash, an empty account or a stop loses nothing that is paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import Any
+
+from memory.long_term import distilling
+from memory.long_term.asking import DistillRequest, NotAskedError
+from memory.long_term.distilling import ANSWER_TOKENS, TASK, BadAnswerError, digest_of
+from memory.long_term.document import MemoryLine, Operation, facts
+from memory.long_term.memory import LongTermMemory
+from memory.record import daily, memory_versions
+from memory.record.daily import Note
+from memory.record.ledger import Spent
+from memory.services import MemoryServices
+from memory.tasks import run_shielded
+
+MOST_SECTIONS = 40
+"""In one piece."""
+_FILLED = 0.8  # of the window: tokenizers differ
+_LINES = 3  # the share of the room that the lines may take
+_LEAST = 200  # tokens that a section may have in any window
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be distilled: all that was not yet, or what is of these days (again, if it was
+    already); by this model, for at most so many US dollars (0: no limit). `is_auto` says whether
+    what comes of it is in force without a person's yes."""
+
+    days: Collection[date] = ()
+    model: str = ""
+    budget: float = 0.0
+    is_auto: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far it is: sections done, and of how many."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class Distilled:
+    """What was done: how many sections of how many were distilled, how many operations came of
+    them, what the calls cost (None: the price of one is unknown), and why it ended early ("": it
+    did not). `away` counts the sections that were left out because a person took some of their turns
+    away."""
+
+    done: int = 0
+    total: int = 0
+    operations: int = 0
+    calls: int = 0
+    cost: float | None = 0.0
+    away: int = 0
+    fault: str = ""
+
+
+OnProgress = Callable[[Progress], None]
+Book = Callable[[Spent], Coroutine[Any, Any, None]]
+
+
+BUSY = "The memory of this chat is being distilled already; /memory diff shows what comes of it."
+_BAD = "{model} gave an answer that can't be used, twice ({why}); nothing was changed by it."
+_FORGOTTEN = "Something was deleted meanwhile, so its answer was thrown away; ask again."
+_SPENT = "The budget is used up."
+
+
+class Distillation:
+    """One run. `book` puts a call on the bill."""
+
+    def __init__(
+        self, services: MemoryServices, memory: LongTermMemory, order: Order, book: Book
+    ) -> None:
+        self._services, self._memory, self._order, self._book = services, memory, order, book
+        self._window = 0
+        self._said = Distilled()
+
+    async def run(self, on_progress: OnProgress = lambda progress: None) -> Distilled:
+        """Distil. Raises StoreError."""
+        state = self._memory.state
+        if state.is_distilling:
+            return Distilled(fault=BUSY)
+        state.is_distilling = True
+        try:
+            await self._run(on_progress)
+            if self._order.is_auto:
+                await self._memory.approve("")
+        finally:
+            state.is_distilling = False
+        return self._said
+
+    async def _run(self, on_progress: OnProgress) -> None:
+        distiller = self._services.distiller
+        self._window = distiller.window(self._memory.key, self._order.model)
+        waiting, away = await self._waiting()
+        self._said = replace(self._said, total=len(waiting), away=away)
+        while waiting and not self._said.fault:
+            try:
+                taken = await self._take(waiting)
+            except NotAskedError as error:
+                if 0 < error.window < self._window:
+                    self._window = error.window
+                    continue
+                self._said = replace(self._said, fault=str(error))
+                return
+            waiting = waiting[taken:]
+            self._said = replace(self._said, done=self._said.total - len(waiting))
+            on_progress(Progress(self._said.done, self._said.total))
+
+    async def _waiting(self) -> tuple[list[Note], int]:
+        """The sections to distil, oldest first, and how many are left out."""
+        services, audience, days = self._services, self._memory.audience, self._order.days
+
+        def read() -> list[Note]:
+            there = daily.days(services.data, audience)
+            wanted = [day for day in there if not days or day in days]
+            return [n for day in wanted for n in daily.notes(services.data, audience, day)]
+
+        def known(db: Any) -> tuple[frozenset[str], frozenset[int]]:
+            done = memory_versions.distilled(db, audience) if not days else frozenset[str]()
+            return done, memory_versions.jobs_taken_away(db, audience)
+
+        notes = await asyncio.to_thread(read)
+        done, taken_away = await services.store.read(known)
+        fresh = [note for note in notes if digest_of(note) not in done]
+        kept = [note for note in fresh if note.job not in taken_away]
+        return kept, len(fresh) - len(kept)
+
+    async def _take(self, waiting: Sequence[Note]) -> int:
+        """Distil the first of these sections, as many as fit; returns how many. Raises
+        NotAskedError."""
+        memory = self._memory
+        async with memory.state.changing:
+            lines = facts((await memory.read_held()).proposed)
+            generation = memory.state.forgotten
+        shown, texts = await self._piece(lines, waiting)
+        piece, material = waiting[: len(texts)], distilling.format_material(shown, texts)
+        answer, by = await self._ask(material)
+        try:
+            found = distilling.read_operations(answer, shown, piece, len(lines))
+        except BadAnswerError as wrong:
+            complaint = f"Your last answer was not taken: {wrong}. Answer again, as you were told."
+            answer, by = await self._ask(f"{material}\n\n{complaint}")
+            try:
+                found = distilling.read_operations(answer, shown, piece, len(lines))
+            except BadAnswerError as error:
+                raise NotAskedError(_BAD.format(model=by, why=error)) from None
+        async with memory.state.changing:
+            if memory.state.forgotten != generation:
+                raise NotAskedError(_FORGOTTEN)
+            found = await self._still_there(found)
+            sections = [digest_of(note) for note in piece]
+            await run_shielded(memory.propose(found, sections, f"model {by}"))
+        self._said = replace(self._said, operations=self._said.operations + len(found))
+        return len(piece)
+
+    async def _still_there(self, found: Sequence[Operation]) -> list[Operation]:
+        """What was not made from turns that a person took away while the model thought."""
+        audience = self._memory.audience
+        away = await self._services.store.read(
+            lambda db: memory_versions.jobs_taken_away(db, audience)
+        )
+        return [one for one in found if not any(s.job in away for s in one.sources if s.job)]
+
+    async def _piece(
+        self, lines: Sequence[MemoryLine], waiting: Sequence[Note]
+    ) -> tuple[list[MemoryLine], list[Note]]:
+        """The lines that are shown, and the first sections, as far as they fit beside them."""
+        count = self._services.meter.text
+        most = min(ANSWER_TOKENS, self._window // 4)
+        room = int((self._window - most - await count(TASK)) * _FILLED)
+        share, size = room // _LINES, 0
+        known = 0
+        sizes = [await count(line.raw) + 5 for line in lines]
+        while known < len(lines) and size + sizes[known] <= share:
+            size += sizes[known]
+            known += 1
+        piece: list[Note] = []
+        left = max(_LEAST, room - size)
+        for note in waiting[:MOST_SECTIONS]:
+            whole = await count(distilling.format_section(len(piece) + 1, note))
+            if whole > left and piece:
+                break
+            piece.append(note if whole <= left else self._cut(note, left))
+            left -= whole
+        return distilling.choose_related(lines, piece, known), piece
+
+    def _cut(self, note: Note, tokens: int) -> Note:
+        """A section that is longer than the window by itself: its beginning."""
+        return replace(note, text=self._services.meter.clip(note.text, tokens // 2))
+
+    async def _ask(self, text: str) -> tuple[str, str]:
+        """An answer, put on the bill. Raises NotAskedError."""
+        order = self._order
+        if order.budget and (self._said.cost or 0.0) >= order.budget:
+            raise NotAskedError(_SPENT)
+        spent: list[Spent] = []
+        request = DistillRequest(
+            TASK,
+            text,
+            min(ANSWER_TOKENS, self._window // 4),
+            self._memory.key,
+            order.model,
+            spent.append,
+        )
+        try:
+            return await self._services.distiller.ask(request)
+        finally:
+            for call in spent:
+                await run_shielded(self._book(call))
+                so_far = self._said
+                is_known = so_far.cost is not None and call.cost is not None
+                cost = (so_far.cost or 0.0) + (call.cost or 0.0) if is_known else None
+                self._said = replace(so_far, calls=so_far.calls + 1, cost=cost)

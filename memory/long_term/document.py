@@ -1,0 +1,274 @@
+"""`MEMORY.md` as a value: its lines, where each comes from, and what changes them. Pure.
+
+The file is a person's to edit, so every line is kept as it stands there (`raw`), headings and blank
+ones too. What is neither is a fact: `- 2026-11-20: Ann lives in Lisbon.`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from difflib import SequenceMatcher
+from typing import Any, Literal
+
+TITLE = "# What is remembered"
+IMPORTANT, NOTES = "## Important", "## Notes"
+"""Headings; what stands above goes into the prompt before what stands below."""
+LONGEST = 300
+"""Characters of a line that is remembered or distilled; a person may write longer ones."""
+MOST_FACTS = 100
+"""Facts up to which a model may add some."""
+
+_FACT = re.compile(r"^\s*[-*+]\s+(?:(?P<said>\d{4}-\d\d-\d\d):\s+)?(?P<text>.*)$", re.DOTALL)
+_TURNS = re.compile(r"t(\d{1,9})(?: to t(\d{1,9}))?")
+_WORD = re.compile(r"\w+")
+_ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is still about the same
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a line comes from: a section of a daily file (with its `job`, and the turns in words),
+    what a person wrote into a daily file (`note`), a person, or the file itself, edited by hand.
+    `day` and `at` are a date and a time of day in the bot's time zone; `digest` names the section.
+    """
+
+    kind: Literal["section", "note", "person", "file"]
+    day: str
+    at: str = ""
+    who: str = ""
+    conversation: str = ""
+    turns: str = ""
+    job: int = 0
+    digest: str = ""
+
+    def is_of(self, forgotten: Forgotten) -> bool:
+        """Whether it holds something of what is to be forgotten."""
+        if self.job and self.job in forgotten.jobs:
+            return True
+        if self.conversation != forgotten.conversation:
+            return False
+        return forgotten.turns is None or any(map(self._covers, forgotten.turns))
+
+    def _covers(self, turn: int) -> bool:
+        spans = ((int(a), int(b or a)) for a, b in _TURNS.findall(self.turns))
+        return any(first <= turn <= last for first, last in spans)
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What is deleted: these turns of a conversation (None: all of it), with the jobs by which they
+    came into the daily files."""
+
+    conversation: str
+    turns: Collection[int] | None = None
+    jobs: Collection[int] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryLine:
+    """A line of the file as it stands there, and where it comes from."""
+
+    raw: str
+    sources: tuple[Source, ...] = ()
+
+    @property
+    def is_heading(self) -> bool:
+        return self.raw.startswith("#")
+
+    @property
+    def is_fact(self) -> bool:
+        return bool(self.raw.strip()) and not self.is_heading
+
+    @property
+    def text(self) -> str:
+        """What it says, without its date."""
+        found = _FACT.match(self.raw)
+        return (found["text"] if found else self.raw).strip()
+
+    @property
+    def said(self) -> str:
+        """The date that it carries ("2026-11-20"), or ""."""
+        found = _FACT.match(self.raw)
+        return (found and found["said"]) or ""
+
+    @property
+    def spoken(self) -> tuple[str, ...]:
+        """Its words, however they are written: two lines with the same ones say the same."""
+        return tuple(_WORD.findall(self.text.casefold()))
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Its words, each once."""
+        return frozenset(self.spoken)
+
+    def to_json(self) -> dict[str, Any]:
+        sources = [{k: v for k, v in asdict(one).items() if v} for one in self.sources]
+        return {"raw": self.raw, **({"sources": sources} if sources else {})}
+
+    @classmethod
+    def from_json(cls, data: Any) -> MemoryLine:
+        return cls(data["raw"], tuple(Source(**one) for one in data.get("sources", ())))
+
+
+Lines = tuple[MemoryLine, ...]
+
+
+def fact(text: str, said: str, *sources: Source) -> MemoryLine:
+    """A new line, said on a day."""
+    return MemoryLine(f"- {said}: {text}", sources)
+
+
+def facts(lines: Iterable[MemoryLine]) -> list[MemoryLine]:
+    """The lines that say something; they are numbered from 1 in this order."""
+    return [line for line in lines if line.is_fact]
+
+
+def render(lines: Iterable[MemoryLine]) -> str:
+    """The text of the file."""
+    return "".join(f"{line.raw}\n" for line in lines)
+
+
+def parse(text: str, before: Lines = (), source: Source | None = None) -> Lines:
+    """The lines of a text that a person wrote, or edited from the lines `before`. One that is still
+    there keeps its sources; one that was changed keeps them too, and has `source` besides, so that
+    what is forgotten later takes it along; one that is new has `source` alone."""
+    raws = text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+    known = {line.raw: line for line in before}
+    gone = [line for line in before if line.raw not in set(raws) and line.sources]
+    new = (source,) if source else ()
+
+    def line_of(raw: str) -> MemoryLine:
+        if raw in known:
+            return known[raw]
+        line = MemoryLine(raw)
+        if not line.is_fact:
+            return line
+        old = tuple(s for other in gone if _is_alike(other, line) for s in other.sources)
+        return replace(line, sources=tuple(dict.fromkeys((*old, *new))))
+
+    return tuple(map(line_of, raws))
+
+
+def _is_alike(old: MemoryLine, new: MemoryLine) -> bool:
+    shared = len(old.words & new.words)
+    return shared > 0 and shared >= _ALIKE * min(len(old.words), len(new.words))
+
+
+# --- changes -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One change: a line is added, takes the place of the line `old`, or `old` is removed. `line`
+    is the new one; `sources` say where the reason `why` comes from."""
+
+    do: Literal["add", "replace", "remove"]
+    line: MemoryLine | None = None
+    old: str = ""
+    why: str = ""
+    is_important: bool = False
+    sources: tuple[Source, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "do": self.do,
+            "line": self.line and self.line.to_json(),
+            "old": self.old,
+            "why": self.why,
+            "is_important": self.is_important,
+            "sources": MemoryLine("", self.sources).to_json().get("sources", []),
+        }
+
+    @classmethod
+    def from_json(cls, data: Any) -> Operation:
+        line = MemoryLine.from_json(data["line"]) if data["line"] else None
+        sources = MemoryLine.from_json({"raw": "", "sources": data["sources"]}).sources
+        return cls(data["do"], line, data["old"], data["why"], data["is_important"], sources)
+
+    def is_of(self, forgotten: Forgotten) -> bool:
+        """Whether it was made from what is to be forgotten."""
+        made = (*self.sources, *(self.line.sources if self.line else ()))
+        return any(source.is_of(forgotten) for source in made)
+
+
+def apply(lines: Lines, operations: Iterable[Operation]) -> Lines:
+    """The lines after these operations. One that speaks of a line that is not there any more does
+    nothing: whoever changed that line knew better."""
+    for operation in operations:
+        if operation.do == "add" and operation.line is not None:
+            lines = add_line(lines, operation.line, is_important=operation.is_important)
+        else:
+            new = (operation.line,) if operation.line is not None else ()
+            at = next((n for n, line in enumerate(lines) if line.raw == operation.old), None)
+            if at is not None:
+                lines = (*lines[:at], *new, *lines[at + 1 :])
+    return lines
+
+
+def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> Lines:
+    """The lines with a new one, the first under its heading; one that says the same as another only
+    adds its sources to it."""
+    for at, other in enumerate(lines):
+        if other.is_fact and other.spoken and other.spoken == line.spoken:
+            both = tuple(dict.fromkeys((*other.sources, *line.sources)))
+            return (*lines[:at], replace(other, sources=both), *lines[at + 1 :])
+    if not lines:
+        lines = (MemoryLine(TITLE), MemoryLine(""))
+    heading = IMPORTANT if is_important else NOTES
+    at = next((n for n, other in enumerate(lines) if _is_called(other, heading)), -1)
+    if at < 0:
+        return _with_heading(lines, heading, line)
+    at += 1
+    while at < len(lines) and not lines[at].raw.strip():
+        at += 1
+    blank = (MemoryLine(""),) if at < len(lines) and lines[at].is_heading else ()
+    return (*lines[:at], line, *blank, *lines[at:])
+
+
+def _with_heading(lines: Lines, heading: str, line: MemoryLine) -> Lines:
+    """What is important stands before all other headings but the title, notes at the end."""
+    new = (MemoryLine(heading), MemoryLine(""), line)
+    if heading == NOTES:
+        gap = () if not lines or not lines[-1].raw.strip() else (MemoryLine(""),)
+        return (*lines, *gap, *new)
+    at = 1 if lines[0].raw.startswith("# ") else 0
+    while at < len(lines) and not lines[at].raw.strip():
+        at += 1
+    return (*lines[:at], *new, MemoryLine(""), *lines[at:])
+
+
+def _is_called(line: MemoryLine, heading: str) -> bool:
+    return line.is_heading and line.raw.strip("# \t").casefold() == heading.strip("# ").casefold()
+
+
+def compose(before: Sequence[Operation], new: Operation) -> tuple[Operation, ...]:
+    """The operations `before`, which nobody has approved yet, and one more, which may speak of a
+    line that they would bring: as few operations on the lines that are in force."""
+    for at, one in enumerate(before):
+        if new.do == "add" or one.line is None or one.line.raw != new.old:
+            continue
+        if new.do == "replace":
+            changed = replace(one, line=new.line, why=new.why or one.why)
+            return (*before[:at], changed, *before[at + 1 :])
+        rest = (*before[:at], *before[at + 1 :])
+        return rest if one.do == "add" else (*rest, replace(new, old=one.old))
+    return (*before, new)
+
+
+def drop_forgotten(lines: Lines, forgotten: Forgotten) -> Lines:
+    """The lines without those that hold something of what is forgotten."""
+    return tuple(
+        line for line in lines if not any(source.is_of(forgotten) for source in line.sources)
+    )
+
+
+def diff_lines(old: Lines, new: Lines) -> list[tuple[str, str]]:
+    """What was taken out ("-") and put in ("+"), facts alone, in the order of the file."""
+    before, after = ([line.raw for line in facts(lines)] for lines in (old, new))
+    found: list[tuple[str, str]] = []
+    for kind, a, b, c, d in SequenceMatcher(None, before, after, autojunk=False).get_opcodes():
+        if kind != "equal":
+            found += [("-", raw) for raw in before[a:b]]
+            found += [("+", raw) for raw in after[c:d]]
+    return found

@@ -1,0 +1,332 @@
+"""What an audience remembers for good: its `MEMORY.md`, with every version that it had.
+
+What is in force stands in the file, which a person may edit by hand at any time: what they wrote
+is taken up as a version of its own before anything else is written. A change is on disk as a
+draft, then in the database, then in the file's place, so that a full disk or a crash leaves the old
+text or the new one, and never half.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from memory.keys import ConversationKey
+from memory.long_term.distilling import digest_of
+from memory.long_term.document import (
+    Forgotten,
+    Lines,
+    MemoryLine,
+    Operation,
+    Source,
+    add_line,
+    apply,
+    compose,
+    drop_forgotten,
+    fact,
+    facts,
+    parse,
+    render,
+)
+from memory.record import daily, memory_file, memory_versions
+from memory.record.daily import Note
+from memory.record.memory_versions import Version
+from memory.services import MemoryServices
+from memory.tasks import run_shielded
+
+BY_HAND = "file"
+"""The actor of a version that was edited in the file."""
+
+
+@dataclass(slots=True)
+class AudienceState:
+    """What is known of an audience's file while the bot runs. Whoever changes the file or its
+    versions holds `changing`; `forgotten` counts how often something was deleted, and
+    `is_distilling` says whether a distillation is under way."""
+
+    changing: asyncio.Lock = field(default_factory=asyncio.Lock)
+    forgotten: int = 0
+    is_distilling: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryState:
+    """What is in force (`version` is None where nothing ever was), and the proposal that waits."""
+
+    lines: Lines
+    version: Version | None
+    proposal: Version | None
+
+    @property
+    def proposed(self) -> Lines:
+        """The lines as they would be with the proposal."""
+        return apply(self.lines, self.proposal.operations) if self.proposal else self.lines
+
+
+class LongTermMemory:
+    """The `MEMORY.md` of a conversation's audience. Raises StoreError, and MemoryFileError with a
+    sentence where the file can't be used."""
+
+    def __init__(
+        self, services: MemoryServices, key: ConversationKey, state: AudienceState
+    ) -> None:
+        self._services, self.key, self.state = services, key, state
+        self.audience = key.audience
+        self.path = memory_file.path_of(services.data, key.audience)
+
+    # --- what is there ---------------------------------------------------------------------
+
+    async def read(self) -> MemoryState:
+        """What is in force, with what a person has edited in the file."""
+        async with self.state.changing:
+            return await self.read_held()
+
+    async def read_held(self) -> MemoryState:
+        """The same for who holds `changing`."""
+        return await run_shielded(self._read())
+
+    async def versions(self) -> list[Version]:
+        """All versions that are kept, the newest first."""
+        await self.read()
+        return await self._versions()
+
+    async def _versions(self) -> list[Version]:
+        return await self._services.store.read(
+            lambda db: memory_versions.versions(db, self.audience)
+        )
+
+    async def _read(self) -> MemoryState:
+        kept = await self._versions()
+        current = next((one for one in kept if one.state == "held"), None)
+        proposal = next((one for one in kept if one.state == "proposed"), None)
+        written = next((one for one in kept if one.is_written), None)
+        text = render(parse(await asyncio.to_thread(memory_file.read, self.path)))
+        held = render(current.lines) if current else ""
+        if text == held:
+            if current and written is not current:
+                await self._mark_written(current.id)
+        elif text == (render(written.lines) if written else ""):
+            await self._put(held)  # a crash came between
+            await self._mark_written(current.id if current else 0)
+        else:
+            current = await self._take_up(text, current)
+        return MemoryState(current.lines if current else (), current, proposal)
+
+    async def _take_up(self, text: str, before: Version | None) -> Version:
+        """Somebody edited the file by hand."""
+        now = self._now()
+        source = Source("file", f"{now:%Y-%m-%d}", f"{now:%H:%M}")
+        lines = parse(text, before.lines if before else (), source)
+        version = Version(0, "held", BY_HAND, "edited in the file", lines)
+
+        def keep(db: Any) -> Version:
+            stored = memory_versions.add(db, self.audience, version)
+            memory_versions.mark_written(db, self.audience, stored.id)
+            return stored
+
+        return await self._services.store.write(keep)
+
+    # --- what a person does ----------------------------------------------------------------
+
+    async def remember(self, text: str, person: str) -> MemoryLine:
+        """Add a line that a person wants remembered, among what is important; at once in force."""
+        now = self._now()
+        where = self.key.id
+        source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, where)
+        line = fact(text, source.day, source)
+        async with self.state.changing:
+            before = await self.read_held()
+            lines = add_line(before.lines, line, is_important=True)
+            if render(lines) != render(before.lines):
+                await self._hold(Version(0, "held", person, "/remember", lines))
+        return line
+
+    async def edit(self, text: str, person: str) -> Version:
+        """Put a text that a person wrote in the place of the whole file; what was proposed is
+        settled by it."""
+        memory_file.check_size(text)
+        now = self._now()
+        source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
+        async with self.state.changing:
+            before = await self.read_held()
+            lines = parse(text, before.proposed + before.lines, source)
+            settled = before.proposal and replace(before.proposal, state="held")
+            return await self._hold(Version(0, "held", person, "edited", lines), settled)
+
+    async def approve(self, person: str) -> Version | None:
+        """Let what is proposed be in force; None where nothing is."""
+        async with self.state.changing:
+            before = await self.read_held()
+            if before.proposal is None:
+                return None
+            why = f"{before.proposal.why}, approved by {person}" if person else before.proposal.why
+            made = before.proposal
+            new = Version(0, "held", made.actor, why, before.proposed, made.operations)
+            return await self._hold(new, replace(before.proposal, state="held"))
+
+    async def refuse(self) -> Version | None:
+        """Put what is proposed aside; None where nothing is."""
+        async with self.state.changing:
+            proposal = (await self.read_held()).proposal
+            if proposal is None:
+                return None
+            refused = replace(proposal, state="refused")
+            await self._services.store.write(lambda db: memory_versions.rewrite(db, refused))
+            return refused
+
+    async def undo(self) -> tuple[Version, Version | None] | None:
+        """Take back the newest version that is in force; returns it and the one that is in force
+        now. None where there is nothing to take back."""
+        async with self.state.changing:
+            current = (await self.read_held()).version
+            if current is None:
+                return None
+            before = [one for one in await self._versions() if one.state == "held"][1:2]
+            back = before[0] if before else None
+            await run_shielded(self._move(replace(current, state="undone"), back))
+            return current, back
+
+    async def redo(self) -> Version | None:
+        """Bring back what was taken back last, if nothing was changed since."""
+        async with self.state.changing:
+            current = (await self.read_held()).version
+            first = current.number if current else 0
+            newer = [one for one in await self._versions() if one.number > first]
+            undone = [one for one in newer if one.state == "undone"]
+            if not undone:
+                return None
+            await run_shielded(self._move(replace(undone[-1], state="held"), undone[-1]))
+            return undone[-1]
+
+    # --- what a model proposes ---------------------------------------------------------------
+
+    async def propose(
+        self, operations: Sequence[Operation], sections: Sequence[str], by: str
+    ) -> None:
+        """Add operations to what is proposed, and keep that these sections are distilled. The
+        caller holds `changing`."""
+        before = await self._read()
+        together = before.proposal.operations if before.proposal else ()
+        for operation in operations:
+            together = compose(together, operation)
+
+        def keep(db: Any) -> None:
+            memory_versions.mark_distilled(db, self.audience, sections)
+            if before.proposal is not None:
+                changed = replace(before.proposal, operations=together, actor=by)
+                memory_versions.rewrite(db, changed)
+            elif together:
+                new = Version(0, "proposed", by, "distilled", operations=together)
+                memory_versions.add(db, self.audience, new)
+
+        await self._services.store.write(keep)
+
+    async def pass_over(self) -> None:
+        """A transcript is about to be deleted that knows what a person took away: the sections
+        that tell of it are not distilled later, either."""
+
+        def pass_over(db: Any) -> None:
+            away = memory_versions.jobs_taken_away(db, self.audience)
+            gone = [digest_of(note) for note in notes if note.job in away]
+            memory_versions.mark_distilled(db, self.audience, gone)
+
+        notes = await asyncio.to_thread(self._sections)
+        await self._services.store.write(pass_over)
+
+    def _sections(self) -> list[Note]:
+        data = self._services.data
+        days = daily.days(data, self.audience)
+        return [note for day in days for note in daily.notes(data, self.audience, day)]
+
+    # --- deleting ----------------------------------------------------------------------------
+
+    @asynccontextmanager
+    async def forgetting(self, forgotten: Forgotten) -> AsyncIterator[None]:
+        """Take all that holds something of what is forgotten out of the file and of all versions;
+        nobody changes them until what the block deletes is gone as well."""
+        async with self.state.changing:
+            self.state.forgotten += 1
+            await run_shielded(self._forget(forgotten))
+            yield
+
+    async def count(self, forgotten: Forgotten) -> int:
+        """How many lines that would take."""
+        state = await self.read()
+        return len(facts(state.proposed)) - len(facts(drop_forgotten(state.proposed, forgotten)))
+
+    async def _forget(self, forgotten: Forgotten) -> None:
+        state = await self._read()
+        kept = drop_forgotten(state.lines, forgotten)
+        everything = [line for one in await self._versions() for line in one.lines]
+        hit = [line for line in everything if any(s.is_of(forgotten) for s in line.sources)]
+        again = {source.digest for line in hit for source in line.sources if source.digest}
+        if kept != state.lines:
+            await self._put(render(kept))
+
+        def forget(db: Any) -> None:
+            memory_versions.forget(db, self.audience, forgotten)
+            memory_versions.unmark_distilled(db, self.audience, again)
+
+        await self._services.store.write(forget)
+
+    @asynccontextmanager
+    async def forgetting_all(self) -> AsyncIterator[None]:
+        """Delete all versions; the block deletes the file with its folder."""
+        async with self.state.changing:
+            self.state.forgotten += 1
+            await self._services.store.write(
+                lambda db: memory_versions.forget_all(db, self.audience)
+            )
+            yield
+
+    # --- writing -----------------------------------------------------------------------------
+
+    async def _hold(self, new: Version, settled: Version | None = None) -> Version:
+        """Let a version be in force; the proposal that it settles is no more."""
+
+        def keep(db: Any) -> Version:
+            if settled is not None:
+                memory_versions.delete(db, settled.id)
+            return memory_versions.add(db, self.audience, new)
+
+        return await run_shielded(self._change(new.lines, keep))
+
+    async def _move(self, changed: Version, now: Version | None) -> None:
+        """Change the state of a version, after which another one (None: none) is in force."""
+
+        def keep(db: Any) -> Version | None:
+            memory_versions.rewrite(db, changed)
+            return now
+
+        await self._change(now.lines if now else (), keep)
+
+    async def _change(self, lines: Lines, keep: Callable[[Any], Any]) -> Any:
+        text = render(lines)
+        memory_file.check_size(text)
+        await asyncio.to_thread(memory_file.write_draft, self.path, text)
+        try:
+            stored = await self._services.store.write(keep)
+        except BaseException:
+            await asyncio.to_thread(memory_file.drop_draft, self.path)
+            raise
+        await asyncio.to_thread(memory_file.publish, self.path)
+        await self._mark_written(stored.id if stored else 0)
+        self._services.on_change(self.key)
+        return stored
+
+    async def _put(self, text: str) -> None:
+        await asyncio.to_thread(memory_file.write_draft, self.path, text)
+        await asyncio.to_thread(memory_file.publish, self.path)
+
+    async def _mark_written(self, version: int) -> None:
+        await self._services.store.write(
+            lambda db: memory_versions.mark_written(db, self.audience, version), is_synced=False
+        )
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(time.time(), self._services.zone())

@@ -1,0 +1,157 @@
+"""The file `memory/MEMORY.md` of an audience: read and replaced as a whole, never through a link.
+
+A new text is a draft first, on disk before anything else is done; then the file is replaced in one
+step. So readers see the old text or the new, and a full disk is noticed while nothing has changed.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory.record import daily
+from memory.record.store import StoreError
+
+NAME = "MEMORY.md"
+LARGEST = 256_000
+"""Bytes of a file that is read."""
+MOST_LINES = 2_000
+_DRAFT = ".MEMORY.md.draft"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class MemoryFileError(StoreError):
+    """The file can't be used. The text is a sentence with what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileVersion:
+    """By which a file is known again: a changed one has another."""
+
+    changed: int
+    size: int
+    inode: int
+
+
+def path_of(data: Path, audience: str) -> Path:
+    """Where an audience's file is."""
+    return daily.folder(data, audience) / NAME
+
+
+def version_of(path: Path) -> FileVersion | None:
+    """The version of what stands there; None where nothing does."""
+    try:
+        status = os.lstat(path)
+    except OSError:
+        return None
+    return FileVersion(status.st_mtime_ns, status.st_size, status.st_ino)
+
+
+def read(path: Path) -> str:
+    """The text of the file, "" where there is none. Raises MemoryFileError."""
+    try:
+        with _folder(path.parent) as folder:
+            how = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(path.name, how, dir_fd=folder), "rb") as file:
+                if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                    raise MemoryFileError(f"{path} is not a regular file; move it away.")
+                content = file.read(LARGEST + 1)
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise MemoryFileError(_refusal(path, error, "read")) from error
+    return check_size(_decoded(path, content), str(path))
+
+
+def _decoded(path: Path, content: bytes) -> str:
+    try:
+        text = content[: LARGEST + 1].decode("utf-8")
+    except UnicodeDecodeError:
+        if len(content) <= LARGEST:
+            raise MemoryFileError(
+                f"{path} is no UTF-8 text; save it as UTF-8, or move it away."
+            ) from None
+        text = "x" * (LARGEST + 1)  # cut in the middle of a character: too long in any case
+    return text
+
+
+def check_size(text: str, name: str = NAME) -> str:
+    """A text that may be kept; raises MemoryFileError for one that is too long."""
+    if len(text.encode("utf-8", "replace")) > LARGEST or text.count("\n") > MOST_LINES:
+        raise MemoryFileError(
+            f"{name} is too long: at most {LARGEST // 1000} kB and {MOST_LINES:,} lines are read. "
+            "Shorten it; what is long belongs in a file of its own."
+        )
+    return text
+
+
+def write_draft(path: Path, text: str) -> None:
+    """Have a text ready to stand in the file, on disk. Raises MemoryFileError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with _folder(path.parent) as folder:
+            _refuse_what_is_no_file(path, folder)
+            _draft(folder, text)
+    except OSError as error:
+        drop_draft(path)
+        raise MemoryFileError(_refusal(path, error, "written")) from error
+
+
+def publish(path: Path) -> None:
+    """Put the draft in the place of the file, in one step; an empty one leaves none. Raises
+    MemoryFileError."""
+    try:
+        with _folder(path.parent) as folder:
+            if os.stat(_DRAFT, dir_fd=folder, follow_symlinks=False).st_size:
+                os.replace(_DRAFT, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            else:
+                os.unlink(_DRAFT, dir_fd=folder)
+                with suppress(FileNotFoundError):
+                    os.unlink(path.name, dir_fd=folder)
+            os.fsync(folder)
+    except OSError as error:
+        raise MemoryFileError(_refusal(path, error, "written")) from error
+
+
+def drop_draft(path: Path) -> None:
+    """What was to stand there will not."""
+    with suppress(OSError), _folder(path.parent) as folder:
+        os.unlink(_DRAFT, dir_fd=folder)
+
+
+def _draft(folder: int, text: str) -> None:
+    with suppress(FileNotFoundError):
+        os.unlink(_DRAFT, dir_fd=folder)  # a crash left it
+    how = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with open(os.open(_DRAFT, how, 0o600, dir_fd=folder), "wb") as file:
+        file.write(text.encode("utf-8", "replace"))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _refuse_what_is_no_file(path: Path, folder: int) -> None:
+    with suppress(FileNotFoundError):
+        mode = os.stat(path.name, dir_fd=folder, follow_symlinks=False).st_mode
+        if not stat.S_ISREG(mode):
+            raise MemoryFileError(f"{path} is not a regular file; move it away.")
+
+
+@contextmanager
+def _folder(folder: Path) -> Iterator[int]:
+    descriptor = os.open(folder, _FOLDER)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _refusal(path: Path, error: OSError, verb: str) -> str:
+    if path.is_symlink() or path.parent.is_symlink():
+        return (
+            f"{path} can't be {verb}: it is reached by a symbolic link, and links are not followed."
+        )
+    return f"{path} can't be {verb}: {error.strerror or error}."

@@ -1,0 +1,207 @@
+"""Rows of the versions of each `MEMORY.md`, and which parts of the daily files were distilled.
+
+What is in force is the newest version that is `held`; one that is `proposed` waits for a person.
+`is_written` marks the version whose text the file has: a file that says something else was edited
+by hand, unless a crash came between.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+from peewee import SqliteDatabase, fn
+
+from memory.context.change import replay
+from memory.long_term.document import Forgotten, Lines, MemoryLine, Operation, drop_forgotten
+from memory.record import summaries, tables, transcript
+from memory.record.search import index
+from memory.record.tables import readable
+
+State = Literal["held", "proposed", "undone", "refused"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A version: `number` counts up within its audience, `at` is in seconds since 1970, `actor` is
+    who made it (a person's id, "file", or "model NAME"), `why` how, in words. A proposal has
+    `operations` in place of lines."""
+
+    number: int
+    state: State
+    actor: str
+    why: str
+    lines: Lines = ()
+    operations: tuple[Operation, ...] = ()
+    at: float = 0.0
+    is_written: bool = False
+    id: int = 0
+
+
+def versions(database: SqliteDatabase, audience: str) -> list[Version]:
+    """All versions of an audience, the newest first."""
+    columns = tables.MemoryVersion
+    query = columns.select().where(columns.audience == audience).order_by(columns.number.desc())
+    return list(readable(query.dicts().execute(database), _version))
+
+
+def add(database: SqliteDatabase, audience: str, version: Version) -> Version:
+    """Store a version, with the next number."""
+    columns = tables.MemoryVersion
+    newest = columns.select(fn.COALESCE(fn.MAX(columns.number), 0))
+    ((number,),) = newest.where(columns.audience == audience).tuples().execute(database)
+    at = version.at or time.time()
+    row = tables.insert(
+        database,
+        tables.MemoryVersion,
+        audience=audience,
+        number=number + 1,
+        state=version.state,
+        actor=version.actor,
+        why=version.why,
+        at=at,
+        is_written=int(version.is_written),
+        **_content(version),
+    )
+    return Version(
+        number + 1,
+        version.state,
+        version.actor,
+        version.why,
+        version.lines,
+        version.operations,
+        at,
+        version.is_written,
+        row,
+    )
+
+
+def rewrite(database: SqliteDatabase, version: Version) -> None:
+    """Store a version's content and state anew."""
+    state = {"state": version.state, "why": version.why, "actor": version.actor}
+    tables.update(database, tables.MemoryVersion, version.id, **state, **_content(version))
+
+
+def delete(database: SqliteDatabase, version: int) -> None:
+    """Delete the row of a version."""
+    columns = tables.MemoryVersion
+    columns.delete().where(columns.id == version).execute(database)
+
+
+def mark_written(database: SqliteDatabase, audience: str, version: int) -> None:
+    """The file has the text of this version (0: of none) now."""
+    columns = tables.MemoryVersion
+    columns.update(is_written=0).where(columns.audience == audience).execute(database)
+    columns.update(is_written=1).where(columns.id == version).execute(database)
+
+
+def prune(database: SqliteDatabase, before: float) -> int:
+    """Delete the versions that are older than a time (seconds since 1970), but those in force, in
+    the file or waiting; returns how many."""
+    columns = tables.MemoryVersion
+    later = columns.alias("later")
+    newest = later.select(fn.MAX(later.number)).where(
+        (later.audience == columns.audience) & (later.state == "held")
+    )
+    old = columns.select(columns.id).where(
+        (columns.at < before)
+        & (columns.is_written == 0)
+        & (columns.state != "proposed")
+        & ((columns.state != "held") | (columns.number < newest))
+    )
+    rows = [row for (row,) in old.tuples().execute(database)]
+    for row in rows:
+        delete(database, row)
+    return len(rows)
+
+
+def forget(database: SqliteDatabase, audience: str, forgotten: Forgotten) -> None:
+    """Take what is forgotten out of all versions; the sections that lines were made from as well
+    are distilled anew."""
+    for version in versions(database, audience):
+        kept = drop_forgotten(version.lines, forgotten)
+        operations = tuple(one for one in version.operations if not one.is_of(forgotten))
+        if version.state == "proposed" and version.operations and not operations:
+            delete(database, version.id)
+        elif (kept, operations) != (version.lines, version.operations):
+            changed = Version(
+                version.number,
+                version.state,
+                version.actor,
+                version.why,
+                kept,
+                operations,
+                id=version.id,
+            )
+            rewrite(database, changed)
+
+
+def forget_all(database: SqliteDatabase, audience: str) -> None:
+    """Delete all versions of an audience, and what is known of its sections."""
+    for table in (tables.MemoryVersion, tables.Distilled):
+        table.delete().where(table.audience == audience).execute(database)
+
+
+# --- what was distilled --------------------------------------------------------------------
+
+
+def distilled(database: SqliteDatabase, audience: str) -> frozenset[str]:
+    """The digests of the sections that were distilled."""
+    columns = tables.Distilled
+    query = columns.select(columns.section).where(columns.audience == audience)
+    return frozenset(section for (section,) in query.tuples().execute(database))
+
+
+def mark_distilled(database: SqliteDatabase, audience: str, sections: Iterable[str]) -> None:
+    """These sections need not be distilled again."""
+    for section in sections:
+        columns = tables.Distilled
+        row = columns.insert(audience=audience, section=section)
+        row.on_conflict_ignore().execute(database)
+
+
+def unmark_distilled(database: SqliteDatabase, audience: str, sections: Collection[str]) -> None:
+    """These sections are distilled again, or are no more."""
+    for section in sections:
+        columns = tables.Distilled
+        mine = (columns.audience == audience) & (columns.section == section)
+        columns.delete().where(mine).execute(database)
+
+
+def jobs_taken_away(database: SqliteDatabase, audience: str) -> frozenset[int]:
+    """The jobs whose sections tell of turns that a person took away."""
+    found: set[int] = set()
+    for one in index.conversations(database, audience):
+        if one.lacks_some:
+            away = replay(transcript.events_of(database, one.row), "").taken_away
+            turns = transcript.turns_away(database, one.row, away)
+            jobs = summaries.jobs_of(database, one.row)
+            found |= {job.id for job in jobs if not turns.isdisjoint(job.turns)}
+    return frozenset(found)
+
+
+def _content(version: Version) -> dict[str, str]:
+    return {
+        "lines": orjson.dumps([line.to_json() for line in version.lines]).decode(),
+        "operations": orjson.dumps([one.to_json() for one in version.operations]).decode(),
+    }
+
+
+def _version(row: dict[str, Any]) -> Version:
+    def each(name: str, read: Callable[[Any], Any]) -> tuple[Any, ...]:
+        return tuple(map(read, orjson.loads(row[name])))
+
+    return Version(
+        row["number"],
+        row["state"],
+        row["actor"],
+        row["why"],
+        each("lines", MemoryLine.from_json),
+        each("operations", Operation.from_json),
+        row["at"],
+        bool(row["is_written"]),
+        row["id"],
+    )
