@@ -307,6 +307,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
+        remembered=config.remembered,
+        notify=context.notify,
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)
     bot = RunningBot(

@@ -52,11 +52,12 @@ from memory.record.ledger import Bill, Spent
 from memory.record.search import Found, Scope, Wanted
 from memory.services import MemoryServices
 from memory.turn_log import TurnLog
-from memory.turns import Turn
+from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 1_000  # turns
+_QUOTABLE = 500  # turns of which something may be quoted
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,20 @@ class Conversation:
         return await self._services.store.read(
             lambda db: search.passages(db, context.row, wanted, context.current, away)
         )
+
+    async def said_in(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:
+        """What people and the model said in these turns of a conversation of this audience, as far
+        as it is kept."""
+        audience = self.key.audience
+
+        def read(db: Any) -> list[Entry]:
+            for one in search.index.conversations(db, audience):
+                if one.name == name:
+                    return transcript.entries_between(db, one.row, spans, _QUOTABLE)
+            return []
+
+        found = await self._services.store.read(read)
+        return [entry for entry in found if entry.message.role in ("user", "assistant")]
 
     async def count(self) -> int:
         """How many messages the transcript holds, in play or not."""

@@ -31,6 +31,7 @@ from channels.message import Action, Address, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
+from memory.long_term.prompt import PromptMemory
 from memory.messages import Message
 from memory.record.ledger import Bill
 from memory.record.offload import Offloader
@@ -334,7 +335,9 @@ class ForgetPort(Protocol):
 class Ports:
     """What commands may ask of the bot.
 
-    `workspace` is the folder of a conversation's audience, `zone` the time zone that people read.
+    `workspace` is the folder of a conversation's audience, `zone` the time zone that people read,
+    `remembered` what of `MEMORY.md` stands in the prompt, and `notify` says a line to whoever
+    watches a conversation, which is part of no answer.
     """
 
     settings: SettingsPort
@@ -350,6 +353,8 @@ class Ports:
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]
     version: str
+    remembered: Callable[[ConversationKey], PromptMemory]
+    notify: Callable[[ConversationKey, str], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,8 +54,8 @@ class Progress:
 class Distilled:
     """What was done: how many sections of how many were distilled, how many operations came of
     them, what the calls cost (None: the price of one is unknown), and why it ended early ("": it
-    did not). `away` counts the sections that were left out because a person took some of their turns
-    away."""
+    did not). `away` counts the sections that were left out because a person took some of their
+    turns away."""
 
     done: int = 0
     total: int = 0

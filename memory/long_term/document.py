@@ -50,9 +50,13 @@ class Source:
             return False
         return forgotten.turns is None or any(map(self._covers, forgotten.turns))
 
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Its turns, as first and last numbers."""
+        return [(int(a), int(b or a)) for a, b in _TURNS.findall(self.turns)]
+
     def _covers(self, turn: int) -> bool:
-        spans = ((int(a), int(b or a)) for a, b in _TURNS.findall(self.turns))
-        return any(first <= turn <= last for first, last in spans)
+        return any(first <= turn <= last for first, last in self.spans)
 
 
 @dataclass(frozen=True, slots=True)

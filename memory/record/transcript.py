@@ -77,6 +77,15 @@ def entries_of_turns(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
+def entries_between(
+    database: SqliteDatabase, conversation: int, spans: Sequence[tuple[int, int]], most: int
+) -> list[Entry]:
+    """The entries of at most so many turns, given by first and last numbers."""
+    there = sorted({turn for _, turn in places(database, conversation)})
+    wanted = [n for n in there if any(first <= n <= last for first, last in spans)][:most]
+    return entries_of_turns(database, conversation, wanted)
+
+
 def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int]]:
     """(seq, turn) of all entries, in order."""
     columns = tables.Message

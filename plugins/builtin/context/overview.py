@@ -17,6 +17,7 @@ from memory.context.limits import Limits
 from memory.context.plan import Plan
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
 from memory.record.ledger import Bill
 from plugins.api import Ask
@@ -63,7 +64,8 @@ class Overview:
     """`learned` is a window that the provider has named, in force instead of the one set; `due` is
     what is done before the next step of the running turn; `layers` says where each setting comes
     from; `chosen` is the strategy that is in force from the next turn on; `rules` are the ids of
-    the person's own hook rules that compact."""
+    the person's own hook rules that compact; `remembered` is what of `MEMORY.md` is in the
+    prompt."""
 
     view: View
     limits: Limits
@@ -80,6 +82,7 @@ class Overview:
     rules: tuple[str, ...]
     stored: int
     tools: tuple[str, ...]
+    remembered: PromptMemory
     usage: ContextUsage
     zone: tzinfo
 
@@ -107,6 +110,7 @@ async def gather(ask: Ask) -> Overview:
         rules=find_compacting(parse(list(settings["hooks"].value))),
         stored=await conversation.count(),
         tools=tuple(tool["function"]["name"] for tool in conversation.context.prefix.tools),
+        remembered=ask.bot.remembered(conversation.key),
         usage=usage_of(conversation.context),
         zone=ask.bot.zone(),
     )
@@ -138,7 +142,8 @@ def parts(overview: Overview) -> dict[str, int]:
     complete = sum(turn.tokens for turn in view.complete)
     summary = part(view.preface.tokens) if view.preface else 0
     sizes = {
-        "system prompt": part(view.prefix.system),
+        "system prompt": part(view.prefix.system) - part(view.prefix.memory),
+        "memory": part(view.prefix.memory),
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
@@ -181,6 +186,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "running_turn": f"t{view.current}" if view.current else None,
         "pinned": ids(tuple(sorted(view.boundaries.pinned))),
         "tools": overview.tools,
+        "memory": {"in_prompt": overview.remembered.shown, "lines": overview.remembered.total},
         "strategy": limits.strategy,
         "strategy_from_next_turn": overview.chosen,
         "max_turns": limits.max_turns,

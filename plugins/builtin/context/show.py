@@ -107,6 +107,7 @@ def sizes(overview: Overview) -> str:
     view, limits = overview.view, overview.limits
     numbers = [turn.number for turn in view.complete]
     more = {
+        "memory": f" ({overview.remembered.shown} of {overview.remembered.total} lines)",
         "tools": f" ({len(overview.tools)})",
         "turns": f" ({format_turns(numbers)})" if numbers else "",
         "running turn": f" (t{view.current})",

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date, datetime, timedelta
+from datetime import date, datetime
 
 from memory.audience_memory import Waiting
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
+from plugins.builtin.memory import long_term
+from plugins.builtin.memory.days import day_of
 from plugins.builtin.memory.search import as_data, memory_search, search
 from plugins.wording import count, literal
 
@@ -18,18 +20,21 @@ SUBS = (
     ("pending", "what tools brought in from outside, waiting for review"),
     ("approve", "accept one of these into the memory: approve N"),
     ("reject", "delete one of these: reject N"),
+    *((name, about) for name, (_, about) in long_term.COMMANDS.items()),
 )
 LONGEST = 6_000
 """Characters of a day that are shown, the newest."""
 
 
-USAGE = "[DAY|search WORDS|status|pending|approve N|reject N]"
+USAGE = "[DAY|search WORDS|status|pending|approve N|reject N|list|distill|diff|edit|why|history]"
 
 
-@command("memory", "Show what is kept in the daily memory", USAGE, SUBS)
+@command("memory", "Show and change what is remembered", USAGE, SUBS, slow=("distill",))
 async def memory(ask: Ask) -> Reply:
     """Without a word: today's file."""
-    verb, _, rest = ask.text.strip().partition(" ")
+    verb, rest = (*ask.text.strip().split(None, 1), "", "")[:2]
+    if verb.lower() in long_term.COMMANDS:
+        return await long_term.COMMANDS[verb.lower()][0](ask, rest)
     if verb.lower() == "search":
         return await search(ask, rest)
     if verb.lower() == "status":
@@ -40,20 +45,6 @@ async def memory(ask: Ask) -> Reply:
         return await settle(ask, verb.lower(), rest.strip())
     today = datetime.now(ask.bot.zone()).date()
     return await _day(ask, day_of(ask.text.strip().lower() or "today", today), today)
-
-
-def day_of(text: str, today: date) -> date:
-    """The day that a person means; raises CommandError with a sentence."""
-    named = {"today": today, "yesterday": today - timedelta(days=1)}
-    if text in named:
-        return named[text]
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise CommandError(
-            f"/memory does not know {text[:60]!r}; it takes a day like {today}, yesterday, search "
-            "WORDS, status, or pending."
-        ) from None
 
 
 async def _day(ask: Ask, day: date, today: date) -> Reply:
@@ -227,4 +218,4 @@ def parley_tools() -> list[Tool]:
 
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [memory]
+    return [memory, long_term.remember]

@@ -1,0 +1,21 @@
+"""How a person names a day."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+
+from plugins.api import CommandError
+
+
+def day_of(text: str, today: date) -> date:
+    """The day that a person means; raises CommandError with a sentence."""
+    named = {"today": today, "yesterday": today - timedelta(days=1)}
+    if text in named:
+        return named[text]
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise CommandError(
+            f"/memory does not know {text[:60]!r}; it takes a day like {today}, yesterday, search "
+            "WORDS, status, pending, or what /help memory lists."
+        ) from None

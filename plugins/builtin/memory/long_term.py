@@ -1,0 +1,419 @@
+"""`/memory list`, `distill`, `diff`, `edit`, `why`, `history`, `undo`, and `/remember`: what is
+remembered for good, in `MEMORY.md`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from memory.long_term.distiller import Distilled, Order, Progress
+from memory.long_term.distilling import strip_invisible
+from memory.long_term.document import (
+    LONGEST,
+    Lines,
+    MemoryLine,
+    Operation,
+    Source,
+    apply,
+    diff_lines,
+    facts,
+    render,
+)
+from memory.long_term.memory import BY_HAND, MemoryState
+from memory.record.memory_versions import Version
+from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.builtin.memory.days import day_of
+from plugins.builtin.memory.origins import origins
+from plugins.wording import count, literal, money
+
+DIFF = Action("Show the changes", "/memory diff")
+EDIT = Action("Edit", "/memory edit")
+UNDO = Action("Take back", "/memory undo")
+REDO = Action("Bring back", "/memory redo")
+LIST = Action("Show all", "/memory list")
+DISTILL = Action("Distill", "/memory distill")
+HISTORY = Action("History", "/memory history")
+
+_SHOWN = 100  # lines, or versions, that are shown at once
+_NOTHING = (
+    "Nothing is remembered for good yet. /remember TEXT adds a line; /memory distill has a model "
+    "look through the daily files for what is worth keeping."
+)
+
+
+# --- what is there -------------------------------------------------------------------------
+
+
+async def show_list(ask: Ask, rest: str) -> Reply:
+    """`/memory list`: the lines with their numbers, and how many of them are in the prompt."""
+    del rest
+    memory = ask.conversation.long_term
+    state = await memory.read()
+    lines = facts(state.lines)
+    shown = ask.bot.remembered(ask.conversation.key)
+    data = {
+        "lines": [_line_data(n, line) for n, line in enumerate(lines, 1)],
+        "in_prompt": shown.shown,
+        "version": state.version.number if state.version else 0,
+        "is_waiting": state.proposal is not None,
+        "file": str(memory.path),
+    }
+    if not lines:
+        return Reply("\n\n".join(filter(None, (_NOTHING, _waits(state)))), data, _offers(state))
+    texts = [f"{n}. {_shown(line)}" for n, line in enumerate(lines[:_SHOWN], 1)]
+    rest_of = len(lines) - _SHOWN
+    more = f"{count(rest_of, 'more line')} in the file." if rest_of > 0 else ""
+    where = (
+        f"In the prompt: {shown.shown} of {count(len(lines), 'line')}; the model finds the others "
+        f"when it searches. The file is `{memory.path}`."
+    )
+    parts = ("**Remembered for good**", "\n".join(texts), more, where, _waits(state))
+    return Reply("\n\n".join(filter(None, parts)), data, _offers(state))
+
+
+def _offers(state: MemoryState) -> tuple[Action, ...]:
+    waits = (DIFF,) if state.proposal else ()
+    there = (EDIT, HISTORY) if state.version else ()
+    return (*waits, DISTILL, *there)
+
+
+def _waits(state: MemoryState) -> str:
+    if state.proposal is None:
+        return ""
+    changes = count(len(state.proposal.operations), "change")
+    return f"{changes} from the daily files wait for your yes: /memory diff."
+
+
+def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
+    return {"number": number, "text": line.text, "said": line.said}
+
+
+def _shown(line: MemoryLine) -> str:
+    return ": ".join(filter(None, (line.said, literal(line.text[: 2 * LONGEST]))))
+
+
+# --- a person's own lines --------------------------------------------------------------------
+
+
+@command("remember", "Have something remembered for good", "TEXT")
+async def remember(ask: Ask) -> Reply:
+    """`/remember TEXT`"""
+    text = strip_invisible(" ".join(ask.text.split()))
+    if not text:
+        raise CommandError("/remember needs what to remember: /remember Ann is allergic to nuts.")
+    if len(text) > LONGEST:
+        raise CommandError(
+            f"That is too long to remember in a line: {len(text):,} characters, and {LONGEST} are "
+            "the most. Put it shorter, or into a file."
+        )
+    line = await ask.conversation.long_term.remember(text, ask.person.id)
+    said = f"Remembered: {literal(text)}"
+    return Reply(said, _line_data(0, line), (LIST, UNDO))
+
+
+async def edit(ask: Ask, rest: str) -> Reply:
+    """`/memory edit`: the whole file, to be changed and sent back; `/memory edit TEXT` takes it."""
+    memory = ask.conversation.long_term
+    if not rest.strip():
+        state = await memory.read()
+        text = render(state.proposed)
+        return Reply(
+            f"Send `/memory edit` with the whole text, as you want it:\n\n{_fenced(text)}",
+            {"text": text},
+        )
+    before = (await memory.read()).lines
+    version = await memory.edit(rest.strip("\n"), ask.person.id)
+    changes = diff_lines(before, version.lines)
+    return Reply(f"Taken. {_told(changes)}", {"diff": _diff_data(changes)}, (LIST, UNDO))
+
+
+# --- what a model proposes -------------------------------------------------------------------
+
+
+async def distill(ask: Ask, rest: str) -> Reply:
+    """`/memory distill`: what was not distilled yet; `/memory distill DAY`: a day, again."""
+    _refuse_where_spent(ask)
+    today = datetime.now(ask.bot.zone()).date()
+    days = (day_of(rest.strip().lower(), today),) if rest.strip() else ()
+    key = ask.conversation.key
+    is_auto = ask.bot.settings.describe("memory.approve", key.id).value == "auto"
+
+    def tell(progress: Progress) -> None:
+        if progress.done < progress.total:
+            said = f"{progress.done} of {count(progress.total, 'section')} distilled."
+            ask.bot.notify(key, said)
+
+    before = await ask.conversation.long_term.read()
+    done = await ask.conversation.distillation(Order(days, is_auto=is_auto)).run(tell)
+    after = await ask.conversation.long_term.read()
+    old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
+    changes = diff_lines(old, new)
+    data = {**_distilled_data(done), "diff": _diff_data(changes), "is_auto": is_auto}
+    text = "\n\n".join(filter(None, (_summary(done), _fenced_diff(changes), _left_out(done))))
+    if not changes:
+        return Reply(text, data, (LIST,))
+    if is_auto:
+        return Reply(f"{text}\n\nThis is in force.", data, (LIST, EDIT, UNDO))
+    waits = "Nothing of this is in force before somebody here approves it."
+    return Reply(f"{text}\n\n{waits}", data, _decisions())
+
+
+def _refuse_where_spent(ask: Ask) -> None:
+    key, person = ask.conversation.key, ask.person.limited
+    if any(account.is_used_up for account in ask.bot.spending.accounts(key, person)):
+        raise CommandError(
+            "Distilling asks a model, and this month's spending limit is used up; /usage shows it."
+        )
+
+
+def _decisions() -> tuple[Action, ...]:
+    return (
+        Action("Approve", "/memory diff approve"),
+        EDIT,
+        Action("Take back", "/memory diff reject"),
+    )
+
+
+def _summary(done: Distilled) -> str:
+    if done.total == 0:
+        return done.fault or "There is nothing new in the daily files to distill."
+    price = "" if done.cost is None else f", {money(done.cost)}"
+    read = f"{done.done} of {count(done.total, 'section')} of the daily files distilled"
+    text = f"{read} ({count(done.calls, 'call')}{price})."
+    if done.fault:
+        return f"{text} It ended there: {done.fault}"
+    return text if done.operations else f"{text} Nothing in them was worth keeping for good."
+
+
+def _left_out(done: Distilled) -> str:
+    if not done.away:
+        return ""
+    return f"{count(done.away, 'section')} left out, because turns in them were taken away."
+
+
+def _distilled_data(done: Distilled) -> dict[str, Any]:
+    return {
+        "sections": done.done,
+        "of": done.total,
+        "left_out": done.away,
+        "calls": done.calls,
+        "cost": done.cost,
+        "fault": done.fault,
+    }
+
+
+async def diff(ask: Ask, rest: str) -> Reply:
+    """`/memory diff`: what waits, or the newest change; `approve` and `reject` settle it; `v3` is
+    what a version changed."""
+    word = rest.strip().lower()
+    if word == "approve":
+        return await _approve(ask)
+    if word in ("reject", "no"):
+        return await _reject(ask)
+    memory = ask.conversation.long_term
+    state, versions = await memory.read(), await memory.versions()
+    if word:
+        return _diff_of(_version_of(word, versions), versions)
+    if state.proposal is None:
+        if state.version is None:
+            return Reply(_NOTHING, {"diff": []}, (DISTILL,))
+        return _diff_of(state.version, versions, (EDIT, UNDO))
+    changes = diff_lines(state.lines, state.proposed)
+    told = _reasons(state.proposal.operations)
+    head = f"**Proposed by {literal(state.proposal.actor)}**; nothing of it is in force yet."
+    text = "\n\n".join((head, _fenced_diff(changes), told))
+    return Reply(text, {"diff": _diff_data(changes), "is_waiting": True}, _decisions())
+
+
+def _diff_of(
+    version: Version, versions: Sequence[Version], actions: tuple[Action, ...] = (LIST, HISTORY)
+) -> Reply:
+    new = version.lines
+    held = [one for one in versions if one.state in ("held", "undone")]
+    before = next((one.lines for one in held if one.number < version.number), ())
+    if version.state in ("proposed", "refused"):
+        new = apply(before, version.operations)
+    changes = diff_lines(before, new)
+    head = f"**v{version.number}**, {_by(version)}: {_told(changes)}"
+    text = "\n\n".join(filter(None, (head, _fenced_diff(changes), _reasons(version.operations))))
+    data = {"version": version.number, "diff": _diff_data(changes), "is_waiting": False}
+    return Reply(text, data, actions)
+
+
+def _version_of(word: str, versions: Sequence[Version]) -> Version:
+    digits = word.removeprefix("v")
+    found = [one for one in versions if digits == str(one.number)]
+    if not found:
+        raise CommandError(
+            f"There is no version {word[:20]!r}; /memory history lists those that are kept."
+        )
+    return found[0]
+
+
+async def _approve(ask: Ask) -> Reply:
+    memory = ask.conversation.long_term
+    before = (await memory.read()).lines
+    version = await memory.approve(ask.person.id)
+    if version is None:
+        raise CommandError("Nothing is waiting for a yes; /memory distill looks for something.")
+    changes = diff_lines(before, version.lines)
+    return Reply(
+        f"It is in force now. {_told(changes)}", {"diff": _diff_data(changes)}, (LIST, UNDO)
+    )
+
+
+async def _reject(ask: Ask) -> Reply:
+    if await ask.conversation.long_term.refuse() is None:
+        raise CommandError("Nothing is waiting; /memory undo takes back what is in force.")
+    return Reply("Taken back; nothing of it is remembered.", {"is_waiting": False}, (LIST,))
+
+
+# --- versions --------------------------------------------------------------------------------
+
+
+async def history(ask: Ask, rest: str) -> Reply:
+    """`/memory history`: every version that is kept."""
+    del rest
+    versions = await ask.conversation.long_term.versions()
+    data = {"versions": [_version_data(one) for one in versions]}
+    if not versions:
+        return Reply(_NOTHING, data, (DISTILL,))
+    current = next((one.number for one in versions if one.state == "held"), 0)
+    lines = [_version_line(ask, one, current) for one in versions[:_SHOWN]]
+    text = "**Versions of MEMORY.md**, the newest first\n\n" + "\n".join(lines)
+    return Reply(f"{text}\n\n`/memory diff v{versions[0].number}` shows one.", data, (LIST, UNDO))
+
+
+def _version_line(ask: Ask, version: Version, current: int) -> str:
+    at = f"{datetime.fromtimestamp(version.at, ask.bot.zone()):%Y-%m-%d %H:%M}"
+    states = {"proposed": "waits", "undone": "taken back", "refused": "refused"}
+    state = "in force" if version.number == current else states.get(version.state, "")
+    size = count(len(facts(version.lines)), "line") if version.lines else ""
+    if version.state in ("proposed", "refused"):
+        size = count(len(version.operations), "change")
+    about = ", ".join(filter(None, (_by(version), size or "no line", state)))
+    return f"- **v{version.number}** {at}: {about}"
+
+
+def _by(version: Version) -> str:
+    who = "by hand" if version.actor == BY_HAND else literal(version.actor)
+    return f"{literal(version.why)} ({who})"
+
+
+def _version_data(version: Version) -> dict[str, Any]:
+    return {
+        "version": version.number,
+        "state": version.state,
+        "actor": version.actor,
+        "why": version.why,
+        "at": version.at,
+        "lines": [line.text for line in facts(version.lines)],
+    }
+
+
+async def undo(ask: Ask, rest: str) -> Reply:
+    """`/memory undo`: the version before the newest is in force again."""
+    del rest
+    done = await ask.conversation.long_term.undo()
+    if done is None:
+        raise CommandError("There is nothing to take back; /memory history lists the versions.")
+    gone, now = done
+    changes = diff_lines(gone.lines, now.lines if now else ())
+    text = f"v{gone.number} is taken back. {_told(changes)}"
+    return Reply(text, {"version": now.number if now else 0}, (REDO, LIST))
+
+
+async def redo(ask: Ask, rest: str) -> Reply:
+    """`/memory redo`: what was taken back last holds again."""
+    del rest
+    version = await ask.conversation.long_term.redo()
+    if version is None:
+        raise CommandError("There is nothing to bring back; something else was changed since.")
+    return Reply(f"v{version.number} is in force again.", {"version": version.number}, (LIST, UNDO))
+
+
+# --- where a line comes from -----------------------------------------------------------------
+
+
+async def why(ask: Ask, rest: str) -> Reply:
+    """`/memory why 3`, or words of the line."""
+    lines = (await ask.conversation.long_term.read()).lines
+    number, line = _line_of(rest.strip(), lines)
+    found = [await origins(ask, source, line) for source in line.sources]
+    told = "\n\n".join(origin.text for origin in found)
+    nobody = "Nothing is known of where it comes from."
+    data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
+    return Reply(f"**{number}.** {_shown(line)}\n\n{told or nobody}", data, (LIST,))
+
+
+def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
+    there = facts(lines)
+    if not words:
+        raise CommandError("/memory why needs a line: its number in /memory list, or words of it.")
+    if words.isascii() and words.isdigit():
+        if not 1 <= int(words[:9]) <= len(there):
+            raise CommandError(f"There is no line {words[:9]}; /memory list shows all of them.")
+        return int(words), there[int(words) - 1]
+    wanted = MemoryLine(words).words
+    best = max(enumerate(there, 1), key=lambda one: len(one[1].words & wanted), default=None)
+    if best is None or not best[1].words & wanted:
+        raise CommandError(f"No line holds {words[:60]!r}; /memory list shows all of them.")
+    return best
+
+
+# --- wording -----------------------------------------------------------------------------------
+
+
+def _told(changes: Sequence[tuple[str, str]]) -> str:
+    new = sum(sign == "+" for sign, _ in changes)
+    gone = len(changes) - new
+    parts = [f"{count(new, 'line')} added"] * bool(new) + [f"{count(gone, 'line')} gone"] * bool(
+        gone
+    )
+    return f"{' and '.join(parts)}." if parts else "No line is different."
+
+
+def _diff_data(changes: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"sign": sign, "line": raw} for sign, raw in changes]
+
+
+def _fenced_diff(changes: Sequence[tuple[str, str]]) -> str:
+    if not changes:
+        return ""
+    lines = "\n".join(f"{sign} {raw.removeprefix('- ')[: 2 * LONGEST]}" for sign, raw in changes)
+    return f"```diff\n{lines.replace('```', chr(39) * 3)}\n```"
+
+
+def _fenced(text: str) -> str:
+    return f"```\n{text.replace('```', chr(39) * 3)}\n```"
+
+
+def _reasons(operations: Sequence[Operation]) -> str:
+    """Why each change is wanted, and where that was said."""
+    names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
+    lines = []
+    for one in operations:
+        text = one.line.text if one.line else MemoryLine(one.old).text
+        where = "; ".join(dict.fromkeys(map(_place, one.sources)))
+        reason = f" ({literal(one.why)})" if one.why else ""
+        lines.append(f"- {names[one.do]}: {literal(text[:80])}{reason}, from {where}")
+    return "\n".join(lines)
+
+
+def _place(source: Source) -> str:
+    return " ".join(filter(None, (source.day, source.at, literal(source.turns))))
+
+
+Show = Callable[[Ask, str], Awaitable[Reply]]
+
+COMMANDS: Mapping[str, tuple[Show, str]] = {
+    "list": (show_list, "what is remembered for good, with numbers"),
+    "distill": (distill, "look through the daily files for what is worth keeping: distill [DAY]"),
+    "diff": (diff, "what it would change, or a version did: diff [approve|reject|v3]"),
+    "edit": (edit, "change the whole of it"),
+    "why": (why, "where a line comes from: why 3, or why WORDS"),
+    "history": (history, "all versions that are kept"),
+    "undo": (undo, "take the newest version back"),
+    "redo": (redo, "bring back what was taken back"),
+}
