@@ -24,6 +24,7 @@ from bot.access import Access
 from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.approvals import Approvals
+from bot.branching import Branching
 from bot.clock import ClockWatch
 from bot.commands import CommandRunner
 from bot.completions import Completions, clear_up
@@ -207,7 +208,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     bus = EventBus()
     context = HookContext(
         lambda: book.effective().hooks,
-        lambda key, text: bus.publish(key.id, Notice(text)),
+        lambda key, text: bus.publish(key.home, Notice(text)),
         lambda key: conversations.in_memory(key),
     )
     plugins = load(Path(folder) if folder else data / "plugins", context)
@@ -247,7 +248,9 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     services = replace(
         _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
-        on_change=lambda key: _show(bus, conversations.in_memory(key)),
+        on_change=lambda key: _show(
+            bus, conversations.in_memory(key), conversations.branches.is_current(key)
+        ),
         on_spent=spending.book,
         distiller=ThriftyDistiller(
             distiller,
@@ -269,7 +272,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
         for conversation in conversations.list_loaded():
-            _show(bus, conversation)
+            _show(bus, conversation, conversations.branches.is_current(conversation.key))
 
     async def is_clock_believed() -> bool:
         is_believed = await clock.look()
@@ -301,6 +304,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
+        branches=Branching(conversations, turns, book, lambda now: _show(bus, now)),
         access=LetIn(access, delivery),
         approvals=approvals,
         commands=plugins.commands,
@@ -402,10 +406,10 @@ def credentials(layers: Layers) -> Credentials:
     )
 
 
-def _show(bus: EventBus, conversation: Conversation | None) -> None:
+def _show(bus: EventBus, conversation: Conversation | None, is_current: bool = True) -> None:
     """Tell whoever watches a conversation how full its context is."""
-    if conversation is not None and bus.is_watched(conversation.key.id):
-        bus.publish(conversation.key.id, ContextChanged(usage_of(conversation.context)))
+    if conversation is not None and is_current and bus.is_watched(conversation.key.home):
+        bus.publish(conversation.key.home, ContextChanged(usage_of(conversation.context)))
 
 
 async def _first_of(

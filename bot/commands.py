@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+from collections import Counter
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
 
@@ -34,6 +35,7 @@ class CommandRunner:
         self._ports, self._conversations = ports, conversations
         self._delivery, self._access = delivery, access
         self.queues = KeyedQueues("command")
+        self._leading = Counter[str]()
 
     @property
     def offered(self) -> list[CommandEntry]:
@@ -45,12 +47,21 @@ class CommandRunner:
         """Add a command to its conversation's queue, where none waits behind a slow one."""
         command = self._ports.commands.get(line.name)
         is_slow = command is not None and command.is_slow(line.rest)
-        queue: Hashable = (received.key.id, "slow") if is_slow else received.key.id
+        chat = received.key.home
+        queue: Hashable = (received.key.id, "slow") if is_slow else chat
+        if command is not None and command.leads:
+            self._leading[chat] += 1
         self.queues.put(queue, lambda: self._answer(received, line))
 
     def answer(self, received: Received, reply: Reply) -> None:
         """Say this in the order of the commands."""
-        self.queues.put(received.key.id, lambda: self._delivery.answer(received, reply))
+        self.queues.put(received.key.home, lambda: self._delivery.answer(received, reply))
+
+    async def settle(self, chat: str) -> None:
+        """Wait until no command is left that may lead the chat of this conversation elsewhere, if
+        there is one: what is said after it is said there."""
+        if self._leading[chat]:
+            await self.queues.room(chat, 1)
 
     async def run(self, address: Address, line: CommandLine) -> Reply:
         """Carry out a command now."""
@@ -60,7 +71,8 @@ class CommandRunner:
         if command is None:
             return Reply(unknown(line.name, self._ports.commands))
         try:
-            conversation = await self._conversations.get(key_of(address))
+            key = self._conversations.branches.current(key_of(address))
+            conversation = await self._conversations.get(key)
             ask = Ask(line.rest, address, person, conversation, self._ports)
             return sendable(await command.run(ask))
         except (CommandError, StoreError) as error:
@@ -73,11 +85,15 @@ class CommandRunner:
 
     async def _answer(self, received: Received, line: CommandLine) -> None:
         if received.is_begun:
-            reply = Reply(INTERRUPTED.format(name=line.name))
+            command = self._ports.commands.get(line.name)
+            said = command.interrupted if command is not None else ""
+            reply = Reply(said or INTERRUPTED.format(name=line.name))
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
             reply = await self.run(received.address, line)
+        if (command := self._ports.commands.get(line.name)) is not None and command.leads:
+            self._leading -= Counter([received.key.home])
         await self._delivery.answer(received, reply)
 
 

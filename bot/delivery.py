@@ -75,6 +75,7 @@ class Delivery:
             inbound.sender,
             time.time(),
             attachments=dump(files),
+            branch=key.id if key.is_branch else "",
         )
         said = "\0".join((inbound.text, *(file.path for file in files)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:32]
@@ -205,7 +206,7 @@ class Delivery:
         found = []
         for row in await self._store.read(mailbox.list_inbox):
             try:
-                key, line = key_of(address_of(row.place)), command_line(row.text)
+                key, line = _key_of(row), command_line(row.text)
                 found.append(_to_received(row, key, line))
             except UNREADABLE as error:
                 await self._set_aside("inbox", row.id, row.place, error)
@@ -260,6 +261,14 @@ def address_of(place: AddressColumns) -> Address:
 
 def _place(address: Address) -> AddressColumns:
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
+
+
+def _key_of(row: InboxRow) -> ConversationKey:
+    """The conversation that a message was taken in for. The row may have come with a backup that
+    somebody else made, and name a conversation of others."""
+    key = key_of(address_of(row.place))
+    branch = replace(key, id=row.branch) if row.branch else key
+    return branch if branch.home == key.id else key
 
 
 def _to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:

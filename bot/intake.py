@@ -10,7 +10,7 @@ from pathlib import Path
 from bot.access import LOCAL, TOO_FAST, Access
 from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery
-from bot.received import CommandLine, Received, clean_name, command_line, key_of
+from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from channels.message import Inbound, Outbound, Reply, cleaned
 from memory.keys import ConversationKey
@@ -38,7 +38,7 @@ class Intake:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
         been told."""
         inbound = replace(inbound, text=cleaned(inbound.text), sender=clean_name(inbound.sender))
-        key, line = key_of(inbound.address), command_line(inbound.text)
+        key, line = self._turns.lead(inbound.address), command_line(inbound.text)
         try:
             if (refusal := await self._refusal(inbound, key, line)) is None:
                 with self._turns.expect(key):
@@ -56,7 +56,7 @@ class Intake:
         """Whether this message's line is full; the wait itself is in `take`."""
         if inbound.address.channel not in LOCAL or command_line(cleaned(inbound.text)):
             return False
-        return self._turns.is_busy(key_of(inbound.address))
+        return self._turns.is_busy(self._turns.lead(inbound.address))
 
     async def _refusal(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None

@@ -67,7 +67,8 @@ def clean_name(sender: str) -> str:
 
 @lru_cache(maxsize=1_000)
 def key_of(address: Address) -> ConversationKey:
-    """The conversation that an address belongs to: one for each chat, and for each thread in it.
+    """The conversation that an address begins with: one for each chat, and for each thread in it;
+    `Turns.lead` says to which of its branches it leads.
 
     Its audience is those who share the chat, as a folder's name.
     """

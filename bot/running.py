@@ -50,6 +50,7 @@ class RunningBot:
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
+        await self.commands.settle(key_of(inbound.address).home)
         if (taken := await self.intake.take(inbound)) is None:
             return None
         received, is_new = taken
@@ -98,8 +99,8 @@ class RunningBot:
         return self.commands.offered
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        """What happens in this address's conversation from now on."""
-        return self.bus.watch(key_of(address).id)
+        """What happens at this address from now on, whichever branch it leads to."""
+        return self.bus.watch(key_of(address).home)
 
     # --- what pages and clients read and fill -------------------------------------------------
 
@@ -116,7 +117,7 @@ class RunningBot:
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         """The newest turns, or those before this one."""
-        context = (await self.conversations.get(key_of(address))).context
+        context = (await self.conversations.get(self.turns.lead(address))).context
         newest = context.newest + 1
         end = min(before, newest) if before else newest
         turns = await context.turns(range(max(1, end - most), end))
@@ -124,7 +125,7 @@ class RunningBot:
 
     async def instruct(self, address: Address, text: str) -> str:
         """Let a client's words be its conversation's system prompt; returns what is wrong."""
-        here = key_of(address).id
+        here = self.turns.lead(address).id
         now = self.settings.describe("system_prompt", here)
         if (now.value, now.layer) == (text, "--here"):
             return ""
@@ -136,7 +137,7 @@ class RunningBot:
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         """Append these turns, if there is none yet."""
-        conversation = await self.conversations.get(key_of(address))
+        conversation = await self.conversations.get(self.turns.lead(address))
         if conversation.context.newest or not exchanges:
             return False
         turns = [

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, home_of
 from memory.long_term.asking import Distiller, DistillRequest, NotAskedError
 from memory.record import ledger
 from memory.record.ledger import Bill, Spent
@@ -108,7 +108,8 @@ class Spending:
         month, since = self._month_now(), self.since
         read = self._store.read
         self._notes = await read(lambda db: ledger.notes(db, month))
-        self._bills.update(await read(lambda db: ledger.bills_by_conversation(db, since)))
+        for name, bill in (await read(lambda db: ledger.bills_by_conversation(db, since))).items():
+            self._bills[home_of(name)] += bill  # a limit holds for a chat with all its branches
         people = await read(lambda db: ledger.bills_by_person(db, since))
         self._bills.update({_scope(person): bill for person, bill in people.items()})
         self._bills[ALL] = await read(lambda db: ledger.bill(db, since=since))
@@ -117,7 +118,7 @@ class Spending:
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
         """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""
         self._turn_the_page()
-        for scope in (key.id, _scope(person), ALL):
+        for scope in (key.home, _scope(person), ALL):
             self._bills[scope] = self._bills[scope].plus(spent)
 
     @property
@@ -130,7 +131,7 @@ class Spending:
         """The conversation's account, that of all, and that of a user who is no owner."""
         self._turn_the_page()
         limits = self._limits()
-        chat = self._account("chat", key.id, limits.chat)
+        chat = self._account("chat", key.home, limits.chat)
         total = self._account("total", ALL, limits.total)
         own = (self._account("user", _scope(user), limits.user),) if user else ()
         return (chat, total, *own)

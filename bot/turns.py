@@ -25,9 +25,18 @@ from bot.delivery import Delivery
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
-from bot.received import Received
+from bot.received import Received, key_of
 from bot.spending import Spending
-from channels.base import Delta, Done, StepRestarted, ToolEnded, ToolStarted, TurnStarted, TurnUsage
+from channels.base import (
+    Activity,
+    Delta,
+    Done,
+    StepRestarted,
+    ToolEnded,
+    ToolStarted,
+    TurnStarted,
+    TurnUsage,
+)
 from channels.message import Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversation
@@ -121,12 +130,17 @@ class Turns:
     ) -> None:
         self._conversations, self._delivery, self._bus = conversations, delivery, bus
         self._rules, self._spending, self._access = rules, spending, access
+        self._branches = conversations.branches
         self._running: dict[str, _RunningTurn] = {}
         self._coming = Counter[str]()
         self._waiting: defaultdict[str, list[_Said]] = defaultdict(list)
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
+
+    def lead(self, address: Address) -> ConversationKey:
+        """The conversation that an address leads to now: one of the branches of its own."""
+        return self._branches.current(key_of(address))
 
     def is_busy(self, key: ConversationKey) -> bool:
         """Whether this conversation's line is full, with those that are on their way into it."""
@@ -171,6 +185,10 @@ class Turns:
         running.stopped = running.stopped or why
         running.task.cancel()
         return True
+
+    def is_running(self, key: ConversationKey) -> bool:
+        """Whether a turn runs in this conversation."""
+        return key.id in self._running
 
     def exclusive(self, key: ConversationKey) -> asyncio.Lock:
         """Who holds this has the conversation for himself: no turn of it runs, and the reply to the
@@ -250,7 +268,7 @@ class Turns:
 
     async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
         question = turn.entries[0].message.text
-        self._bus.publish(key.id, TurnStarted(received.id, question))
+        self._bus.publish(key.home, TurnStarted(received.id, question))
         problem: Problem = ""
         restart = (await self._conversations.get(key)).compactor.set_aside(turn.number)
         if turn.reply is None:
@@ -258,13 +276,27 @@ class Turns:
         reply = turn.reply
         assert reply is not None, "a turn that was run has a reply"
         told = filter(
-            None, (restart, *await turn.list_notices(), *await self._warnings(key, received))
+            None,
+            (
+                restart,
+                *await turn.list_notices(),
+                *await self._warnings(key, received),
+                await self._name_branch(key),
+            ),
         )
         said = "\n\n".join((reply.told, *told))
         await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
-        self._bus.publish(key.id, Done(received.id, turn.id, usage))
+        self._bus.publish(key.home, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
+
+    async def _name_branch(self, key: ConversationKey) -> str:
+        """Which branch an answer belongs to, where the chat leads elsewhere by now."""
+        if self._branches.is_current(key):
+            return ""
+        title = await (await self._conversations.get(key)).title()
+        called = f"branch {key.number}" + (f", “{title}”" if title else "")
+        return f"(This answer belongs to {called}; /branches {key.number} goes back there.)"
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
         return await self._spending.warnings(key, self._access.find_limited_user(received.address))
@@ -272,7 +304,7 @@ class Turns:
     async def _run(self, key: ConversationKey, turn: OpenTurn, received: Received) -> Problem:
         """Let the agent answer; whatever happens, the turn is over afterwards. Returns what kept it
         from an answer, if anything did."""
-        output = _Broadcast(self._bus, key.id)
+        output = _Broadcast(self._bus, key.home, lambda: self._branches.is_current(key))
         started = time.monotonic()
         seconds = self._rules.timeout_for(key)
         conversation = await self._conversations.get(key)
@@ -342,10 +374,11 @@ def _first(error: BaseException | None) -> BaseException | None:
 
 
 class _Broadcast:
-    """The agent's output, published; `draft` is what streamed in the step under way."""
+    """The agent's output, published as long as the chat leads to its conversation; `draft` is what
+    streamed in the step under way."""
 
-    def __init__(self, bus: EventBus, topic: str) -> None:
-        self._bus, self._topic = bus, topic
+    def __init__(self, bus: EventBus, topic: str, is_current: Callable[[], bool]) -> None:
+        self._bus, self._topic, self._is_current = bus, topic, is_current
         self._draft = StringIO()  # a list of a million small pieces would take 80 MB
 
     @property
@@ -354,15 +387,19 @@ class _Broadcast:
 
     def delta(self, text: str) -> None:
         self._draft.write(text)
-        self._bus.publish(self._topic, Delta(text))
+        self._publish(Delta(text))
 
     def step_restarted(self) -> None:
         self._draft = StringIO()
-        self._bus.publish(self._topic, StepRestarted())
+        self._publish(StepRestarted())
 
     def tool_started(self, call: ToolCall) -> None:
         self._draft = StringIO()  # the step's text is recorded by now
-        self._bus.publish(self._topic, ToolStarted(call.name, call.arguments))
+        self._publish(ToolStarted(call.name, call.arguments))
 
     def tool_ended(self, call: ToolCall, is_error: bool) -> None:
-        self._bus.publish(self._topic, ToolEnded(call.name, is_error))
+        self._publish(ToolEnded(call.name, is_error))
+
+    def _publish(self, activity: Activity) -> None:
+        if self._is_current():
+            self._bus.publish(self._topic, activity)

@@ -67,10 +67,15 @@ class Compactor:
         self._told = 0  # the restart of which the person knows
 
     def load(
-        self, row: int, fingerprint: PromptFingerprint, jobs: list[Job], reference: str
+        self,
+        row: int,
+        fingerprint: PromptFingerprint,
+        jobs: list[Job],
+        reference: str,
+        shared: int = 0,
     ) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
-        self.summaries.load(row, reference)
+        self.summaries.load(row, reference, shared)
         self._fingerprint, self._fingerprint_of = fingerprint, None
         self.take_up(jobs)
 

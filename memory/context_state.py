@@ -60,7 +60,7 @@ class ContextState:
         self.whole: tuple[Turn, ...] = ()
         self.replayed = ReplayedState()
         self._shown: tuple[Turn, ...] = ()
-        self._strategy = ""
+        self._strategy, self._caches = "", False
         self._preface: Preface | None = None
         self._lines: tuple[LogLine, ...] = ()
         self._view: tuple[tuple[Any, ...], View | None] = ((), None)
@@ -74,7 +74,7 @@ class ContextState:
         strategy holds from the next turn on, and turns fold one by one until the provider reports
         that it caches."""
         limits = self._services.limits_for(self.key)
-        folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached else 1)
+        folds = limits.fold_turns or (FOLDED_TURNS if self.bill.cached or self._caches else 1)
         own = (self._calibration.window(limits), self._strategy or limits.strategy, folds)
         if self._limits is None or self._limits[0] is not limits or self._limits[1] != own:
             made = replace(limits, window=own[0], strategy=own[1], fold_turns=own[2])
@@ -85,6 +85,12 @@ class ContextState:
     def limits_as_set(self) -> Limits:
         """The limits as the settings have them, whatever was learned since."""
         return self._services.limits_for(self.key)
+
+    @property
+    def last_complete(self) -> int:
+        """The number of the newest turn that is over; 0 before the first."""
+        is_open = bool(self.whole) and not self.whole[-1].is_complete
+        return self.whole[-1].number - 1 if is_open else self.newest
 
     @property
     def strategy(self) -> Strategy:
@@ -153,8 +159,12 @@ class ContextState:
 
     # --- loading, and what is said -----------------------------------------------------------
 
-    async def load(self, row: ConversationRow, events: Sequence[ViewEvent], bill: Bill) -> None:
-        """Take up what is on disk of this conversation."""
+    async def load(
+        self, row: ConversationRow, events: Sequence[ViewEvent], bill: Bill, *, caches: bool = False
+    ) -> None:
+        """Take up what is on disk of this conversation. `caches` says that the provider did where
+        it was branched off."""
+        self._caches = caches
         self.row, self.last_seq, self.newest = row.id, row.last_seq, row.last_turn
         self.last_inbox, self.person, self.bill = row.last_inbox, row.person, bill
         self._strategy = ""

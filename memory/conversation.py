@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,7 @@ from memory.long_term.distiller import Distillation, Order
 from memory.long_term.document import Forgotten
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
+    branches,
     conversations,
     daily,
     forget,
@@ -115,12 +116,15 @@ class Conversation:
             row = conversations.find_or_create(db, self.key)
             jobs = summaries.undone_of(db, row.id)
             events, bill = transcript.events_of(db, row.id), ledger.bill(db, row.id)
-            return row, events, jobs, bill, summaries.newest_reference(db, row.id)
+            shared = branches.lineage(db, row.id)[:-1]
+            caches = any(ledger.bill(db, link.conversation).cached for link in shared)
+            last = max((link.event for link in shared), default=0)
+            return row, events, jobs, bill, summaries.newest_reference(db, row.id), last, caches
 
-        row, events, jobs, bill, reference = await self._services.store.write(read)
+        row, events, jobs, bill, reference, last, caches = await self._services.store.write(read)
         self.calibration.anchor = None
-        await self.context.load(row, events, bill)
-        self.compactor.load(row.id, row.fingerprint, jobs, reference)
+        await self.context.load(row, events, bill, caches=caches)
+        self.compactor.load(row.id, row.fingerprint, jobs, reference, last)
 
     def _turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)
@@ -303,6 +307,9 @@ class Conversation:
             await offload.attempt(lambda: offloader.offload_context(self.key.id, back))
         for message in (entry.message for entry in entries if entry.message.offloaded):
             file = self._services.audience_folder(self.key.audience) / message.offloaded
+            is_elsewhere = file.parent != self.folder  # or in a branch's that shares it
+            if is_elsewhere and await asyncio.to_thread(file.exists):
+                continue
             if file.parent != self.folder:
                 await offload.attempt(partial(offloader.offload_tool_result, self.key.id, message))
             elif not await asyncio.to_thread(file.exists):
@@ -318,31 +325,42 @@ class Conversation:
         sections = 0
         for place in (data, daily.quarantine(data)):
             sections += await asyncio.to_thread(daily.count, place, self.key.audience, which)
-        lines = await self.long_term.count(Forgotten(self.key.id, turns, frozenset(counts.jobs)))
+        lines = await self.long_term.count(self._forgotten(counts, turns))
         return replace(counts, sections=sections, lines=lines)
 
     def _sections(self, counts: StoredCounts, turns: Collection[int] | None) -> daily.Which:
-        return daily.Which(frozenset(counts.jobs), "" if turns is not None else self.key.id)
+        is_whole = turns is None and not counts.has_children
+        return daily.Which(frozenset(counts.jobs), self.key.id if is_whole else "")
 
-    async def forget(self, turns: Collection[int] | None = None) -> StoredCounts:
-        """Delete these turns (None: all of this conversation) from all that this room keeps;
-        returns what was there. Summaries that were made from them go too, and what they held of
-        other turns is summarised anew. No turn may be running."""
+    def _forgotten(self, counts: StoredCounts, turns: Collection[int] | None) -> Forgotten:
+        is_whole = turns is None and not counts.has_children
+        return Forgotten(self.key.id, None if is_whole else counts.turns, frozenset(counts.jobs))
+
+    async def forget(
+        self, turns: Collection[int] | None = None, sharing: Sequence[Conversation] = ()
+    ) -> StoredCounts:
+        """Delete these turns (None: all of this conversation that it shares with none) from all
+        that this room keeps; returns what was there. Summaries that were made from them go too, and
+        what they held of other turns is summarised anew. `sharing` are the branches that have some
+        of these turns too. No turn may be running in any of them."""
         data, audience = self._services.data, self.key.audience
-        async with self.context.changing:
-            await self.compactor.summaries.halt()
+        async with AsyncExitStack() as stack:
+            for one in (self, *sharing):
+                await stack.enter_async_context(one.context.changing)
+                await one.compactor.summaries.halt()
             try:
                 gone = await self.count_stored(turns)
                 which = self._sections(gone, turns)
-                remembered = Forgotten(self.key.id, turns, which.jobs)
-                async with self.long_term.forgetting(remembered):
+                async with self.long_term.forgetting(self._forgotten(gone, turns)):
                     for place in (data, daily.quarantine(data)):
                         await asyncio.to_thread(daily.remove, place, audience, which)
-                    is_left = not await self._delete(turns)
+                    is_left = not await self._delete(turns, gone, sharing)
             finally:
-                await self._load()
-        self.context.notify()
-        self._mirror()
+                for one in (self, *sharing):
+                    await one._load()
+        for one in (self, *sharing):
+            one.context.notify()
+            one._mirror()
         return replace(gone, is_left=is_left)
 
     async def retire(self) -> bool:
@@ -357,23 +375,38 @@ class Conversation:
                 return False
             await self.compactor.summaries.halt()
             await self.long_term.pass_over()
-            await self._delete(None)
+            await self._delete(None, await self.count_stored())
             await self._load()
         return True
 
     async def _keep_excerpts(self) -> None:
         """Bring to the daily memory what it does not tell of, without what a person took away."""
         row, replayed = self.context.row, self.context.replayed
-        places = await self._services.store.read(lambda db: transcript.places(db, row))
+
+        def read(db: Any) -> list[tuple[int, int]]:
+            shared = branches.lineage(db, row)[-1].after_turn  # which stays where it was said
+            return [place for place in transcript.places(db, row) if place[1] > shared]
+
+        places = await self._services.store.read(read)
         there = {turn for seq, turn in places if not replayed.taken_away.has(seq, turn)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
 
-    async def _delete(self, turns: Collection[int] | None) -> bool:
+    async def _delete(
+        self,
+        turns: Collection[int] | None,
+        gone: StoredCounts,
+        sharing: Sequence[Conversation] = (),
+    ) -> bool:
         """False: a plugin's offloader may still have some of it."""
         row = self.context.row
         async with self._writing_files:
-            is_gone = await self._delete_files(turns)
+            is_whole = turns is None and not gone.has_children
+            is_gone = await self._delete_files(None if is_whole else gone.turns)
+            for one in sharing:
+                last = gone.shared[one.context.row]
+                mine = [turn for turn in gone.turns if turn <= last]
+                is_gone &= await one._delete_files(mine)
             await self._services.store.write(lambda db: forget.delete(db, self.key, row, turns))
         return is_gone
 

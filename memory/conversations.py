@@ -10,11 +10,12 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
 from memory.audience_memory import Indexer
+from memory.branches import Branches
 from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
@@ -63,7 +64,7 @@ class Conversations:
     ) -> None:
         self.services, self._clock = services, clock
         self._mirror, self._indexer = Mirror(), Indexer(services.store)
-        self.models = KnownModels()
+        self.models, self.branches = KnownModels(), Branches(services.store)
         self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)
         self._shared = Shared(
             self.models, self._mirror, self._indexer, self._look_through, self.long_term
@@ -145,6 +146,7 @@ class Conversations:
     async def take_up(self) -> None:
         """Read each model's calibration, and go on with the jobs that a crash left undone."""
         self.models.ratios = await self.services.store.read(ledger.ratios)
+        await self.branches.take_up()
         for key, job in await self.services.store.read(summaries.list_unfinished):
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:
@@ -173,6 +175,20 @@ class Conversations:
         """The bot stops in good order: the jobs and tool calls that it cuts short did not fail."""
         await self.services.store.write(summaries.excuse)
         await self.services.store.write(transcript.excuse_calls)
+
+    async def fork(
+        self, key: ConversationKey, turn: int = 0, title: str = "", scopes: Sequence[str] = ("",)
+    ) -> ConversationKey:
+        """Branch off a conversation after this turn (0: the last that is complete); its chat leads
+        to the branch then. Raises ValueError with a sentence, and StoreError."""
+        last = (await self.get(key)).context.last_complete
+        if not last:
+            raise ValueError("there is no complete turn yet that a branch could begin with")
+        if turn > last:
+            raise ValueError(f"the last complete turn is t{last}")
+        branch = await self.branches.fork(key, turn or last, title, scopes)
+        self._were_here.add(branch.id)  # it begins as its parent is, and by no restart
+        return branch
 
     async def idle_since(self, before: float) -> list[ConversationKey]:
         """Conversations in which nothing was said since a time (seconds since 1970), and of which

@@ -13,12 +13,45 @@ _LONGEST = 150  # characters of a name, which leaves room for what stands before
 class ConversationKey:
     """Who a conversation belongs to.
 
-    `id` names the conversation ("telegram/42", "pipe/main"); `audience` names the people who may
-    read what is remembered of it, and is a folder's name under `data/audiences/`.
+    `id` names the conversation ("telegram/42", "pipe/main", and "pipe/main//2" for a branch);
+    `audience` names the people who may read what is remembered of it, and is a folder's name under
+    `data/audiences/`.
     """
 
     id: str
     audience: str
+
+    @property
+    def home(self) -> str:
+        """The id of the chat's first conversation: this one, or where it was branched off."""
+        return home_of(self.id)
+
+    @property
+    def is_branch(self) -> bool:
+        return self.home != self.id
+
+    @property
+    def number(self) -> int:
+        """How lists count it among the branches of its chat: the first conversation is 1."""
+        return int(self.id.rpartition(BRANCH)[2]) if self.is_branch else 1
+
+    def branch(self, number: int) -> ConversationKey:
+        """The branch of this number."""
+        suffix = f"{BRANCH}{number}" if number > 1 else ""
+        return ConversationKey(self.home + suffix, self.audience)
+
+
+BRANCH = "//"
+"""Stands before a branch's number. Where a message comes from makes an id of two or three parts
+(`bot.received.key_of`), of which the last is never empty, so that no branch has a chat's id."""
+
+
+def home_of(identity: str) -> str:
+    """The id of the conversation that a branch's chat began with; any other's is its own."""
+    return identity.rpartition(BRANCH)[0] if identity.count("/") > _SLASHES else identity
+
+
+_SLASHES = 2  # in the id of a thread
 
 
 def file_name(identity: str) -> str:

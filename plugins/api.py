@@ -18,7 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import tzinfo
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -298,6 +298,39 @@ class ApprovalsPort(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BranchInfo:
+    """A branch of a chat, or (number 1) its first conversation. `turn` is the last that it shares
+    with the branch `parent` (0: none), `turns` how many it has; `title` was given to it, or is how
+    it begins; `at` is when something was said in it last."""
+
+    number: int
+    title: str
+    parent: int
+    turn: int
+    turns: int
+    at: datetime
+    is_current: bool
+    is_running: bool
+
+
+class BranchesPort(Protocol):
+    """The branches of a chat, by the key of any of them."""
+
+    async def all(self, key: ConversationKey) -> Sequence[BranchInfo]:
+        """In the order in which they were made."""
+        ...
+
+    async def fork(self, key: ConversationKey, turn: int, title: str) -> BranchInfo:
+        """Branch off a conversation after this turn (0: the last that is complete), and let the
+        chat lead to the branch. Raises CommandError, and StoreError."""
+        ...
+
+    async def switch(self, key: ConversationKey, number: int) -> None:
+        """Let the chat lead to this branch of it. Raises StoreError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
 class ForgetRequest:
     """What is to be forgotten: these turns of a conversation; without turns all of it; and with
     `is_audience` all that is kept of its audience, files too."""
@@ -347,6 +380,7 @@ class Ports:
     ledger: LedgerPort
     spending: SpendingPort
     forgetting: ForgetPort
+    branches: BranchesPort
     access: AccessPort
     approvals: ApprovalsPort
     commands: Mapping[str, Command]
@@ -388,10 +422,15 @@ class Sub:
     summary: str
 
 
+EVERYTHING = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class Command:
     """A slash command. `usage` shows its arguments ("[clear]"); `slow` names the subcommands that
-    may take long, so that other commands need not wait for them."""
+    may take long, so that other commands need not wait for them (EVERYTHING: any text does). One
+    that `leads` may have what is said after it go to another conversation. `interrupted` is what is
+    said where the process has died of it or with it."""
 
     name: str
     summary: str
@@ -399,10 +438,13 @@ class Command:
     usage: str = ""
     subs: tuple[Sub, ...] = ()
     slow: frozenset[str] = frozenset()
+    leads: bool = False
+    interrupted: str = ""
 
     def is_slow(self, text: str) -> bool:
         """Whether the command may take long with this text after its name."""
-        return next(iter(text.split(None, 1)), "").lower() in self.slow
+        word = next(iter(text.split(None, 1)), "").lower()
+        return word in self.slow or (bool(word) and EVERYTHING in self.slow)
 
 
 def command(
@@ -411,11 +453,14 @@ def command(
     usage: str = "",
     subs: Sequence[tuple[str, str]] = (),
     slow: Iterable[str] = (),
+    leads: bool = False,
+    interrupted: str = "",
 ) -> Callable[[Run], Command]:
     """Make a command from a function: `subs` are pairs of a subcommand and its summary."""
 
     def make(run: Run) -> Command:
         subcommands = tuple(Sub(*sub) for sub in subs)
-        return Command(name, summary, run, usage, subcommands, frozenset(slow))
+        may_take_long = frozenset(slow)
+        return Command(name, summary, run, usage, subcommands, may_take_long, leads, interrupted)
 
     return make

@@ -170,6 +170,12 @@ class SettingsStore:
         changed = changed if by_user else _without(changed, key)
         self._apply(conversation_id, changed, _without(self._users_in(conversation_id), key))
 
+    def copy(self, conversation_id: str, other: str) -> None:
+        """Let what was set in one conversation hold in another one, too."""
+        changed, by_users = self._get_changes(conversation_id), self._users_in(conversation_id)
+        if changed or by_users:
+            self._apply(other, changed, by_users)
+
     def describe(self, key: str, conversation_id: str = EVERYWHERE) -> SettingInfo:
         """All about one setting. Its layer is "default", "file", "environment", "/config",
         "agent NAME" or "--here"; secrets in its value are shown by their names."""

@@ -57,9 +57,10 @@ class SummaryWriter:
         self._tasks = BackgroundTasks()
         self.load(0)
 
-    def load(self, row: int, reference: str = "") -> None:
-        """Begin with what is on disk of the conversation in this row; nothing is under way."""
-        self._row, self.reference = row, reference
+    def load(self, row: int, reference: str = "", shared: int = 0) -> None:
+        """Begin with what is on disk of the conversation in this row; nothing is under way. Events
+        up to `shared` are those of the conversation that it was branched off, too."""
+        self._row, self.reference, self._shared = row, reference, shared
         self._by_event: dict[int, int] = {}
         self.written_ahead: Prepared | None = None
         self._preparing: SummarySpec | None = None
@@ -70,7 +71,10 @@ class SummaryWriter:
         """The id of the summary of what left by an event; 0 while there is none."""
         if event not in self._by_event:
             read = self._services.store.read
-            self._note(event, await read(lambda db: summaries.summary_of(db, self._row, event)))
+            made = await read(lambda db: summaries.summary_of(db, self._row, event))
+            if not made and event <= self._shared:
+                return 0  # another conversation's writer is about it, and does not tell this one
+            self._note(event, made)
         return self._by_event[event]
 
     def find_prepared(self, spec: SummarySpec) -> Summary | None:
@@ -190,7 +194,7 @@ class SummaryWriter:
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
         await self._offload(job)
         summary = await self._summary_for(job, spec)
-        if summary is not None and summary.section:
+        if summary is not None and summary.section and not await self._is_told(summary.turns):
             section, place = await self._section(job, summary), self._place(summary.is_untrusted)
             await run_shielded(asyncio.to_thread(daily.append, place, section))
         if summary is not None and job.style != "excerpt":
@@ -200,6 +204,12 @@ class SummaryWriter:
             await self._drop_excerpts(summary.is_untrusted)
         if job.style not in words.OUT_OF_CONTEXT:
             await self.keep_excerpts(job.turns, job.event)
+
+    async def _is_told(self, turns: Sequence[int]) -> bool:
+        """Whether another branch that shares these turns has told the daily memory of them."""
+        row, read = self._row, self._services.store.read
+        told = await read(lambda db: summaries.told_by_others(db, row))
+        return told.issuperset(turns)
 
     def _place(self, is_untrusted: bool) -> Path:
         data = self._services.data

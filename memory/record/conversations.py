@@ -73,11 +73,14 @@ def keep_fingerprint(
 
 
 def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:
-    """Conversations in which nothing was said since, and of which messages are kept."""
-    columns, message = tables.Conversation, tables.Message
+    """Conversations in which nothing was said since, of which messages are kept, and which no
+    branch shares."""
+    columns, message, branch = tables.Conversation, tables.Message, tables.Branch
     has_messages = fn.EXISTS(message.select().where(message.conversation == columns.id))
+    is_branch = fn.EXISTS(branch.select().where(branch.conversation == columns.id))
+    is_shared = fn.EXISTS(branch.select().where(branch.parent == columns.id))
     query = columns.select(columns.key, columns.audience).where(
-        (columns.active_at < before) & has_messages
+        (columns.active_at < before) & (has_messages | is_branch) & ~is_shared
     )
     return [ConversationKey(*row) for row in query.tuples().execute(database)]
 

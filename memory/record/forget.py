@@ -3,14 +3,15 @@
 What stays of a conversation is its row, so that turn ids are never given out twice, and the ledger,
 which holds no word of it. A summary is cumulative, so that one that goes takes those with it that
 continue it; their jobs are opened again, and bring to the daily memory what is left of their turns.
+Turns that branches share are one and the same, and so they go from all of them.
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from pathlib import Path, PurePosixPath
@@ -20,7 +21,7 @@ from peewee import SqliteDatabase
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
-from memory.record import mailbox, summaries, tables, transcript
+from memory.record import branches, mailbox, summaries, tables, transcript
 from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -32,8 +33,9 @@ _NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a
 class StoredCounts:
     """What is kept of some turns: their numbers, their messages, what they were asked with, the
     jobs by which summaries of them come into the daily memory, and the sections there; the lines of
-    `MEMORY.md` that come from them; `is_left`
-    says that a plugin's offloader may still have some of it."""
+    `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still have some of
+    it. `shared` are the other conversations that share turns with theirs, by row, and the last that
+    each does; `has_children` says that some of these were branched off."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -42,13 +44,16 @@ class StoredCounts:
     sections: int = 0
     lines: int = 0
     is_left: bool = False
+    shared: Mapping[int, int] = field(default_factory=dict)
+    has_children: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class _Gone:
-    """What goes: turns by number, messages by seq, summaries by id."""
+    """What goes: turns by number, for each conversation that shares them; messages by seq,
+    summaries by id."""
 
-    turns: frozenset[int]
+    turns: dict[int, frozenset[int]]
     seqs: frozenset[int]
     summaries: frozenset[int]
 
@@ -56,27 +61,39 @@ class _Gone:
 def count_stored(
     database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
 ) -> StoredCounts:
-    """What is kept of these turns of a conversation (None: of all of it)."""
-    columns = tables.Message
-    query = columns.select(columns.turn).where(columns.conversation == conversation)
-    mine = [turn for (turn,) in query.tuples().execute(database) if turns is None or turn in turns]
+    """What is kept of these turns of a conversation (None: of all that it shares with none)."""
+    own = branches.first_own(database, conversation) if turns is None else 0
+    wanted = None if turns is None else frozenset(turns)
+    places = transcript.places(database, conversation)
+    mine = [turn for _, turn in places if turn >= own and (wanted is None or turn in wanted)]
     numbers = frozenset(mine)
-    jobs = summaries.jobs_of(database, conversation)
-    if turns is not None:
+    has_children = bool(branches.children(database, conversation))
+    if turns is None and not has_children:
+        jobs = summaries.jobs_of(database, conversation)
+    else:
         gone = _find_gone(database, conversation, numbers)
-        jobs = [job for job in jobs if _is_hit(job, gone)]
+        jobs = [
+            job
+            for row, lost in gone.turns.items()
+            for job in summaries.jobs_of(database, row)
+            if _is_hit(job, gone, lost)
+        ]
     questions = _questions(database, conversation, numbers)
-    return StoredCounts(tuple(sorted(numbers)), len(mine), questions, tuple(job.id for job in jobs))
+    return StoredCounts(
+        tuple(sorted(numbers)),
+        len(mine),
+        questions,
+        tuple(job.id for job in jobs),
+        shared=branches.shared_with(database, conversation),
+        has_children=has_children,
+    )
 
 
 def _questions(
     database: SqliteDatabase, conversation: int, turns: Collection[int]
 ) -> tuple[str, ...]:
-    columns = tables.Message
-    query = columns.select(columns.turn, columns.text).where(
-        (columns.conversation == conversation) & (columns.role == "user")
-    )
-    return tuple(text for turn, text in query.tuples().execute(database) if turn in turns)
+    entries = transcript.entries_of_turns(database, conversation, turns)
+    return tuple(entry.message.text for entry in entries if entry.message.role == "user")
 
 
 def delete(
@@ -85,30 +102,44 @@ def delete(
     conversation: int,
     turns: Collection[int] | None = None,
 ) -> None:
-    """Delete these turns and all that was made from them (None: all of a conversation but its row
-    and its bill)."""
-    index.forget(database, conversation, turns)  # while the words are there that are to go
-    if turns is None:
-        everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
-        for table in (*everything, tables.CallStart):
-            table.delete().where(table.conversation == conversation).execute(database)
-        tables.update(database, tables.Conversation, conversation, title="")
+    """Delete these turns and all that was made from them, in all conversations that share them
+    (None: all of this conversation but its row and its bill; what others share stays with
+    them)."""
+    is_parent = turns is None and branches.children(database, conversation)
+    if turns is not None or is_parent:
+        own = count_stored(database, conversation).turns if turns is None else turns
+        _delete_turns(database, conversation, frozenset(own))
     else:
-        _delete_turns(database, conversation, _find_gone(database, conversation, frozenset(turns)))
-    mailbox.forget(database, key.id, conversation)
+        _delete_rows(database, conversation)
+    if is_parent:
+        branches.leave_to_children(database, key, conversation)
+    elif turns is None:
+        branches.cut_off(database, conversation)
+    mailbox.forget(database, key.id)
 
 
-def _delete_turns(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
-    _scrub_events(database, conversation, gone)
-    _open_jobs_again(database, conversation, gone)
-    summary, message, start = tables.Summary, tables.Message, tables.CallStart
-    start.delete().where(
-        (start.conversation == conversation) & start.turn.in_(list(gone.turns))
-    ).execute(database)
+def _delete_rows(database: SqliteDatabase, conversation: int) -> None:
+    """All that is a conversation's own."""
+    index.forget(database, conversation)  # while the words are there that are to go
+    everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
+    for table in (*everything, tables.CallStart):
+        table.delete().where(table.conversation == conversation).execute(database)
+    tables.update(database, tables.Conversation, conversation, title="")
+
+
+def _delete_turns(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> None:
+    gone = _find_gone(database, conversation, turns)
+    dropped: set[int] = set()
+    priors: dict[int, int] = {}
+    for row, lost in sorted(gone.turns.items()):  # a branch after what it shares with
+        index.forget(database, row, lost)  # while the words are there that are to go
+        _scrub_events(database, row, gone, dropped)
+        _open_jobs_again(database, row, gone, priors)
+        for table in (tables.CallStart, tables.Message):
+            mine = table.conversation == row
+            table.delete().where(mine & table.turn.in_(list(lost))).execute(database)
+    summary = tables.Summary
     summary.delete().where(summary.id.in_(list(gone.summaries))).execute(database)
-    message.delete().where(
-        (message.conversation == conversation) & message.turn.in_(list(gone.turns))
-    ).execute(database)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,14 +160,18 @@ def list_attached(
     conversation: int,
     turns: Collection[int] | None = None,
 ) -> Attached:
-    """The files of these turns (None: of all of a conversation), and of what stays beside them.
-    What another conversation of the audience has, or one not answered yet, is not lone.
+    """The files of these turns (None: of all that is a conversation's own), and of what stays
+    beside them. What another conversation of the audience has, or one not answered yet, is not
+    lone.
     """
+    if turns is None:
+        turns = count_stored(database, conversation).turns
+    line = {link.conversation: link for link in branches.lineage(database, conversation)}
     gone: set[str] = set()
     stay: set[str] = set()
     files: dict[bool, set[str]] = {True: set(), False: set()}
     for place, entry in _with_files(database, key.audience):
-        is_gone = place == conversation and (turns is None or entry.turn in turns)
+        is_gone = place in line and entry.turn <= line[place].turn and entry.turn in turns
         named = (*(image.file for image in entry.message.images), *entry.message.files)
         (gone if is_gone else stay).update(named)
         if entry.message.offloaded:
@@ -159,7 +194,7 @@ def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, 
     for place, turn in query.tuples().execute(database):
         places.setdefault(place, set()).add(turn)
     for place, numbers in places.items():
-        for entry in transcript.entries_of_turns(database, place, numbers):
+        for entry in transcript.own_of_turns(database, place, numbers):
             yield place, entry
 
 
@@ -178,23 +213,24 @@ def delete_folder(folder: Path) -> None:
 
 
 def _find_gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:
-    message, summary = tables.Message, tables.Summary
-    seqs = message.select(message.seq).where(
-        (message.conversation == conversation) & message.turn.in_(list(turns))
-    )
-    made = summary.select(summary.id, summary.turns, summary.prior).where(
-        summary.conversation == conversation
+    sharing = branches.shared_with(database, conversation)
+    lost = {row: frozenset(n for n in turns if n <= last) for row, last in sharing.items()}
+    lost = {conversation: turns, **{row: some for row, some in lost.items() if some}}
+    entries = transcript.entries_of_turns(database, conversation, turns)
+    summary = tables.Summary
+    made = summary.select(summary.id, summary.turns, summary.prior, summary.conversation).where(
+        summary.conversation.in_(list(lost))
     )
     found = made.order_by(summary.id).tuples().execute(database)
-    return _Gone(
-        turns,
-        frozenset(seq for (seq,) in seqs.tuples().execute(database)),
-        find_tainted(((row, orjson.loads(covers), prior) for row, covers, prior in found), turns),
+    covered = (
+        (row, lost[place].intersection(orjson.loads(covers)), prior)
+        for row, covers, prior, place in found
     )
+    return _Gone(lost, frozenset(entry.seq for entry in entries), find_tainted(covered, turns))
 
 
 def find_tainted(
-    made: Iterable[tuple[int, Sequence[int], int]], turns: frozenset[int]
+    made: Iterable[tuple[int, Collection[int], int]], turns: frozenset[int]
 ) -> frozenset[int]:
     """Which summaries, of (id, turns, prior id) in the order in which they were made, were made
     from these turns, or from a summary that was."""
@@ -205,47 +241,51 @@ def find_tainted(
     return frozenset(found)
 
 
-def _is_hit(job: Job, gone: _Gone) -> bool:
-    return job.summary in gone.summaries or not gone.turns.isdisjoint(job.turns)
+def _is_hit(job: Job, gone: _Gone, lost: frozenset[int]) -> bool:
+    return job.summary in gone.summaries or not lost.isdisjoint(job.turns)
 
 
-def _open_jobs_again(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
+def _open_jobs_again(
+    database: SqliteDatabase, conversation: int, gone: _Gone, priors: dict[int, int]
+) -> None:
     """What a job has left to tell is told anew; one that has nothing left goes, and what continued
-    it continues the one before."""
-    priors: dict[int, int] = {}
+    it continues the one before, as `priors` says of each event."""
+    lost = gone.turns[conversation]
     for job in summaries.jobs_of(database, conversation):
-        rest = tuple(turn for turn in job.turns if turn not in gone.turns)
+        rest = tuple(turn for turn in job.turns if turn not in lost)
         prior = priors.get(job.prior, job.prior)
         if not rest:
             priors[job.event] = prior
             summaries.delete(database, job.id)
-        elif _is_hit(job, gone) or prior != job.prior:
+        elif _is_hit(job, gone, lost) or prior != job.prior:
             summaries.open_again(database, replace(job, turns=rest, prior=prior))
 
 
-def _scrub_events(database: SqliteDatabase, conversation: int, gone: _Gone) -> None:
-    dropped: set[int] = set()
+def _scrub_events(
+    database: SqliteDatabase, conversation: int, gone: _Gone, dropped: set[int]
+) -> None:
+    """Take out of the events what they say of what is gone; `dropped` are those that go."""
     columns = tables.ViewEvent
-    for event in transcript.events_of(database, conversation):
-        rest = None if event.change.target in dropped else without(event, gone)
-        if rest is None:
+    for event in transcript.own_events(database, conversation):
+        rest = event.change.target not in dropped and without(event, gone, conversation)
+        if not rest:
             dropped.add(event.id)
             columns.delete().where(columns.id == event.id).execute(database)
         elif rest != event:
             transcript.rewrite_event(database, rest)
 
 
-def without(event: ViewEvent, gone: _Gone) -> ViewEvent | None:
-    """The event without what is gone; None where it spoke of nothing else."""
-    change = event.change
-    named = {name: getattr(change, name) - gone.turns for name in _NAMED}
+def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | None:
+    """The event of a conversation without what is gone; None where it spoke of nothing else."""
+    change, lost = event.change, gone.turns[conversation]
+    named = {name: getattr(change, name) - lost for name in _NAMED}
     clip = {seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs}
-    folded = change.folded and replace(change.folded, keep=change.folded.keep - gone.turns)
+    folded = change.folded and replace(change.folded, keep=change.folded.keep - lost)
     preface = 0 if change.preface in gone.summaries else change.preface
     rest = replace(
         event,
         change=replace(change, clip=clip, preface=preface, folded=folded, **named),
-        leaving=tuple(turn for turn in event.leaving if turn not in gone.turns),
+        leaving=tuple(turn for turn in event.leaving if turn not in lost),
         snapshot=event.snapshot
         and replace(event.snapshot, examples=()),  # whose they are is unknown
     )

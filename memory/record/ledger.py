@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 
 from peewee import SqliteDatabase, fn
 
@@ -35,6 +35,9 @@ class Bill:
     completion: int = 0
     cost: float = 0.0
     unknown: int = 0
+
+    def __add__(self, other: Bill) -> Bill:
+        return Bill(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
 
     def plus(self, spent: Spent) -> Bill:
         return Bill(

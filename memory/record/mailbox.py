@@ -18,7 +18,9 @@ from urllib.parse import unquote
 import orjson
 from peewee import IntegrityError, SqliteDatabase
 
+from memory.keys import home_of
 from memory.record import tables
+from memory.record.branches import rows_of_chat
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +37,7 @@ class AddressColumns:
 class InboxRow:
     """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
     counts how often it was begun: a command once, a turn each time it is taken up after a
-    crash."""
+    crash. `branch` is the id of the conversation that it belongs to, where that is a branch."""
 
     id: int
     place: AddressColumns
@@ -46,6 +48,7 @@ class InboxRow:
     is_done: bool = False
     attachments: str = "[]"
     attempts: int = 0
+    branch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[I
         "at": message.at,
         "is_done": False,
         "attachments": message.attachments,
+        "branch": message.branch,
     }
     try:
         row = tables.insert(database, table, **once, **rest)
@@ -174,13 +178,14 @@ def mark_sent(database: SqliteDatabase, outbox: int) -> None:
     tables.update(database, tables.Outbox, outbox, is_sent=True)
 
 
-def forget(database: SqliteDatabase, conversation: str, row: int) -> None:
+def forget(database: SqliteDatabase, conversation: str) -> None:
     """Delete what came in from a conversation's place and was answered, and the answers: commands,
-    which may speak of anything, and what no message of the transcript (`row`) stands for any more.
-    What still waits for an answer stays."""
+    which may speak of anything, and what no message stands for any more, in any branch there. What
+    still waits for an answer stays."""
     inbox, outbox, message = tables.Inbox, tables.Outbox, tables.Message
+    here = rows_of_chat(database, home_of(conversation))
     said = message.select(message.inbox).where(
-        (message.conversation == row) & message.inbox.is_null(False)
+        message.conversation.in_(here) & message.inbox.is_null(False)
     )
     stay = inbox.select(inbox.id).where(inbox.id.in_(said) | (inbox.is_done == 0))
     outbox.delete().where(_is_at(outbox, conversation) & outbox.inbox.not_in(stay)).execute(
@@ -214,8 +219,9 @@ def _place(conversation: str) -> tuple[str, str, str]:
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
     identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, *rest = row
     place = AddressColumns(channel, chat, thread, user)
-    files, attempts, _ = rest
-    return InboxRow(identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
+    files, attempts, _, branch = rest
+    whole = (identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
+    return InboxRow(*whole, branch=branch)
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:

@@ -281,6 +281,23 @@ def _memory_versions(database: SqliteDatabase) -> None:
     )
 
 
+def _branches(database: SqliteDatabase) -> None:
+    """Conversations that share the beginning of another one; `seq`, `turn` and `event` are the last
+    that they share. And to which of its branches a chat leads."""
+    for statement in (
+        """CREATE TABLE branch (
+            conversation INTEGER PRIMARY KEY REFERENCES conversation(id) ON DELETE CASCADE,
+            parent INTEGER NOT NULL REFERENCES conversation(id), seq INTEGER NOT NULL,
+            turn INTEGER NOT NULL, event INTEGER NOT NULL, at REAL NOT NULL)""",
+        "CREATE INDEX branch_parent ON branch(parent)",
+        """CREATE TABLE current_branch (
+            chat TEXT PRIMARY KEY,
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE)""",
+        "ALTER TABLE inbox ADD COLUMN branch TEXT NOT NULL DEFAULT ''",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -304,6 +321,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _sections,
     _summary_numbers,
     _memory_versions,
+    _branches,
 ]
 
 

@@ -13,6 +13,7 @@ from peewee import Select, SqliteDatabase
 from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
+from memory.record.branches import END, lineage, shared_with, within
 from memory.record.tables import readable
 
 
@@ -101,10 +102,15 @@ def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
 
 
 def numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
-    """The summaries of a conversation that may stand in its context, oldest first."""
-    columns = tables.Summary
-    mine = (columns.conversation == conversation) & (columns.number > 0)
-    query = columns.select().where(mine).order_by(columns.id)
+    """The summaries of a conversation that may stand in its context, oldest first; of those that a
+    branch shares, the ones of events that it shares."""
+    columns, job = tables.Summary, tables.Job
+    line = lineage(database, conversation)
+    mine = columns.conversation == conversation
+    if len(line) > 1:
+        shared = within(job, job.event, line, "event")
+        mine |= columns.id.in_(job.select(job.summary).where(shared & (job.event > 0)))
+    query = columns.select().where(mine & (columns.number > 0)).order_by(columns.id)
     return list(readable(query.dicts().execute(database), _summary))
 
 
@@ -162,8 +168,9 @@ def keep_reference(database: SqliteDatabase, job: int, reference: str) -> None:
 def newest_reference(database: SqliteDatabase, conversation: int) -> str:
     """Where what left last is kept; "" where no offloader has said so."""
     columns = tables.Job
-    mine = (columns.conversation == conversation) & (columns.reference != "")
-    rows = columns.select(columns.reference).where(mine).order_by(columns.id.desc()).limit(1)
+    mine = within(columns, columns.event, lineage(database, conversation), "event")
+    told = columns.select(columns.reference).where(mine & (columns.reference != ""))
+    rows = told.order_by(columns.id.desc()).limit(1)
     return next((str(reference) for (reference,) in rows.tuples().execute(database)), "")
 
 
@@ -216,14 +223,25 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
 
 def find_recorded_turns(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
-    which may be on its way there."""
+    which may be on its way there. What is shared is told by any who share it."""
+    return _told(database, conversation, END) | told_by_others(database, conversation)
+
+
+def told_by_others(database: SqliteDatabase, conversation: int) -> frozenset[int]:
+    """Those that a conversation shares, and of which another one has told."""
+    others = shared_with(database, conversation)
+    parts = (_told(database, other, last) for other, last in others.items())
+    return frozenset(turn for part in parts for turn in part)
+
+
+def _told(database: SqliteDatabase, conversation: int, last: int) -> frozenset[int]:
     job = tables.Job
     by_model = _sections_by_model(conversation)
     excerpts = job.select(job.turns).where(
         (job.conversation == conversation) & (job.style == "excerpt")
     )
     rows = [*by_model.tuples().execute(database), *excerpts.tuples().execute(database)]
-    return frozenset(turn for (turns,) in rows for turn in orjson.loads(turns))
+    return frozenset(turn for (turns,) in rows for turn in orjson.loads(turns) if turn <= last)
 
 
 def list_superseded(database: SqliteDatabase, conversation: int, is_untrusted: bool) -> list[int]:
@@ -256,7 +274,8 @@ def _sections_by_model(conversation: int) -> Select:
 def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
     """The id of the summary of what left by an event; 0 while there is none."""
     columns = tables.Job
-    mine = (columns.conversation == conversation) & (columns.event == event)
+    line = lineage(database, conversation)  # a branch shares events, and so their summaries
+    mine = within(columns, columns.event, line, "event") & (columns.event == event)
     rows = columns.select(columns.summary).where(mine).order_by(columns.id).tuples()
     return next((made for (made,) in rows.execute(database)), 0)
 

@@ -32,6 +32,8 @@ class _Table(Table):
 Conversation = _Table("conversation")
 Message = _Table("message")
 ViewEvent = _Table("view_event")
+Branch = _Table("branch")
+CurrentBranch = _Table("current_branch")
 Summary = _Table("summary")
 Job = _Table("job")
 MemoryVersion = _Table("memory_version")

@@ -1,4 +1,8 @@
-"""Rows of messages and view events. Messages are inserted, never updated."""
+"""Rows of messages and view events. Messages are inserted, never updated.
+
+What a branch shares with the conversation that it was branched off is read there: `lineage` says
+which rows a transcript is made of. What says `own` reads those of one conversation alone.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,7 @@ from memory.context.change import NOTHING_AWAY, Change, TakenAway, ViewEvent
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
+from memory.record.branches import lineage, within
 from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
@@ -49,21 +54,29 @@ def insert(
     )
 
 
-def entries_from(
-    database: SqliteDatabase, conversation: int, seq: int, most: int | None = None
-) -> list[Entry]:
-    """The entries of a conversation from `seq` on, in order; the first `most` of them."""
+def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
+    """The entries of a conversation from `seq` on, in order."""
+    query = _select().where(_from_seq(database, conversation, seq))
+    rows = query.order_by(tables.Message.seq).tuples().execute(database)
+    return [_entry(row) for row in rows]
+
+
+def own_entries(
+    database: SqliteDatabase, conversation: int, seq: int = 0, most: int | None = None
+) -> Iterator[Entry]:
+    """The entries that a conversation shares with none that it was branched off, from `seq` on, in
+    order, one after the other; the first `most` of them."""
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
-    rows = query.order_by(columns.seq).limit(most).tuples().execute(database)
-    return [_entry(row) for row in rows]
+    rows = query.order_by(columns.seq).limit(most).tuples().iterator(database)
+    return (_entry(row) for row in rows)
 
 
 def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
     columns = tables.Message
     chosen = columns.seq.in_(_bind_numbers([*seqs]))
-    query = _select().where((columns.conversation == conversation) & chosen)
+    query = _select().where(_from_seq(database, conversation) & chosen)
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
@@ -71,10 +84,17 @@ def entries_of_turns(
     database: SqliteDatabase, conversation: int, turns: Iterable[int]
 ) -> list[Entry]:
     """The entries of the turns named, in order."""
+    query = _select().where(_of_turns(database, conversation, [*turns]))
+    rows = query.order_by(tables.Message.seq).tuples().execute(database)
+    return [_entry(row) for row in rows]
+
+
+def own_of_turns(database: SqliteDatabase, conversation: int, turns: Iterable[int]) -> list[Entry]:
+    """Those of the turns named that a conversation shares with none that it was branched off."""
     columns = tables.Message
-    chosen = columns.turn.in_(_bind_numbers([*turns]))
-    query = _select().where((columns.conversation == conversation) & chosen)
-    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+    mine = (columns.conversation == conversation) & columns.turn.in_(_bind_numbers([*turns]))
+    query = _select().where(mine).order_by(columns.seq)
+    return [_entry(row) for row in query.tuples().execute(database)]
 
 
 def entries_between(
@@ -90,7 +110,7 @@ def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int]]
     """(seq, turn) of all entries, in order."""
     columns = tables.Message
     query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
-    return list(query.where(columns.conversation == conversation).tuples().execute(database))
+    return list(query.where(_from_seq(database, conversation)).tuples().execute(database))
 
 
 def spans(
@@ -99,7 +119,7 @@ def spans(
     """The seqs at which these turns begin and end."""
     columns = tables.Message
     query = columns.select(fn.MIN(columns.seq), fn.MAX(columns.seq)).where(
-        (columns.conversation == conversation) & columns.turn.in_(_bind_numbers(turns))
+        _of_turns(database, conversation, turns)
     )
     return list(query.group_by(columns.turn).tuples().execute(database))
 
@@ -110,11 +130,43 @@ def results_of(
     """The seqs of all results of these tools."""
     columns = tables.Message
     query = columns.select(columns.seq).where(
-        (columns.conversation == conversation)
+        _from_seq(database, conversation)
         & (columns.role == "tool")
         & reduce(or_, (columns.extra.contains(f'"tool":"{tool}"') for tool in tools))
     )
     return frozenset(seq for (seq,) in query.tuples().execute(database))
+
+
+def _from_seq(database: SqliteDatabase, conversation: int, seq: int = 0) -> Any:
+    """Which messages stand in a transcript, from this seq on."""
+    columns = tables.Message
+    links = [link for link in lineage(database, conversation) if link.seq >= seq]
+    if len(links) == 1:
+        return (columns.conversation == conversation) & (columns.seq >= seq)
+    return reduce(
+        or_,
+        (
+            (columns.conversation == link.conversation) & columns.seq.between(seq, link.seq)
+            for link in links
+        ),
+    )
+
+
+def _of_turns(database: SqliteDatabase, conversation: int, turns: Collection[int]) -> Any:
+    """Which messages stand in these turns of a transcript."""
+    columns = tables.Message
+    links = lineage(database, conversation)
+    if len(links) == 1:
+        return (columns.conversation == conversation) & columns.turn.in_(_bind_numbers(turns))
+    parts = ((one, [n for n in turns if one.after_turn < n <= one.turn]) for one in links)
+    return reduce(
+        or_,
+        (
+            (columns.conversation == link.conversation) & columns.turn.in_(_bind_numbers(mine))
+            for link, mine in parts
+            if mine or link is links[-1]
+        ),
+    )
 
 
 def turns_away(database: SqliteDatabase, conversation: int, away: TakenAway) -> frozenset[int]:
@@ -135,17 +187,18 @@ def beginnings_from(
     """The entries of all turns from number `turn` on, in order, each with the first `chars`
     characters of its text."""
     columns = tables.Message
+    links = [link for link in lineage(database, conversation) if link.turn >= turn]
     query = _select(fn.SUBSTR(columns.text, 1, chars)).where(
-        (columns.conversation == conversation) & (columns.turn >= turn)
+        within(columns, columns.turn, links, "turn") & (columns.turn >= turn)
     )
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
 def every_entry(database: SqliteDatabase, conversation: int) -> Iterator[Entry]:
     """All entries of a conversation in order, one after the other: there may be very many."""
-    columns = tables.Message
-    query = _select().where(columns.conversation == conversation).order_by(columns.seq)
-    return (_entry(row) for row in query.tuples().iterator(database))
+    query = _select().where(_from_seq(database, conversation))
+    rows = query.order_by(tables.Message.seq).tuples().iterator(database)
+    return (_entry(row) for row in rows)
 
 
 def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> int | None:
@@ -195,8 +248,7 @@ def excuse_calls(database: SqliteDatabase) -> None:
 
 def count_messages(database: SqliteDatabase, conversation: int) -> int:
     """How many messages the transcript of this conversation holds."""
-    columns = tables.Message
-    count: int = columns.select().where(columns.conversation == conversation).count(database)
+    count: int = tables.Message.select().where(_from_seq(database, conversation)).count(database)
     return count
 
 
@@ -222,6 +274,14 @@ def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) 
 def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     """All view events of a conversation, oldest first."""
     columns = tables.ViewEvent
+    mine = within(columns, columns.id, lineage(database, conversation), "event")
+    query = columns.select().where(mine).order_by(columns.id)
+    return list(tables.readable(query.dicts().execute(database), _event))
+
+
+def own_events(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
+    """Those that a conversation shares with none that it was branched off."""
+    columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return list(tables.readable(query.dicts().execute(database), _event))
 
@@ -232,7 +292,8 @@ def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Sn
     query = (
         event.select(event.snapshot)
         .from_(event.join(job, on=(job.event == event.id)))
-        .where((job.conversation == conversation) & (job.summary == summary))
+        .where(within(job, job.event, lineage(database, conversation), "event"))
+        .where(job.summary == summary)
         .order_by(job.id.desc())
     )
     rows = query.tuples().execute(database)

@@ -69,8 +69,15 @@ async def title(ask: Ask) -> Reply:
 @command("stop", "Stop the answer being written; what was done so far is kept")
 async def stop(ask: Ask) -> Reply:
     """Ends the running turn of this conversation."""
-    if ask.bot.turns.stop(ask.conversation.key):
+    key = ask.conversation.key
+    if ask.bot.turns.stop(key):
         return Reply("Stopping; what was done so far is kept.", {"stopped": True})
+    for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
+        if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):
+            return Reply(
+                f"Stopping the answer in branch {branch.number}; what was done so far is kept.",
+                {"stopped": True},
+            )
     return Reply("Nothing is running here.", {"stopped": False})
 
 

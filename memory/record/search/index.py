@@ -4,7 +4,8 @@ A message's `place` is its conversation's row and its `seq` in one number, so th
 few ranges of places, and a message's neighbours have the numbers beside its own. What has a row in
 `passage` is indexed, in the same transaction; so the index is its own cursor, and a crash leaves
 nothing half done. The words themselves are kept in the transcript alone (a contentless table): who
-deletes a message must delete it here before.
+deletes a message must delete it here before. What a branch shares is indexed once, where it was
+said.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ def home_of(place: int) -> tuple[int, int]:
 def catch_up(database: SqliteDatabase, conversation: int) -> bool:
     """Index the next messages of a conversation; returns whether more are left."""
     last = _newest(database, conversation)
-    rest = transcript.entries_from(database, conversation, last + 1, BATCH)
+    rest = [*transcript.own_entries(database, conversation, last + 1, BATCH)]
     batch = list(_within_size(rest))
     if batch:
         _add(database, conversation, batch, last)
@@ -143,9 +144,9 @@ def forget(
     """Take the messages of these turns (None: all) out, while they are still in the transcript."""
     newest = _newest(database, conversation)
     if turns is None:
-        entries: Iterable[Entry] = transcript.every_entry(database, conversation)
+        entries: Iterable[Entry] = transcript.own_entries(database, conversation)
     else:
-        entries = transcript.entries_of_turns(database, conversation, turns)
+        entries = transcript.own_of_turns(database, conversation, turns)
     gone = []
     for entry in entries:
         if entry.seq <= newest:
@@ -266,5 +267,5 @@ def behind(database: SqliteDatabase, audience: str) -> list[int]:
     """The conversations of an audience in which more was said than is indexed."""
     query = """SELECT id FROM conversation WHERE audience = ? AND last_seq > COALESCE(
         (SELECT place & 0xffffffff FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
-        ORDER BY place DESC LIMIT 1), 0)"""
+        ORDER BY place DESC LIMIT 1), (SELECT seq FROM branch WHERE conversation = id), 0)"""
     return [row for (row,) in database.execute_sql(query, (audience,))]

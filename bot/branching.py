@@ -1,0 +1,65 @@
+"""`/fork` and `/branches`: a chat's conversations, and which of them it leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from bot.settings import SettingsStore
+from bot.settings.book import OF_USERS
+from bot.turns import Turns
+from memory.conversation import Conversation
+from memory.conversations import Conversations
+from memory.keys import ConversationKey
+from memory.record.branches import BranchRow
+from plugins.api import BranchInfo, CommandError
+
+SCOPES = ("", OF_USERS)
+"""What stands before a conversation's id in the scopes of its settings."""
+
+
+class Branching:
+    """`on_switch` hears which conversation a chat leads to from now on."""
+
+    def __init__(
+        self,
+        conversations: Conversations,
+        turns: Turns,
+        book: SettingsStore,
+        on_switch: Callable[[Conversation], None],
+    ) -> None:
+        self._conversations, self._turns = conversations, turns
+        self._book, self._on_switch = book, on_switch
+
+    async def all(self, key: ConversationKey) -> list[BranchInfo]:
+        return [self._info(key, row) for row in await self._conversations.branches.of_chat(key)]
+
+    def _info(self, key: ConversationKey, row: BranchRow) -> BranchInfo:
+        own = ConversationKey(row.key, key.audience)
+        return BranchInfo(
+            own.number,
+            row.title,
+            ConversationKey(row.parent, "").number if row.parent else 0,
+            row.turn,
+            row.newest,
+            datetime.fromtimestamp(row.at, UTC),
+            self._conversations.branches.is_current(own),
+            self._turns.is_running(own),
+        )
+
+    async def fork(self, key: ConversationKey, turn: int, title: str) -> BranchInfo:
+        try:
+            branch = await self._conversations.fork(key, turn, title, SCOPES)
+        except ValueError as error:
+            raise CommandError(f"No branch was made: {error}.") from None
+        self._book.copy(key.id, branch.id)
+        await self._show(branch)
+        return next(one for one in await self.all(branch) if one.number == branch.number)
+
+    async def switch(self, key: ConversationKey, number: int) -> None:
+        there = key.branch(number)
+        await self._conversations.branches.switch(there)
+        await self._show(there)
+
+    async def _show(self, key: ConversationKey) -> None:
+        self._on_switch(await self._conversations.get(key))

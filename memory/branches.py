@@ -1,0 +1,66 @@
+"""The branches of chats: which there are, and which of them each chat leads to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from memory.keys import ConversationKey
+from memory.record import branches
+from memory.record.branches import BranchRow
+from memory.record.store import Store
+
+
+class Branches:
+    """Where a chat leads is kept in memory, so that a message costs no query, and on disk."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._leading: dict[str, str] = {}
+
+    async def take_up(self) -> None:
+        """Read where each chat leads."""
+        self._leading = await self._store.read(branches.leading)
+
+    def current(self, key: ConversationKey) -> ConversationKey:
+        """The conversation that a chat leads to, by the key of any of its branches."""
+        return replace(key, id=self._leading.get(key.home, key.home))
+
+    def is_current(self, key: ConversationKey) -> bool:
+        """Whether its chat leads to this conversation."""
+        return self._leading.get(key.home, key.home) == key.id
+
+    async def of_chat(self, key: ConversationKey) -> list[BranchRow]:
+        """The branches of a chat, its first conversation before them."""
+        return await self._store.read(lambda db: branches.of_chat(db, key.home))
+
+    async def sharing(self, key: ConversationKey, turns: Sequence[int]) -> list[ConversationKey]:
+        """The other conversations that share some of these turns."""
+        if not turns:
+            return []
+        found = await self._store.read(lambda db: branches.sharing(db, key.id, min(turns)))
+        return [replace(key, id=name) for name in found]
+
+    async def fork(
+        self, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
+    ) -> ConversationKey:
+        """Branch off a conversation after this turn, and let the chat lead to the branch; at once,
+        so that a crash leaves both or neither. Raises StoreError."""
+
+        def work(db: Any) -> ConversationKey:
+            made = branches.insert(db, key, turn, title, scopes)
+            branches.lead(db, made)
+            return made
+
+        branch = await self._store.write(work)
+        self._leading[key.home] = branch.id
+        return branch
+
+    async def switch(self, key: ConversationKey) -> None:
+        """Let the chat of this conversation lead to it. Raises StoreError."""
+        await self._store.write(lambda db: branches.lead(db, key))
+        if key.is_branch:
+            self._leading[key.home] = key.id
+        else:
+            self._leading.pop(key.home, None)

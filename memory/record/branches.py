@@ -1,0 +1,312 @@
+"""Rows of branches: conversations that share the beginning of another one.
+
+Nothing is copied. A branch's row names its parent, and the last message, turn and view event that
+they share; what it goes on with is its own, with seqs and turn numbers that go on from there. So a
+number means the same message in all conversations that share it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from peewee import SqliteDatabase, fn
+
+from memory.keys import BRANCH, ConversationKey, home_of
+from memory.record import tables
+from memory.record.conversations import BEGINNING
+
+END = (1 << 62) - 1
+"""More than any seq, turn or event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """What a transcript has of one conversation's rows: those up to a seq, a turn and an event,
+    from behind what the link before it has."""
+
+    conversation: int
+    seq: int = END
+    turn: int = END
+    event: int = END
+    after_seq: int = 0
+    after_turn: int = 0
+
+
+def lineage(database: SqliteDatabase, conversation: int) -> list[Link]:
+    """The conversations that a transcript is made of, the oldest first; its own is the last."""
+    found = database.execute_sql(
+        """WITH RECURSIVE line(conversation, parent, seq, turn, event, depth) AS (
+            SELECT conversation, parent, seq, turn, event, 1 FROM branch WHERE conversation = ?
+            UNION ALL
+            SELECT b.conversation, b.parent, b.seq, b.turn, b.event, depth + 1
+                FROM branch AS b JOIN line ON b.conversation = line.parent)
+        SELECT parent, seq, turn, event FROM line ORDER BY depth DESC""",
+        (conversation,),
+    )
+    links: list[Link] = []
+    seq = turn = 0
+    for parent, last_seq, last_turn, event in found:
+        links.append(Link(parent, last_seq, last_turn, event, seq, turn))
+        seq, turn = last_seq, last_turn
+    return [*links, Link(conversation, after_seq=seq, after_turn=turn)]
+
+
+def shared_with(database: SqliteDatabase, conversation: int) -> dict[int, int]:
+    """The other conversations that share turns with this one, by their rows, and up to which turn
+    each does."""
+    own = lineage(database, conversation)
+    rows = database.execute_sql(
+        """WITH RECURSIVE family(conversation) AS (
+            SELECT ? UNION SELECT b.conversation
+                FROM branch AS b JOIN family ON b.parent = family.conversation)
+        SELECT conversation FROM family""",
+        (own[0].conversation,),
+    )
+    others = [row for (row,) in rows if row != conversation]
+    shared = {row: _common(own, lineage(database, row)) for row in others}
+    return {row: turn for row, turn in shared.items() if turn}
+
+
+def sharing(database: SqliteDatabase, key: str, turn: int) -> list[str]:
+    """The ids of the other conversations that share a turn with the one of this id."""
+    columns = tables.Conversation
+    row = columns.select(columns.id).where(columns.key == key).scalar(database)
+    others = shared_with(database, row) if row else {}
+    rows = [other for other, last in others.items() if last >= turn]
+    query = columns.select(columns.key).where(columns.id.in_(rows)).order_by(columns.id)
+    return [name for (name,) in query.tuples().execute(database)]
+
+
+def _common(one: Sequence[Link], other: Sequence[Link]) -> int:
+    """The last turn that two transcripts share."""
+    last = 0
+    for mine, theirs in zip(one, other, strict=False):
+        if mine.conversation != theirs.conversation:
+            break
+        last = min(mine.turn, theirs.turn)
+        if mine.turn != theirs.turn:
+            break
+    return last
+
+
+def children(database: SqliteDatabase, conversation: int) -> dict[int, int]:
+    """The conversations that were branched off this one, by their rows, and up to which turn they
+    share it."""
+    columns = tables.Branch
+    query = columns.select(columns.conversation, columns.turn)
+    return dict(query.where(columns.parent == conversation).tuples().execute(database))
+
+
+def first_own(database: SqliteDatabase, conversation: int) -> int:
+    """The first turn of a conversation that it shares with no other."""
+    return max(shared_with(database, conversation).values(), default=0) + 1
+
+
+def rows_of_chat(database: SqliteDatabase, home: str) -> list[int]:
+    """The rows of a chat's first conversation and of all that was branched off it."""
+    return [row for _, row, *_ in _of_chat(database, home)]
+
+
+def within(table: Any, number: Any, links: Sequence[Link], last: str) -> Any:
+    """Which rows of a table, with a column `conversation` and this `number`, a transcript has: up
+    to each link's `last`."""
+    if len(links) == 1:
+        return table.conversation == links[0].conversation
+    parts = (
+        (table.conversation == link.conversation) & (number <= getattr(link, last))
+        for link in links
+    )
+    return reduce(or_, parts)
+
+
+# --- making and listing them ---------------------------------------------------------------
+
+
+def insert(
+    database: SqliteDatabase, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
+) -> ConversationKey:
+    """Branch off the conversation of this key after a turn; returns the branch's key. What was set
+    for the conversation goes along: its scopes in the settings are its id, after each of
+    `scopes`. So does its title, with a number, where none is given."""
+    columns = tables.Conversation
+    (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
+    row, called = before["id"], before["title"]
+    seq = _last_seq(database, row, turn)
+    parent = next(one for one in reversed(lineage(database, row)) if turn >= one.after_turn)
+    branch, now = key.branch(_next_number(database, key.home)), time.time()
+    if called and not title:
+        title = f"{_NUMBERED.sub('', called)} ({branch.number})"
+    made = tables.insert(
+        database,
+        columns,
+        key=branch.id,
+        audience=key.audience,
+        last_seq=seq,
+        last_turn=turn,
+        person=before["person"],
+        created_at=now,
+        active_at=now,
+        title=title,
+        framing=before["framing"],
+        last_summary=before["last_summary"] + _count_pending(database, row),
+    )
+    shared = {"seq": seq, "turn": turn, "event": _last_event(database, parent.conversation, turn)}
+    tables.insert(
+        database, tables.Branch, conversation=made, parent=parent.conversation, at=now, **shared
+    )
+    for scope in scopes:
+        database.execute_sql(
+            """INSERT INTO override (scope, key, value, at)
+                SELECT ?, key, value, at FROM override WHERE scope = ?""",
+            (scope + branch.id, scope + key.id),
+        )
+    return branch
+
+
+_NUMBERED = re.compile(r" \(\d+\)$")
+
+
+def _last_seq(database: SqliteDatabase, conversation: int, turn: int) -> int:
+    """The last seq before the turns behind this one; whatever was forgotten, no event speaks of a
+    later one that is shared."""
+    message = tables.Message
+    for link in lineage(database, conversation):
+        later = (message.conversation == link.conversation) & (message.turn > turn)
+        here = message.select(message.turn).where(later & (message.turn <= link.turn))
+        for (first,) in here.order_by(message.turn).limit(1).tuples().execute(database):
+            of_turn = (message.conversation == link.conversation) & (message.turn == first)
+            seqs = message.select(fn.MIN(message.seq)).where(of_turn)
+            return int(seqs.scalar(database)) - 1
+    columns = tables.Conversation
+    return int(columns.select(columns.last_seq).where(columns.id == conversation).scalar(database))
+
+
+def _last_event(database: SqliteDatabase, conversation: int, turn: int) -> int:
+    columns = tables.ViewEvent
+    until = (columns.conversation == conversation) & (columns.turn <= turn)
+    return int(columns.select(fn.COALESCE(fn.MAX(columns.id), 0)).where(until).scalar(database))
+
+
+def _count_pending(database: SqliteDatabase, conversation: int) -> int:
+    """Summaries that are still to be numbered where they are shared."""
+    job = tables.Job
+    pending = (job.conversation == conversation) & (job.is_done == 0)
+    return int(job.select().where(pending).count(database))
+
+
+def _next_number(database: SqliteDatabase, home: str) -> int:
+    """No number is given out twice: the rows of conversations stay."""
+    keys = (ConversationKey(key, "") for key, *_ in _of_chat(database, home))
+    return max((key.number for key in keys), default=1) + 1
+
+
+@dataclass(frozen=True, slots=True)
+class BranchRow:
+    """A branch of a chat, or its first conversation. `turn` is the last that it shares with the one
+    of the id `parent` (0 and "": it begins by itself), `newest` its last; `title` was given to it,
+    or is how its own part begins; `at` is when something was said in it last, in seconds since
+    1970."""
+
+    key: str
+    title: str
+    parent: str
+    turn: int
+    newest: int
+    at: float
+
+
+def of_chat(database: SqliteDatabase, home: str) -> list[BranchRow]:
+    """The branches of a chat in the order in which they were made, its first conversation before
+    them."""
+    found = []
+    for key, row, title, newest, at in _of_chat(database, home):
+        shared = _parent(database, row)
+        is_listed = ConversationKey(key, "").number > 0  # not what is kept for branches alone
+        if key == home or (shared and is_listed):
+            parent, turn = shared or ("", 0)
+            called = title or _beginning(database, row, turn)
+            found.append(BranchRow(key, called, parent, turn, newest, at))
+    return sorted(found, key=lambda one: ConversationKey(one.key, "").number)
+
+
+def _of_chat(database: SqliteDatabase, home: str) -> list[tuple[str, int, str, int, float]]:
+    columns = tables.Conversation
+    first, last = home + BRANCH, home + BRANCH[:-1] + chr(ord(BRANCH[-1]) + 1)
+    query = columns.select(
+        columns.key, columns.id, columns.title, columns.last_turn, columns.active_at
+    ).where((columns.key == home) | ((columns.key > first) & (columns.key < last)))
+    rows = query.tuples().execute(database)
+    return [row for row in rows if home_of(row[0]) == home]
+
+
+def _parent(database: SqliteDatabase, conversation: int) -> tuple[str, int] | None:
+    query = """SELECT key, turn FROM branch JOIN conversation ON id = parent
+        WHERE branch.conversation = ?"""
+    found = database.execute_sql(query, (conversation,)).fetchone()
+    return (found[0], found[1]) if found else None
+
+
+def _beginning(database: SqliteDatabase, conversation: int, turn: int) -> str:
+    """How what is a branch's own begins, or else the last that it shares."""
+    message = tables.Message
+    for link in reversed(lineage(database, conversation)):
+        mine = (message.conversation == link.conversation) & (message.role == "user")
+        asked = message.select(fn.SUBSTR(message.text, 1, BEGINNING)).where(
+            mine & (message.turn <= link.turn)
+        )
+        order = message.seq if link.turn == END else message.seq.desc()
+        for (text,) in asked.order_by(order).limit(1).tuples().execute(database):
+            return str(text)
+    return ""
+
+
+# --- deleting them -------------------------------------------------------------------------
+
+
+def cut_off(database: SqliteDatabase, conversation: int) -> None:
+    """A conversation of which nothing is kept shares nothing any more, and no chat leads to it."""
+    branch, current = tables.Branch, tables.CurrentBranch
+    branch.delete().where(branch.conversation == conversation).execute(database)
+    current.delete().where(current.conversation == conversation).execute(database)
+
+
+def leave_to_children(database: SqliteDatabase, key: ConversationKey, conversation: int) -> None:
+    """What others share of a conversation stays for them alone: its key goes to a row of its own,
+    where nothing is said yet, with its bill."""
+    columns, usage = tables.Conversation, tables.Usage
+    (kept,) = columns.select().where(columns.id == conversation).dicts().execute(database)
+    stays = f"{key.home}{BRANCH}{-conversation}"
+    columns.update(key=stays, title="").where(columns.id == conversation).execute(database)
+    row = columns.insert(**{**kept, "id": None, "key": key.id, "title": ""}).execute(database)
+    usage.update(conversation=row).where(usage.conversation == conversation).execute(database)
+    current = tables.CurrentBranch
+    current.delete().where(current.conversation == conversation).execute(database)
+
+
+# --- where a chat leads --------------------------------------------------------------------
+
+
+def lead(database: SqliteDatabase, key: ConversationKey) -> None:
+    """What is said in the chat from now on goes to this conversation."""
+    if not key.is_branch:
+        columns = tables.CurrentBranch
+        columns.delete().where(columns.chat == key.home).execute(database)
+        return
+    database.execute_sql(
+        """INSERT INTO current_branch (chat, conversation) SELECT ?, id FROM conversation
+            WHERE key = ? ON CONFLICT DO UPDATE SET conversation = excluded.conversation""",
+        (key.home, key.id),
+    )
+
+
+def leading(database: SqliteDatabase) -> dict[str, str]:
+    """The id of the branch that each chat leads to, by that of the chat's first conversation; the
+    others lead to the first."""
+    query = "SELECT chat, key FROM current_branch JOIN conversation ON id = conversation"
+    return dict(database.execute_sql(query).fetchall())

@@ -1,0 +1,146 @@
+"""`/fork`: a conversation of its own from here or from a turn; `/branches`: which there are, and
+which of them is talked to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from memory.turns import turn_number
+from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
+from plugins.builtin.context.show import moment
+from plugins.builtin.session import LONGEST_TITLE
+from plugins.wording import cell, clip, literal, table
+
+_ALL = Action("All branches", "/branches")
+_MOST_BUTTONS = 8
+
+
+@command(
+    "fork",
+    "Branch off: a conversation of its own from here, or from a turn",
+    "[t5] [TITLE]",
+    leads=True,
+)
+async def fork(ask: Ask) -> Reply:
+    """`/fork`, `/fork t5`, `/fork t5 TITLE`, `/fork TITLE`."""
+    first, _, rest = ask.text.strip().partition(" ")
+    turn, title = _turn(first), ask.text
+    if turn:
+        title = rest
+    before = await _current(ask)
+    made = await ask.bot.branches.fork(ask.conversation.key, turn, clip(title, LONGEST_TITLE))
+    shared = "t1" if made.turn == 1 else f"t1 to t{made.turn}"
+    running = _go_on(before) if before.is_running else ""
+    text = (
+        f"You are in {_called(made)} now. It shares {shared} with {_called(before)}; what you say "
+        f"from here on is its own, and undo, drop and the like change nothing there.{running} "
+        f"/branches {before.number} goes back."
+    )
+    actions = (Action("Go back", f"/branches {before.number}"), _ALL)
+    return Reply(text, _data(made), actions)
+
+
+def _turn(word: str) -> int:
+    """The turn that a word names; 0 for another word."""
+    if not (word[:1] in ("t", "T") and word[1:].isdigit()):
+        return 0
+    try:
+        return turn_number(word)
+    except ValueError as error:
+        raise CommandError(f"No branch was made: {error}.") from None
+
+
+@command("branches", "Show this chat's branches, or go to one", "[N | TITLE]", leads=True)
+async def branches(ask: Ask) -> Reply:
+    """`/branches`, `/branches 2`, `/branches TITLE`."""
+    found = await ask.bot.branches.all(ask.conversation.key)
+    wanted = ask.text.strip()
+    if not wanted:
+        return _list(ask, found)
+    there, here = _find(found, wanted), next(one for one in found if one.is_current)
+    if there.number == here.number:
+        return Reply(f"You are in {_called(here)} already.", _data(here), (_ALL,))
+    await ask.bot.branches.switch(ask.conversation.key, there.number)
+    running = _go_on(here) if here.is_running else ""
+    text = f"You are in {_called(there)} now; its last turn is t{there.turns}.{running}"
+    actions = (Action("Go back", f"/branches {here.number}"), _ALL)
+    return Reply(text, {**_data(there), "is_current": True}, actions)
+
+
+def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
+    """The branch of this number or title, or whose title alone begins so."""
+    if wanted.isascii() and wanted.isdigit():
+        fits = [one for one in found if str(one.number) == wanted.lstrip("0")]
+    else:
+        said = wanted.casefold()
+        fits = [one for one in found if one.title.casefold() == said]
+        fits = fits or [one for one in found if one.title.casefold().startswith(said)]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        numbers = " and ".join(str(one.number) for one in fits)
+        raise CommandError(f"“{literal(clip(wanted))}” could be branch {numbers}; give its number.")
+    raise CommandError(f"There is no branch “{literal(clip(wanted))}” here; /branches lists them.")
+
+
+def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
+    data = {"branches": [_data(one) for one in found]}
+    if len(found) == 1:
+        return Reply(
+            "This chat has one conversation and no branches. /fork branches off from here, /fork "
+            "t5 from after turn t5.",
+            data,
+            (Action("Fork", "/fork"),),
+        )
+    rows = [
+        (
+            f"**{one.number}**" if one.is_current else one.number,
+            cell(literal(clip(one.title))),
+            _origin(one),
+            f"t{one.turns}" if one.turns else "",
+            moment(one.at, ask.bot.zone()) + (", answering" if one.is_running else ""),
+        )
+        for one in found
+    ]
+    text = table(("branch", "what", "begins after", "last turn", "last said"), rows)
+    here = next((one.number for one in found if one.is_current), 1)
+    others = [one for one in found if not one.is_current][-_MOST_BUTTONS:]
+    actions = tuple(
+        Action(f"{one.number}: {clip(one.title, 30)}".rstrip(": "), f"/branches {one.number}")
+        for one in others
+    )
+    return Reply(f"{text}\n\nYou are in branch {here}. /branches N goes to another.", data, actions)
+
+
+def _origin(one: BranchInfo) -> str:
+    """Where a branch begins; what it was branched off may be forgotten."""
+    whose = f" of {one.parent}" if one.parent > 0 else ""
+    return f"t{one.turn}{whose}" if one.turn else ""
+
+
+async def _current(ask: Ask) -> BranchInfo:
+    found = await ask.bot.branches.all(ask.conversation.key)
+    return next(one for one in found if one.is_current)
+
+
+def _called(one: BranchInfo) -> str:
+    title = f", “{literal(clip(one.title))}”" if one.title else ""
+    return f"branch {one.number}{title}"
+
+
+def _go_on(one: BranchInfo) -> str:
+    return (
+        f" The answer that is being written in branch {one.number} goes on, and comes here when it "
+        "is done, with a note; /stop ends it."
+    )
+
+
+def _data(one: BranchInfo) -> dict[str, Any]:
+    return {**asdict(one), "at": one.at.isoformat(), "turn": f"t{one.turn}" if one.turn else ""}
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [fork, branches]
