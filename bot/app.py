@@ -31,6 +31,7 @@ from bot.completions import Completions, clear_up
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
+from bot.forms import Forms
 from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.logs import make_hider, set_level
@@ -90,6 +91,7 @@ class App:
     clock: ClockWatch
     losses: tuple[str, ...]
     schedule: Schedule
+    forms: Forms
 
     async def run(self, until: str = "") -> None:
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
@@ -132,6 +134,7 @@ class App:
         await self.access.take_up()
         await self.spending.take_up()
         await self.conversations.take_up()
+        await self.forms.take_up()
         await self.delivery.send_unsent()
         for received in await self.delivery.list_unanswered():
             self.bot.dispatch(received)
@@ -218,6 +221,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
     delivery = Delivery(store, by_name, data)
+    forms = Forms(store, by_name)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
     meter = Meter()
     config = RuntimeConfig(
@@ -307,6 +311,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         branches=Branching(conversations, turns, book, lambda now: _show(bus, now)),
         access=LetIn(access, delivery),
         approvals=approvals,
+        forms=forms,
         commands=plugins.commands,
         workspace=config.workspace,
         zone=config.zone,
@@ -320,10 +325,11 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             access,
             delivery,
             turns,
+            forms,
             config.workspace,
             lambda key: config.settings(key).tools.files_quota,
         ),
-        CommandRunner(ports, conversations, delivery, access),
+        CommandRunner(ports, conversations, delivery, access, forms),
         turns,
         bus,
         access,
@@ -350,6 +356,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         clock=clock,
         losses=losses,
         schedule=Schedule(config.zone, retention, run_often),
+        forms=forms,
     )
 
 

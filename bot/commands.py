@@ -7,9 +7,11 @@ import logging
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from bot.access import CLOSED, Access
 from bot.delivery import Delivery, sendable
+from bot.forms import Forms
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, key_of
 from channels.base import CommandEntry
@@ -30,10 +32,15 @@ class CommandRunner:
     """Carries commands out, beside the turns."""
 
     def __init__(
-        self, ports: Ports, conversations: Conversations, delivery: Delivery, access: Access
+        self,
+        ports: Ports,
+        conversations: Conversations,
+        delivery: Delivery,
+        access: Access,
+        forms: Forms,
     ) -> None:
         self._ports, self._conversations = ports, conversations
-        self._delivery, self._access = delivery, access
+        self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
 
@@ -88,13 +95,21 @@ class CommandRunner:
             command = self._ports.commands.get(line.name)
             said = command.interrupted if command is not None else ""
             reply = Reply(said or INTERRUPTED.format(name=line.name))
+            await self._forms.cancel(received.address)  # nobody was told that text is waited for
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
             reply = await self.run(received.address, line)
+            reply = await self._asking(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
         await self._delivery.answer(received, reply)
+
+    async def _asking(self, address: Address, reply: Reply) -> Reply:
+        try:
+            return await self._forms.ask(address, reply)
+        except StoreError as error:
+            return replace(reply, text=f"{reply.text}\n\n({error})", form=None)
 
 
 def unknown(name: str, commands: Mapping[str, Command]) -> str:

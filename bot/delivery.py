@@ -24,7 +24,7 @@ from bot.attachments import Stored, dump, load
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from channels.base import Channel, ChannelError, InParts
-from channels.message import Action, Address, Inbound, Outbound, Reply
+from channels.message import Action, Address, Form, Inbound, Outbound, Reply
 from memory.keys import ConversationKey
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, InboxRow, Kind, OutboxRow
@@ -63,15 +63,17 @@ class Delivery:
         key: ConversationKey,
         line: CommandLine | None,
         files: tuple[Stored, ...] = (),
+        form: str | None = None,
     ) -> tuple[Received, bool]:
         """Put a message into the inbox, with its files, which are on disk; says whether it is new.
-        The same id with the same text and files, in the same chat, is the same message. Raises
-        StoreError."""
+        The same id with the same text and files, in the same chat, is the same message. Where a
+        form waited for it, the message ends that; `form` is the command that it is the argument of,
+        "" where it is none. Raises StoreError."""
         message = InboxRow(
             0,
-            _place(inbound.address),
+            columns_of(inbound.address),
             inbound.id,
-            inbound.text,
+            f"{form} {inbound.text}" if form else inbound.text,
             inbound.sender,
             time.time(),
             attachments=dump(files),
@@ -79,13 +81,15 @@ class Delivery:
         )
         said = "\0".join((inbound.text, *(file.path for file in files)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:32]
-        row, is_new = await self._store.write(lambda db: mailbox.receive(db, message, digest))
+        row, is_new = await self._store.write(
+            lambda db: mailbox.receive(db, message, digest, form is not None)
+        )
         return _to_received(row, key, line), is_new
 
     async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
         """Put a reply into the outbox and the message off the inbox, at once, and send it."""
         parts = await self._parts(received.address, reply)
-        place = _place(received.address)
+        place = columns_of(received.address)
         rows = [OutboxRow(place, received.id, turn, _dump(part, n)) for n, part in enumerate(parts)]
         try:
             ids = await self._store.write(lambda db: mailbox.answer(db, received.row, rows))
@@ -130,7 +134,7 @@ class Delivery:
     async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
         """Say something that nobody asked for, through the outbox. Raises StoreError."""
         reply = Reply(text, actions=actions)
-        row = OutboxRow(_place(address), "", None, _dump(reply))
+        row = OutboxRow(columns_of(address), "", None, _dump(reply))
         row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
         self.send(Outbound(row_id, address, reply, ""))
 
@@ -259,7 +263,8 @@ def address_of(place: AddressColumns) -> Address:
     return Address(place.channel, place.chat, place.thread, place.user)
 
 
-def _place(address: Address) -> AddressColumns:
+def columns_of(address: Address) -> AddressColumns:
+    """An address as it stands on disk."""
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 
@@ -286,6 +291,8 @@ def _dump(reply: Reply, part: int = 0) -> str:
         whole["images"] = reply.images
     if reply.problem:
         whole["problem"] = reply.problem
+    if reply.form:
+        whole["form"] = [reply.form.command, reply.form.text]
     if part:
         whole["part"] = part
     return orjson.dumps(whole, default=str).decode()
@@ -303,6 +310,7 @@ def _load(text: str, data: Path) -> tuple[Reply, int]:
         actions,
         images,
         whole.get("problem", ""),
+        Form(*whole["form"]) if "form" in whole else None,
     )
     return reply, whole.get("part", 0)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from bot.access import LOCAL, TOO_FAST, Access
 from bot.attachments import AttachmentRefused, Stored, store
 from bot.delivery import Delivery
+from bot.forms import AwaitedText, Forms, fill
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from channels.message import Inbound, Outbound, Reply, cleaned
@@ -28,46 +29,78 @@ class Intake:
         access: Access,
         delivery: Delivery,
         turns: Turns,
+        forms: Forms,
         workspace: Callable[[ConversationKey], Path],
         quota: Callable[[ConversationKey], int],
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
+        self._forms = forms
         self._workspace, self._quota = workspace, quota
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
         been told."""
         inbound = replace(inbound, text=cleaned(inbound.text), sender=clean_name(inbound.sender))
-        key, line = self._turns.lead(inbound.address), command_line(inbound.text)
+        line = command_line(inbound.text)
+        form = self._forms.claim(inbound, line)
+        taken: tuple[Received, bool] | None = None
         try:
-            if (refusal := await self._refusal(inbound, key, line)) is None:
-                with self._turns.expect(key):
-                    files = await self._store_files(inbound, key, line)
-                    return await self._delivery.receive(inbound, key, line, files)
+            taken = await self._take(inbound, line, form)
         except StoreError as error:
-            refusal = Reply(str(error), problem="failed")
+            self._refuse(inbound, Reply(str(error), problem="failed"))
         except AttachmentRefused as error:
-            refusal = Reply(str(error), problem="invalid")
+            self._refuse(inbound, Reply(str(error), problem="invalid"))
+        finally:
+            is_new = taken is not None and taken[1]
+            if form is not None and not is_new:
+                self._forms.put_back(form)
+        return taken
+
+    async def _take(
+        self, inbound: Inbound, line: CommandLine | None, form: AwaitedText | None
+    ) -> tuple[Received, bool] | None:
+        """Take a message in that ends a form: as its text, or as a command that gives it up."""
+        key, is_text = self._turns.lead(inbound.address), form is not None and line is None
+        if form is not None and is_text:
+            line = fill(form, inbound.text)
+        refusal = await self._refusal(inbound, key, line, form if is_text else None)
+        if refusal is not None:
+            self._refuse(inbound, refusal)
+            return None
+        with self._turns.expect(key):
+            files = await self._store_files(inbound, key, line)
+            command = None if form is None else form.command if is_text else ""
+            return await self._delivery.receive(inbound, key, line, files, command)
+
+    def _refuse(self, inbound: Inbound, refusal: Reply) -> None:
         if refusal.text:
             self._delivery.send(Outbound(0, inbound.address, refusal, inbound.id))
-        return None
 
     def must_wait(self, inbound: Inbound) -> bool:
         """Whether this message's line is full; the wait itself is in `take`."""
         if inbound.address.channel not in LOCAL or command_line(cleaned(inbound.text)):
             return False
+        if self._forms.is_waiting(inbound.address):
+            return False
         return self._turns.is_busy(self._turns.lead(inbound.address))
 
     async def _refusal(
-        self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
+        self,
+        inbound: Inbound,
+        key: ConversationKey,
+        line: CommandLine | None,
+        form: AwaitedText | None,
     ) -> Reply | None:
-        """Why a message is not taken in, "" without a word; None: it is."""
+        """Why a message is not taken in, "" without a word; None: it is. `form` is what it is the
+        text for."""
         person = await self._access.meet(inbound.address)
         if person is None:
             log.warning("a stranger was refused: %s", inbound.address)
             return Reply(await self._access.turn_away(inbound), problem="refused")
         if self._access.is_too_fast(person):
             return Reply(TOO_FAST, problem="too_fast")
+        if form is not None and (why := form.refusal(inbound)):
+            return Reply(why, problem="invalid")
         if line is not None:  # which joins no line
             return None
         if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits

@@ -234,6 +234,15 @@ class Remembering(Protocol):
 
 
 @runtime_checkable
+class WithFields(Protocol):
+    """A channel that shows a reply's form as a field of its own, and sends the command with what
+    was written there. Where `has_fields` is not so, the bot takes the person's next message."""
+
+    @property
+    def has_fields(self) -> bool: ...
+
+
+@runtime_checkable
 class InParts(Protocol):
     """A channel whose platform takes messages up to some length, `longest` characters. The parts of
     a longer reply are in the outbox each by itself, so that a crash between two repeats none that

@@ -79,6 +79,18 @@ class Action:
     asks_first: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """Input that follows a reply: what the person writes next is the argument of `command`
+    ("/context summary edit"); `text` is what is there now, to be changed."""
+
+    command: str
+    text: str = ""
+
+
+LONGEST_FORM = 100_000
+"""Characters of what is written into a form."""
+
 Problem = Literal[
     "",
     "invalid",
@@ -103,7 +115,7 @@ class Reply:
     """What a command or a turn answers: markdown text, the same as data, and controls.
 
     `images` are paths of picture files on this machine, to be shown below the text. `problem` says
-    why the text is no answer but a sentence about why there is none.
+    why the text is no answer but a sentence about why there is none. `form` asks for text.
     """
 
     text: str
@@ -111,6 +123,7 @@ class Reply:
     actions: tuple[Action, ...] = ()
     images: tuple[str, ...] = ()
     problem: Problem = ""
+    form: Form | None = None
 
 
 @dataclass(frozen=True, slots=True)

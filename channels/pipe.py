@@ -4,7 +4,8 @@ With `--jsonl` each input line is `{"text": …, "chat": …, "user": …, "id":
 optional; `"attachments": [{"path": …, "name": …, "media_type": …}]` names files of this machine, of
 which all but `path` is optional. A message that is on disk is confirmed by `{"accepted": id}`; a
 reply is `{"reply_to": id, "chat": …, "turn": "t3" or null, "text": …, "data": …}`, with the paths
-of its pictures in `images` if it has any. Plain: a line in, a reply out.
+of its pictures in `images` if it has any, and its `form` if it asks for text. Plain: a line in, a
+reply out.
 
 Messages for a conversation that takes no more for now are held, in order, while those of others
 and commands go on; only where very many are held, nothing more is read.
@@ -20,6 +21,7 @@ import threading
 import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
 from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -108,6 +110,8 @@ class Pipe:
             line["resent"] = True
         if outbound.reply.images:
             line["images"] = outbound.reply.images
+        if outbound.reply.form:
+            line["form"] = asdict(outbound.reply.form)
         await self._write(line, "\n".join((outbound.reply.text, *outbound.reply.images)))
 
     def _parse(self, line: bytes) -> Inbound | None:

@@ -27,7 +27,7 @@ import pluggy
 from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
 from agent.tools.schema import tool
-from channels.message import Action, Address, Reply
+from channels.message import Action, Address, Form, Reply
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
@@ -49,6 +49,7 @@ __all__ = [
     "CommandError",
     "Entry",
     "Event",
+    "Form",
     "HookContext",
     "Listener",
     "Message",
@@ -297,6 +298,13 @@ class ApprovalsPort(Protocol):
         ...
 
 
+class FormsPort(Protocol):
+    async def cancel(self, address: Address) -> str:
+        """Wait no more for the text that a form has asked for there; returns the command that it
+        would have been for, or ""."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class BranchInfo:
     """A branch of a chat, or (number 1) its first conversation. `turn` is the last that it shares
@@ -383,6 +391,7 @@ class Ports:
     branches: BranchesPort
     access: AccessPort
     approvals: ApprovalsPort
+    forms: FormsPort
     commands: Mapping[str, Command]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]

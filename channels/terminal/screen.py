@@ -40,7 +40,7 @@ from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
 from channels.base import ToolStarted
-from channels.message import Reply
+from channels.message import Form, Reply
 from channels.terminal import display
 from channels.terminal.completion import Suggestion
 
@@ -62,6 +62,8 @@ _STYLE = Style.from_dict(
 # xterm and GNU screen cut lines off when the window becomes narrower; all others wrap them anew.
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
 _HINT = "Ctrl-D quits · /help lists the commands"
+_FORM_HINT = "Enter saves · Esc Enter breaks the line · Ctrl-C gives it up"
+_GIVEN_UP = "Given up; nothing was changed."
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
 
 
@@ -69,6 +71,10 @@ class ScreenListener(Protocol):
     """What the screen asks and tells."""
 
     def said(self, text: str) -> None: ...
+
+    def filled(self, command: str, text: str) -> None:
+        """What was written into a form, for its command."""
+        ...
 
     def interrupted(self) -> bool:
         """Ctrl-C was pressed; True if it stops something, False if it is for the input line."""
@@ -120,10 +126,14 @@ class Screen:
         self._passing: StyleAndTextTuples = []
         self._drawn: Drawn | None = None
         self._hint = ""
+        self._form: Form | None = None
+        self._unsent = ""  # what stood in the line when a form came
         self._input = Buffer(
             history=history,
             completer=_Completer(listener),
-            complete_while_typing=Condition(lambda: self._input.text.startswith("/")),
+            complete_while_typing=Condition(
+                lambda: self._form is None and self._input.text.startswith("/")
+            ),
             on_text_changed=lambda _: self._drop_hint(),
         )
         self._app: Application[None] = Application(
@@ -164,6 +174,20 @@ class Screen:
         self._app.output.write_raw(text.replace("\n", "\r\n"))
         self._app.output.flush()
         self._app.invalidate()
+
+    def fill(self, form: Form) -> None:
+        """Let the person change a text in the input line."""
+        if self._form is None:
+            self._unsent = self._input.text
+        self._form = form
+        self._input.document = Document(form.text)
+        self._app.invalidate()
+
+    def _end_form(self) -> None:
+        """The line is as it was before the form."""
+        self._form = None
+        self._input.reset(Document(self._unsent))
+        self._unsent = ""
 
     def show(self, text: str) -> None:
         """Let `text` and an empty line stand above the input line until the next call."""
@@ -214,6 +238,8 @@ class Screen:
         return Point(0, sum(text.count("\n") for _, text, *_ in self._passing))
 
     def _bar(self) -> StyleAndTextTuples:
+        if self._form:
+            return [("class:bar.warm", f"{self._form.command} · {_FORM_HINT}"[: self.width])]
         return [("class:bar", self._hint) if self._hint else self._listener.bar(self.width)]
 
     def _keys(self) -> KeyBindings:
@@ -223,8 +249,12 @@ class Screen:
         @keys.add("enter", filter=~is_searching)
         def _say(event: KeyPressEvent) -> None:
             text = self._input.text
-            self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
-            self._listener.said(text)
+            if form := self._form:
+                self._end_form()
+                self._listener.filled(form.command, text)
+            else:
+                self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
+                self._listener.said(text)
 
         @keys.add("escape", "enter", filter=~is_searching)
         def _break_line(event: KeyPressEvent) -> None:
@@ -233,7 +263,10 @@ class Screen:
         @keys.add("c-c", filter=~is_searching)
         @keys.add("<sigint>")
         def _interrupt(event: KeyPressEvent) -> None:
-            if not self._listener.interrupted():
+            if self._form:
+                self._end_form()
+                self._hint = _GIVEN_UP
+            elif not self._listener.interrupted():
                 self._input.reset()
                 self._hint = _HINT
 

@@ -59,6 +59,7 @@ class Terminal:
         self._history, self._greeting = history, greeting
         self._lines = Lines(history)
         self._screen = (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
+        self.has_fields = isinstance(self._screen, Screen)
         self._scroll = Scroll(self._screen)
         self._exchanges: dict[str, _Exchange] = {}
         self._current: _Exchange | None = None
@@ -102,6 +103,12 @@ class Terminal:
             if is_at_once:
                 self._echo(exchange)
             self._tasks.create_task(self._bot.submit(inbound))
+
+    def filled(self, command: str, text: str) -> None:
+        if text.strip():
+            self.said(f"{command} {text}")
+        else:
+            self._scroll.note("The text is empty, so nothing was changed.")
 
     def interrupted(self) -> bool:
         if is_busy := self._is_busy:
@@ -197,6 +204,8 @@ class Terminal:
         else:
             self._scroll.answer(self._rest(exchange, outbound.reply.text))
         self._scroll.next_steps(outbound.reply)
+        if outbound.reply.form and isinstance(self._screen, Screen):
+            self._screen.fill(outbound.reply.form)
 
     def _rest(self, exchange: _Exchange, final: str) -> str:
         rest = exchange.answer.rest_of(final)

@@ -92,6 +92,7 @@ class Web:
     hears at once if there is none to have. Raises CannotListen."""
 
     name = "web"
+    has_fields = True
 
     def __init__(self, config: WebConfig) -> None:
         if sentence := why_closed(config):

@@ -66,6 +66,13 @@ class ActionItem(BaseModel):
     asks_first: bool
 
 
+class FormItem(BaseModel):
+    """Text that is asked for: sending `command` with what was written; `text` is there now."""
+
+    command: str
+    text: str
+
+
 class Tokens(BaseModel):
     prompt: int
     cached: int
@@ -73,14 +80,15 @@ class Tokens(BaseModel):
 
 
 class CommandReply(BaseModel):
-    """What a command answers: Markdown, the same as cleaned HTML, data, controls, and the addresses
-    of pictures."""
+    """What a command answers: Markdown, the same as cleaned HTML, data, controls, the addresses
+    of pictures, and the text that is asked for."""
 
     text: str
     html: str
     data: dict[str, Any] | None
     actions: list[ActionItem]
     images: list[str]
+    form: FormItem | None = None
 
 
 class MessageReply(CommandReply):
@@ -175,6 +183,7 @@ def command_reply(reply: Reply) -> dict[str, Any]:
         "data": reply.data,
         "actions": [asdict(action) for action in reply.actions],
         "images": [published(path) for path in reply.images],
+        "form": asdict(reply.form) if reply.form else None,
     }
 
 

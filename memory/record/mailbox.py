@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import and_
 from typing import Any, Literal
@@ -64,8 +64,11 @@ class OutboxRow:
     tries: int = 0
 
 
-def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[InboxRow, bool]:
-    """Store a message unless it is there already; returns its row and whether it is new."""
+def receive(
+    database: SqliteDatabase, message: InboxRow, digest: str, ends_form: bool = False
+) -> tuple[InboxRow, bool]:
+    """Store a message unless it is there already; returns its row and whether it is new. A new one
+    ends the form that waits for it, if it `ends_form`."""
     table, place = tables.Inbox, message.place
     once = {
         "channel": place.channel,
@@ -89,6 +92,8 @@ def receive(database: SqliteDatabase, message: InboxRow, digest: str) -> tuple[I
         is_it = reduce(and_, (getattr(table, name) == value for name, value in once.items()))
         (known,) = table.select().where(is_it).tuples().execute(database)
         return _inbox_row(known), False
+    if ends_form:
+        close_form(database, place)
     return replace(message, id=row), True
 
 
@@ -192,6 +197,7 @@ def forget(database: SqliteDatabase, conversation: str) -> None:
         database
     )
     inbox.delete().where(_is_at(inbox, conversation) & inbox.id.not_in(stay)).execute(database)
+    tables.Form.delete().where(_is_at(tables.Form, conversation)).execute(database)
     chats = (conversation, mail_chat(*_place(conversation)))
     aside = tables.Aside
     aside.delete().where(aside.chat.in_(chats)).execute(database)
@@ -227,6 +233,31 @@ def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:
     place = AddressColumns(row["channel"], row["chat"], row["thread"], row["user"])
     return OutboxRow(place, row["reply_to"], row["turn"], row["reply"], row["id"], row["tries"])
+
+
+# --- input that follows -----------------------------------------------------------------------
+
+
+def open_form(database: SqliteDatabase, place: AddressColumns, command: str, until: float) -> None:
+    """What is written there next, until this time, is the argument of a command."""
+    columns = tables.Form
+    columns.delete().where(columns.until < time.time()).execute(database)
+    columns.insert(**asdict(place), command=command, until=until).on_conflict_replace().execute(
+        database
+    )
+
+
+def close_form(database: SqliteDatabase, place: AddressColumns) -> None:
+    """No text is waited for there any more."""
+    columns = tables.Form
+    is_it = (getattr(columns, name) == value for name, value in asdict(place).items())
+    columns.delete().where(reduce(and_, is_it)).execute(database)
+
+
+def open_forms(database: SqliteDatabase) -> list[tuple[AddressColumns, str, float]]:
+    """(place, command, until) of all that wait for text."""
+    rows = tables.Form.select().tuples().execute(database)
+    return [(AddressColumns(*place), command, until) for *place, command, until in rows]
 
 
 # --- what is out of the way -----------------------------------------------------------------------

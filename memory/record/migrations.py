@@ -298,6 +298,16 @@ def _branches(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
+def _forms(database: SqliteDatabase) -> None:
+    """Whose next message is the argument of which command (`bot/forms.py`)."""
+    database.execute_sql(
+        """CREATE TABLE form (
+            channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
+            command TEXT NOT NULL, until REAL NOT NULL,
+            PRIMARY KEY (channel, chat, thread, user)) WITHOUT ROWID"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -322,6 +332,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _summary_numbers,
     _memory_versions,
     _branches,
+    _forms,
 ]
 
 

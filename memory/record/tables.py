@@ -50,6 +50,7 @@ Pairing = _Table("pairing")
 ApiKey = _Table("api_key")
 Inbox = _Table("inbox")
 Outbox = _Table("outbox")
+Form = _Table("form")
 
 
 T = TypeVar("T")

@@ -1,5 +1,5 @@
-"""The conversation and the bot around it: `/new`, `/title`, `/stop`, `/undo`, `/retry`, `/approve`,
-`/deny`, `/status`, `/whoami`, `/version`, `/start` and `/help`."""
+"""The conversation and the bot around it: `/new`, `/title`, `/stop`, `/cancel`, `/undo`, `/retry`,
+`/approve`, `/deny`, `/status`, `/whoami`, `/version`, `/start` and `/help`."""
 
 from __future__ import annotations
 
@@ -79,6 +79,15 @@ async def stop(ask: Ask) -> Reply:
                 {"stopped": True},
             )
     return Reply("Nothing is running here.", {"stopped": False})
+
+
+@command("cancel", "Give up writing the text that the bot has asked you for")
+async def cancel(ask: Ask) -> Reply:
+    """Ends the waiting for a text; any other command does so, too, without saying it."""
+    command = await ask.bot.forms.cancel(ask.address)
+    if not command:
+        return Reply("I am not waiting for any text from you here.", {"cancelled": ""})
+    return Reply(f"Given up; nothing was changed by `{command}`.", {"cancelled": command})
 
 
 @command("status", "Show how the bot is doing")
@@ -261,4 +270,18 @@ def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
 
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [new, title, stop, status, whoami, undo, retry, help_, start, version, approve, deny]
+    return [
+        new,
+        title,
+        stop,
+        cancel,
+        status,
+        whoami,
+        undo,
+        retry,
+        help_,
+        start,
+        version,
+        approve,
+        deny,
+    ]

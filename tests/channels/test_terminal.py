@@ -825,3 +825,32 @@ async def test_a_dumb_terminal_gets_words_alone(
         await person.sees("next cut at t21")
         await person.leaves()
         assert "\x1b" not in person.glass.raw
+
+
+async def test_a_form_is_filled_in_the_input_line(tmp_path: Path) -> None:
+    async with seat(tmp_path, silent) as person:
+        person.types("/note\r")
+        await person.sees("What shall it say?")
+        await person.sees("it was")
+        await person.sees("/keep · Enter saves")
+        person.types(", and\x1b\rmore\r")
+        await person.sees("There is no command /keep")
+        assert person.bot.submitted[-1].text == "/keep as\nit was, and\nmore"
+        await person.leaves()
+        assert "it was" not in (tmp_path / "history").read_text()
+
+
+async def test_ctrl_c_gives_a_form_up_and_what_was_being_typed_comes_back(tmp_path: Path) -> None:
+    async with seat(tmp_path, silent) as person:
+        person.types("/note\runsent words")
+        await person.sees("/keep · Enter saves")
+        person.types("\x03")
+        await person.sees("Given up; nothing was changed.")
+        await person.sees("unsent words")
+        person.types("\x15")
+        person.types("/note\r")
+        await person.sees("/keep · Enter saves")
+        person.types("\x15\x7f\x15\r")
+        await person.sees("The text is empty, so nothing was changed.")
+        assert [inbound.text for inbound in person.bot.submitted] == ["/note", "/note"]
+        await person.leaves()

@@ -31,7 +31,16 @@ from channels.base import (
     ToolStarted,
     TurnStarted,
 )
-from channels.message import Action, Address, Completed, CompletionRequest, Inbound, Outbound, Reply
+from channels.message import (
+    Action,
+    Address,
+    Completed,
+    CompletionRequest,
+    Form,
+    Inbound,
+    Outbound,
+    Reply,
+)
 
 USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True)
 COMMANDS = {
@@ -56,6 +65,7 @@ COMMANDS = {
             ]
         },
     ),
+    "note": Reply("What shall it say?", form=Form("/keep", "as\nit was")),
     "config": Reply(
         "`agent_max_context_turns` is 20.",
         {

@@ -18,6 +18,20 @@ pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
 
 EVIL = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>"
 
+NOTES = """
+from plugins.api import Form, Reply, command, hookimpl
+
+@command("note", "Keep a note")
+async def note(ask):
+    if ask.text:
+        return Reply(f"Kept: {ask.text}")
+    return Reply("What shall it say?", form=Form("/note", "as\\nit was"))
+
+@hookimpl
+def parley_commands():
+    return [note]
+"""
+
 
 def echo(request: Received) -> Answer:
     question = request.body["messages"][-1]["content"]
@@ -152,6 +166,26 @@ async def test_commands_complete_with_the_keyboard_and_answer_with_buttons(
         await tab.shows_state("t1", "in play")
         await tab.writes("/context map")
         await tab.sees(".card img")
+
+
+async def test_a_form_is_a_field_with_what_is_there_now(tmp_path: Path, browser: Browser) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "notes.py").write_text(NOTES)
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("/note")
+        field = tab.page.get_by_label("Text for /note")
+        await expect(field).to_have_value("as\nit was")
+        await field.fill("two\n/lines")
+        await tab.presses("Save")
+        await tab.sees(".card .text:has-text('Kept: two')")
+        await expect(field).to_have_count(0)
+        await tab.writes("/note")
+        await tab.presses("Cancel", ".card")
+        await expect(field).to_have_count(0)
+        await tab.asks("a message", "a message")
+        assert len(site.server.requests) == 1
 
 
 async def test_two_pages_of_one_conversation_show_the_same(

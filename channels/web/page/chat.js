@@ -196,7 +196,25 @@ function card(line, reply, run) {
     } }, label));
   return h("section", { class: "card", "aria-label": line || "Reply" },
     line && h("p", { class: "line" }, line), cleaned(reply.html), ...pictures,
+    reply.form && field(reply.form, run),
     buttons.length ? h("div", { class: "choices" }, ...buttons) : null);
+}
+
+/** A field for the text that a reply asks for; what is there now stands in it. */
+function field({ command, text }, run) {
+  const area = h("textarea", { class: "answer", rows: Math.min(16, text.split("\n").length + 2), "aria-label": `Text for ${command}` });
+  area.value = text;
+  const form = h("form", {}, area, h("div", { class: "choices" },
+    h("button", { type: "submit", class: "primary" }, "Save"),
+    h("button", { type: "button", onclick: () => form.remove() }, "Cancel")));
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const written = area.value.trim();
+    if (!written) return area.focus();
+    form.remove();
+    return run(`${command} ${written}`);
+  });
+  return form;
 }
 
 const greeting = () => h("div", { class: "greeting" },

@@ -1,0 +1,134 @@
+"""Input that follows: a command asks for text, and the person's next message is it.
+
+A channel that has fields of its own (`WithFields`) shows the form and sends the whole command. For
+all others the bot waits: for ten minutes, for this person in this conversation alone, and over a
+restart. What is written goes to the command, and never to the model.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from bot.delivery import address_of, columns_of
+from bot.received import CommandLine, command_line
+from channels.base import Channel, WithFields
+from channels.message import LONGEST_FORM, Address, Form, Inbound, Reply
+from memory.record import mailbox
+from memory.record.store import Store
+
+PATIENCE = 600.0
+"""Seconds for which text is waited for."""
+CANCEL = "cancel"
+"""The command that ends the waiting, and says so."""
+
+
+@dataclass(frozen=True, slots=True)
+class AwaitedText:
+    """Text that is waited for at an address; `until` in seconds since 1970."""
+
+    address: Address
+    command: str
+    until: float
+
+    def refusal(self, inbound: Inbound) -> str:
+        """Why a message is not the text; "" where it is."""
+        if inbound.attachments:
+            why = "I take text alone here, and a file came"
+        elif not inbound.text.strip():
+            why = "Your message is empty"
+        elif len(inbound.text) > LONGEST_FORM:
+            why = f"Your message is longer than the {LONGEST_FORM:,} characters that I take here"
+        else:
+            return ""
+        return (
+            f"{why}, so nothing was changed. I still wait for the text for `{self.command}`; "
+            f"/{CANCEL} gives it up."
+        )
+
+
+class Forms:
+    """Who is asked for text by which command."""
+
+    def __init__(
+        self,
+        store: Store,
+        channels: Mapping[str, Channel],
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._store, self._channels, self._clock = store, channels, clock
+        self._waiting: dict[Address, AwaitedText] = {}
+
+    async def take_up(self) -> None:
+        """Go on waiting for what the process before this one waited for."""
+        for place, command, until in await self._store.read(mailbox.open_forms):
+            self.put_back(AwaitedText(address_of(place), command, until))
+
+    async def ask(self, address: Address, reply: Reply) -> Reply:
+        """The reply as it goes out; where it has a form that its channel shows no field for, it
+        says what to do, and the answer is waited for from now on."""
+        channel: object = self._channels.get(address.channel)
+        has_fields = isinstance(channel, WithFields) and channel.has_fields
+        if reply.form is None or has_fields:
+            return reply
+        one = AwaitedText(address, reply.form.command, self._clock() + PATIENCE)
+        await self._store.write(
+            # Not synced: the reply comes after it, and is not on disk without it.
+            lambda db: mailbox.open_form(db, columns_of(address), one.command, one.until),
+            is_synced=False,
+        )
+        self._waiting[address] = one
+        return replace(reply, text=_with_question(reply.text, reply.form, address))
+
+    def is_waiting(self, address: Address) -> bool:
+        """Whether the next message there is the argument of a command."""
+        one = self._waiting.get(address)
+        return one is not None and one.until > self._clock()
+
+    def claim(self, inbound: Inbound, line: CommandLine | None) -> AwaitedText | None:
+        """What this message ends, and is no longer waited for; `put_back` takes that back. The word
+        to give it up is for its command to take."""
+        if not self._waiting or (line is not None and line.name == CANCEL):
+            return None
+        one = self._waiting.pop(inbound.address, None)
+        return one if one is not None and one.until > self._clock() else None
+
+    def put_back(self, one: AwaitedText) -> None:
+        self._waiting.setdefault(one.address, one)
+
+    async def cancel(self, address: Address) -> str:
+        """Wait no more; returns the command that the text would have been for, or ""."""
+        one = self._waiting.pop(address, None)
+        if one is None:
+            return ""
+        await self._store.write(lambda db: mailbox.close_form(db, columns_of(address)))
+        return one.command if one.until > self._clock() else ""
+
+
+def fill(waiting: AwaitedText, text: str) -> CommandLine | None:
+    """The command with its argument."""
+    return command_line(f"{waiting.command} {text}")
+
+
+def _with_question(text: str, form: Form, address: Address) -> str:
+    """A reply with its form, where text can only be asked for."""
+    ask = (
+        "Write the new text as your next message"
+        if address.is_private or not address.user
+        else "Reply to this message with the new text"
+    )
+    now = f"This is what is there now:\n\n{_fenced(form.text)}" if form.text else ""
+    what = (
+        f"{ask}, within {PATIENCE / 60:g} minutes; I take it for `{form.command}`, and the model "
+        f"does not get it. /{CANCEL} gives it up."
+    )
+    return "\n\n".join(filter(None, (text, now, what)))
+
+
+def _fenced(text: str) -> str:
+    """Text in a block that a person can copy; what is in it can't end the block."""
+    longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
+    fence = "`" * (longest + 1)
+    return f"{fence}\n{text}\n{fence}"

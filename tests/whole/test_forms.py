@@ -1,0 +1,189 @@
+"""Input that follows: the next message of the person is what the command asked for."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from bot import forms
+from channels.base import Activity, Delta
+from channels.message import Address, Attachment, Inbound
+from tests.fakes.openai_server import Hang, OpenAIServer, Say
+from tests.whole.house import PATIENCE, living
+from tests.whole.process import talking
+from tests.whole.telegram_house import at_telegram
+
+PLUGIN = """
+from plugins.api import Ask, CommandError, Form, Reply, command, hookimpl
+
+KEPT = ["as it was"]
+
+@command("note", "Keep a note")
+async def note(ask: Ask) -> Reply:
+    if not ask.text:
+        return Reply("What shall it say?", form=Form("/note", KEPT[-1]))
+    if "refuse" in ask.text:
+        raise CommandError("That is no note.")
+    KEPT.append(ask.text)
+    return Reply(f"Kept: {ask.text}")
+
+@hookimpl
+def parley_commands():
+    return [note]
+"""
+
+
+@pytest.fixture(autouse=True)
+def plugin(tmp_path: Path) -> None:
+    folder = tmp_path / "data" / "plugins"
+    folder.mkdir(parents=True)
+    (folder / "notes.py").write_text(PLUGIN)
+
+
+async def test_the_next_message_is_the_text_and_the_model_does_not_get_it(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello!")]) as house:
+        asked = await house.says("/note")
+        assert asked.form is not None
+        assert "as it was" in asked.text
+        assert "next message" in asked.text
+        assert (await house.says("two\nlines, /not a command")).text == (
+            "Kept: two\nlines, /not a command"
+        )
+        assert (await house.says("Hi")).text == "Hello!"
+        assert [m["content"] for m in house.sent_to_model() if m["role"] == "user"] == ["Hi"]
+        assert "| t1 " in (await house.says("/context turns")).text
+        assert "lines" not in (await house.says("/context detail")).text
+
+
+async def test_a_text_that_looks_like_a_fence_stays_in_its_block(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        await house.says("/note")
+        await house.says("```\ncode\n```")
+        assert "````\n```\ncode\n```\n````" in (await house.says("/note")).text
+
+
+@pytest.mark.parametrize("line", ["/cancel", "/whoami"])
+async def test_a_command_gives_it_up(tmp_path: Path, line: str) -> None:
+    async with living(tmp_path, [Say("Hello!")]) as house:
+        await house.says("/note")
+        said = await house.says(line)
+        assert (said.text == "Given up; nothing was changed by `/note`.") == (line == "/cancel")
+        assert (await house.says("Hi")).text == "Hello!"
+        assert "not waiting for any text" in (await house.says("/cancel")).text
+
+
+async def test_only_the_person_who_was_asked_is_taken_at_their_word(tmp_path: Path) -> None:
+    owners = {"owners": ["pipe/ann", "pipe/bob"]}
+    async with living(tmp_path, [Say("To Bob."), Say("Elsewhere.")], owners) as house:
+        await house.says("/note", chat="group", user="ann")
+        assert (await house.says("not a note", chat="group", user="bob")).text == "To Bob."
+        assert (await house.says("not a note", chat="other", user="ann")).text == "Elsewhere."
+        assert (await house.says("/cancel", chat="group", user="bob")).text.startswith("I am not")
+        assert (await house.says("a note", chat="group", user="ann")).text == "Kept: a note"
+
+
+async def test_a_file_or_an_empty_message_is_no_text_and_the_bot_goes_on_waiting(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path) as house:
+        await house.says("/note")
+        file = Attachment("a.txt", "text/plain", b"words")
+        assert "a file came, so nothing was changed" in (await house.says("x", files=(file,))).text
+        assert not list((tmp_path / "data").rglob("a.txt"))
+        assert "Your message is empty" in (await house.says("  ")).text
+        assert "longer than the 100,000" in (await house.says("x" * 100_001)).text
+        assert (await house.says("a note")).text == "Kept: a note"
+
+
+async def test_after_ten_minutes_a_message_is_a_message_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with living(tmp_path, [Say("Hello!")]) as house:
+        await house.says("/note")
+        at = house.app.forms._clock()
+        monkeypatch.setattr(house.app.forms, "_clock", lambda: at + forms.PATIENCE + 1)
+        assert (await house.says("Hi")).text == "Hello!"
+
+
+async def test_what_a_command_refuses_ends_the_form(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello!")]) as house:
+        await house.says("/note")
+        assert (await house.says("refuse this")).text == "That is no note."
+        assert (await house.says("Hi")).text == "Hello!"
+
+
+async def test_the_text_is_taken_while_a_turn_runs(tmp_path: Path) -> None:
+    async with living(tmp_path, [Hang("Half")], {"when_busy": "queue"}) as house:
+        events: list[Activity] = []
+        watching = await house.watches(events)
+        await house.writes("Tell me", id="q")
+        async with asyncio.timeout(PATIENCE):
+            while not any(isinstance(event, Delta) for event in events):
+                await house.server_said_something()
+        watching.cancel()
+        await house.says("/note")
+        assert (await house.says("in between")).text == "Kept: in between"
+        await house.says("/stop")
+        await house.reply_to("q")
+
+
+async def test_a_message_that_is_delivered_again_is_taken_once(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("Hello!"), Say("Again!")]) as house:
+        for _ in range(2):  # Hi once more, and the command that asks
+            for text in ("Hi", "/note"):
+                await house.writes(text, id=f"the {text}")
+                await house.reply_to(f"the {text}")
+        await house.writes("the note", id="note")
+        assert (await house.reply_to("note")).reply.text == "Kept: the note"
+        accepted = await house.writes("the note", id="note")
+        assert accepted is not None
+        assert not accepted.is_new
+        assert (await house.says("Hi again")).text == "Again!"
+
+
+async def test_it_survives_a_kill(tmp_path: Path) -> None:
+    async with OpenAIServer([Say("Hello!")]) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            asked = await bot.says("/note")
+            assert asked["form"] == {"command": "/note", "text": "as it was"}
+            await bot.kill()
+        async with talking(tmp_path, endpoint) as bot:
+            assert (await bot.says("after the kill"))["text"] == "Kept: after the kill"
+            await bot.kill()
+        async with talking(tmp_path, endpoint) as bot:
+            assert (await bot.says("Hi"))["text"] == "Hello!"
+
+
+async def test_what_was_taken_and_not_carried_out_is_still_for_the_command(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        await house.says("/note")
+        inbound = Inbound("late", Address("pipe", "main"), "taken before the crash")
+        await house.app.bot.intake.take(inbound)  # on disk, and the process dies
+    async with living(tmp_path) as house:
+        again = await house.reply_to("late")
+        assert again.reply.text == "Kept: taken before the crash"
+        assert not house.server.requests
+
+
+async def test_at_telegram_the_next_message_is_the_text_and_in_a_group_a_reply(
+    tmp_path: Path,
+) -> None:
+    owners = {"owners": ["telegram/42", "telegram/7"]}
+    async with at_telegram(tmp_path, settings=owners) as house:
+        house.ann.says("/note")
+        await house.telegram.shown("as it was")
+        house.ann.says("mine")
+        await house.telegram.shown("Kept: mine")
+        group = house.telegram.group(-100)
+        ann, bob = house.ann.at(group), house.telegram.person("Bob", 7).at(group)
+        ann.says("/note")
+        asked = await house.telegram.shown("Reply to this message")
+        answer = {"reply_to_message": house.telegram._as_message(asked)}
+        bob.says("/cancel@parley_bot")
+        await house.telegram.shown("I am not waiting for any text from you")
+        ann.says("ours", **answer)
+        await house.telegram.shown("Kept: ours")
+        await house.is_idle()
+        assert not house.model.requests
