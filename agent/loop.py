@@ -12,11 +12,11 @@ the conversation's bill, and what came of it stands in the activity log in a lin
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from agent.models.base import (
     BOUNDED,
@@ -30,8 +30,9 @@ from agent.models.base import (
     Wishes,
 )
 from agent.models.catalogue import price_reply
-from agent.pictures import Pictures
+from agent.pictures import Pictures, put_in
 from agent.prompt import SUBAGENT
+from agent.sent import describe_pictures
 from agent.tools import ToolError
 from agent.tools.base import ToolContext
 from agent.tools.toolbox import Toolbox
@@ -43,6 +44,7 @@ from memory.context.view import View
 from memory.messages import Mark, Message, ToolCall
 from memory.record.ledger import Spent
 from memory.record.store import StoreError
+from memory.request_log import SentBytes
 from memory.stateless import StatelessTurn, SubagentTurn
 from memory.turn_log import OpenTurn
 
@@ -150,11 +152,15 @@ class Agent:
         """Ask the model; an answer that breaks off or is empty is asked for once more. What came to
         nothing is booked, also where the turn is stopped."""
         tools = self.prefix.tools
-        messages = await self.pictures.fill_in(view.to_wire(self.prefix), self.model.sees)
+        named = view.to_wire(self.prefix)
+        pictures = await self.pictures.parts(named, self.model.sees)
+        messages = put_in(named, pictures, self.model.sees)
         lost: list[ModelReply] = []
         request = ModelRequest(
             messages, tools, tool_choice if tools else "auto", on_lost=lost.append
         )
+        if turn.keeps_requests:
+            request = replace(request, on_sent=partial(self._note_sent, turn, view, pictures))
         if self.wishes is not None:
             request = self.wishes.of(request)
         try:
@@ -166,6 +172,17 @@ class Agent:
             with suppress(StoreError):  # it would stand in the place of what has happened
                 for reply in lost:
                     await turn.book(await self._to_spent(turn, view, reply))
+
+    def _note_sent(
+        self,
+        turn: OpenTurn,
+        view: View,
+        pictures: Sequence[Mapping[str, Any]],
+        body: Mapping[str, Any],
+        content: bytes,
+    ) -> None:
+        described = describe_pictures(pictures, body["messages"]) if pictures else ""
+        turn.note_sent(view, self.prefix, SentBytes(body, content, described))
 
     async def _stream_reply(self, request: ModelRequest, output: Output) -> ModelReply:
         """Let the reply stream, but for its line for the activity log. The model may write one that

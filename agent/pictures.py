@@ -43,13 +43,21 @@ class Pictures:
 
     async def fill_in(self, messages: Wire, sees: bool) -> Wire:
         """The messages as they are sent: with their pictures, or with words in their place."""
-        names = [name for message in messages for name in message.get("images", ())]
-        if not names:  # but those that a client sent may hold some
-            return messages if sees else [dict(message) for message in blind(messages)]
+        return put_in(messages, await self.parts(messages, sees), sees)
+
+    async def parts(self, messages: Wire, sees: bool) -> list[dict[str, Any]]:
+        """What is sent for each picture that these messages name, in order."""
+        names = names_in(messages)
+        if not names:
+            return []
         if not sees:
-            return insert_pictures(messages, [placeholder(name, UNSEEN) for name in names])
+            return [placeholder(name, UNSEEN) for name in names]
         most = self.most()
-        return insert_pictures(messages, await asyncio.to_thread(lambda: self._parts(names, most)))
+        return await asyncio.to_thread(lambda: self._parts(names, most))
+
+    def part(self, name: str) -> dict[str, Any]:
+        """A picture as it is sent, or words where its file is gone."""
+        return self._part(name, self._size(name))
 
     def _parts(self, names: Sequence[str], most: int) -> list[dict[str, Any]]:
         past = count_dropped(len(names), most)
@@ -95,6 +103,19 @@ def too_many(sizes: Sequence[int], most: int) -> int:
     fitting = [past for past in range(len(sizes)) if sum(sizes[past:]) <= MOST_BYTES]
     batch = max(1, most // 2)
     return next((past for past in fitting if past % batch == 0), min(fitting, default=0))
+
+
+def names_in(messages: Wire) -> list[str]:
+    """The files of all pictures that messages name, in order."""
+    return [name for message in messages for name in message.get("images", ())]
+
+
+def put_in(messages: Wire, parts: Sequence[dict[str, Any]], sees: bool) -> Wire:
+    """The messages with what is sent for their pictures; those that a client sent may hold some
+    besides."""
+    if parts:
+        return insert_pictures(messages, parts)
+    return messages if sees else [dict(message) for message in blind(messages)]
 
 
 def insert_pictures(messages: Wire, parts: Sequence[dict[str, Any]]) -> Wire:

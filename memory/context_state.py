@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from operator import is_
@@ -44,7 +45,8 @@ class ContextState:
 
     Who changes it holds the lock `changing` meanwhile. `current` is the number of the turn that
     runs, or 0, and `newest` that of the newest turn, in play or not; `idle` is set while none runs;
-    `bill` is what the conversation has cost.
+    `bill` is what the conversation has cost, `last_event` the id of the newest event that moved
+    anything.
     """
 
     def __init__(
@@ -52,6 +54,7 @@ class ContextState:
     ) -> None:
         self._services, self.key, self._calibration = services, key, calibration
         self.row = self.last_seq = self.newest = self.last_inbox = self.current = 0
+        self.last_event = 0
         self.person = ""
         self.bill = Bill()
         self.changing = asyncio.Lock()
@@ -170,7 +173,16 @@ class ContextState:
         self._strategy = ""
         self._strategy = self.limits.strategy
         self.replayed, self._preface = ReplayedState(), None
+        self.last_event = max((event.id for event in events), default=0)
         await self.replay(events)
+
+    async def as_of(self, strategy: str, event: int, seq: int, prefix: PromptPrefix) -> View:
+        """What the model saw when this strategy was in force, this event was the newest, and so was
+        the entry with this seq, as far as it is kept."""
+        past = ContextState(self._services, self.key, self._calibration)
+        past.row, past._strategy = self.row, strategy
+        await past.replay([one for one in await self.history() if one.id <= event], until=seq)
+        return past.view(prefix)
 
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
         """Plan by another strategy from now on, over all that the others leave in play."""
@@ -200,8 +212,9 @@ class ContextState:
 
     # --- events ------------------------------------------------------------------------------
 
-    async def replay(self, events: Sequence[ViewEvent]) -> None:
-        """Build what is in play anew from the transcript and those of these events that hold."""
+    async def replay(self, events: Sequence[ViewEvent], until: float = math.inf) -> None:
+        """Build what is in play anew from those of these events that hold, and from the transcript
+        up to the seq `until`."""
         result = replay(events, self._strategy)
         boundaries = result.boundaries
         has_log = self.strategy.preface == "exchange"
@@ -211,7 +224,7 @@ class ContextState:
             kept += transcript.entries_from(db, self.row, boundaries.begin)
             first = boundaries.log_begin
             logged = transcript.beginnings_from(db, self.row, first, _BEGINNING) if has_log else []
-            return kept, logged
+            return [e for e in kept if e.seq <= until], [e for e in logged if e.seq <= until]
 
         entries, logged = await self._services.store.read(read)
         unique = {entry.seq: entry for entry in entries}
@@ -239,7 +252,9 @@ class ContextState:
             kept = replace(job, event=stored.id)
             return stored, replace(kept, id=summaries.insert_job(db, self.row, kept))
 
-        return await self._services.store.write(insert)
+        stored = await self._services.store.write(insert)
+        self.last_event = stored[0].id
+        return stored
 
     async def _show(self, whole: tuple[Turn, ...], result: ReplayedState) -> None:
         boundaries = result.boundaries

@@ -193,6 +193,14 @@ class ContextSettings(BaseModel):
         "each turn) are kept up to date in the conversation's folder after each turn.",
         json_schema_extra=TURN,
     )
+    keep_requests: int = Field(
+        default=20,
+        ge=0,
+        le=1_000,
+        description="How many of the last requests to the model /context request can show; 0 "
+        "keeps none.",
+        json_schema_extra={"unit": "requests", "here": True},
+    )
     merge_system: bool = Field(
         default=False,
         description="Whether a summary that is a system message is merged into the first one, "

@@ -130,6 +130,11 @@ class StatelessTurn(OpenTurn):
             )
         return view
 
+    @property
+    def keeps_requests(self) -> bool:
+        """What such a client sends is not kept."""
+        return False
+
     async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
         """Nothing is cut of what a client sent."""
         return False
@@ -192,6 +197,11 @@ class SubagentTurn(OpenTurn):
         if view.tokens > limits.ceiling:
             raise emergency.no_room(view, limits)
         return self._note_seen(view)
+
+    @property
+    def keeps_requests(self) -> bool:
+        """It is in no transcript from which they could be made again."""
+        return False
 
     async def make_room(self, view: View, prefix: PromptPrefix, window: int) -> bool:
         """The provider refused what was made from `view`: believe it, and clip what is long."""

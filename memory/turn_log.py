@@ -18,9 +18,11 @@ from memory.context.view import Scale, View, apply_boundaries
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import Image, Mark, Message, ToolCall, format_truncation
-from memory.record import ledger, mailbox, offload, transcript
+from memory.record import ledger, mailbox, offload, requests, transcript
 from memory.record.ledger import Bill, Spent
+from memory.record.requests import SentRequest
 from memory.request_fitter import RequestFitter
+from memory.request_log import RequestLog, SentBytes, settle
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 from memory.turns import Entry, Turn
@@ -45,6 +47,7 @@ class TurnLog:
         self.services, self.state, self.calibration = services, state, calibration
         self.compactor, self._on_end = compactor, on_end
         self.fitter = RequestFitter(services, state, calibration, compactor)
+        self.requests = RequestLog(services, state)
         self.is_in_session = False
 
     async def open(
@@ -152,10 +155,12 @@ class TurnLog:
         messages: Sequence[Message],
         spent: Spent | None,
         inbox: Sequence[int] = (),
+        sent: Sequence[SentRequest] = (),
     ) -> list[Entry]:
-        """Add messages to the running turn, with what the model's reply cost; or with the inbox
-        rows that they came in with, which need no answer of their own then."""
-        state = self.state
+        """Add messages to the running turn, with what the model's reply cost, and the requests that
+        were sent for it; or with the inbox rows that they came in with, which need no answer of
+        their own then."""
+        state, keep = self.state, self.requests.keep
 
         def insert(db: Any) -> None:
             transcript.insert(db, state.row, entries, inbox)
@@ -166,6 +171,8 @@ class TurnLog:
                     transcript.end_call(db, state.row, turn, message.call_id)
             if spent is not None:
                 ledger.insert(db, state.row, turn, spent)
+            for request in sent[-keep:] if keep else ():
+                requests.insert(db, state.row, request, keep)
 
         async with state.changing:
             entries = [await self._entry(message, turn) for message in messages]
@@ -284,6 +291,8 @@ class OpenTurn:
         self._overflows = 0
         self._has_seen_outside = False
         self._cut = ""
+        self._event = 0  # the newest when the view of the next request was made
+        self._sent: list[SentRequest] = []  # and not recorded yet
 
     @property
     def id(self) -> str:
@@ -366,7 +375,19 @@ class OpenTurn:
 
     async def fit(self, prefix: PromptPrefix) -> View:
         """What the model sees at this step, within the limits in force now. Raises NoRoom."""
-        return self._note_seen(await self.log.fitter.fit(prefix))
+        view = self._note_seen(await self.log.fitter.fit(prefix))
+        self._event = self.log.state.last_event
+        return view
+
+    @property
+    def keeps_requests(self) -> bool:
+        """Whether what is sent for it is kept, as far as a person can look at it."""
+        return self.log.requests.keep > 0
+
+    def note_sent(self, view: View, prefix: PromptPrefix, sent: SentBytes) -> None:
+        """The request made from `view` goes out now. It is on disk with what comes of it, in the
+        same commit."""
+        self._sent.append(self.log.requests.describe(view, self._event, prefix, sent))
 
     def _note_seen(self, view: View) -> View:
         """This is asked next: what is written from now on is tainted by what stands in it, also
@@ -384,6 +405,7 @@ class OpenTurn:
         """The provider said that the request made from `view` was too long, and named its window
         (0: it did not): take the next step of the emergency ladder. False: there is none left."""
         self._overflows += 1
+        self._sent = settle(self._sent, "too long")
         return await self.log.fitter.make_room(view, prefix, window, self._overflows)
 
     async def calibrate(self, view: View, reported: int, model: str) -> None:
@@ -428,7 +450,9 @@ class OpenTurn:
         self, messages: Sequence[Message], spent: Spent | None, inbox: Sequence[int] = ()
     ) -> None:
         said = [self._mark_tainted(message) for message in messages]
-        self.entries += await self.log.add(self.number, said, spent, inbox)
+        sent = settle(self._sent, "answered", spent) if spent else self._sent
+        self.entries += await self.log.add(self.number, said, spent, inbox, sent)
+        self._sent = []
         if spent is not None:
             self.bill = self.bill.plus(spent)
 

@@ -71,6 +71,13 @@ def literal(text: str) -> str:
     return _MARKUP.sub(r"\\\g<0>", text)
 
 
+def fence(text: str, language: str = "") -> str:
+    """A text as a block of code, which nothing in it can end."""
+    longest = max(map(len, re.findall(r"`+", text)), default=0)
+    marks = "`" * max(3, longest + 1)
+    return f"{marks}{language}\n{text}\n{marks}"
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; a column whose name ends with a colon is aligned to the right."""
     ruler = ["---:" if name.endswith(":") else "---" for name in header]

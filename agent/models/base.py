@@ -26,6 +26,14 @@ def _unheard(reply: ModelReply) -> None:
     """Nobody keeps the books."""
 
 
+OnSent = Callable[[Mapping[str, Any], bytes], None]
+"""Called with a request's body and its bytes as they go out, each time that another one does."""
+
+
+def _unseen(body: Mapping[str, Any], content: bytes) -> None:
+    """Nobody looks."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request: wire messages (the system prompt first), tool schemas as they are sent.
@@ -33,7 +41,8 @@ class ModelRequest:
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
     `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
     empty answer, too, and its reason. `on_lost` hears of an answer that came to nothing and is paid
-    all the same, with what is known of it: it broke off, or whoever asked has left.
+    all the same, with what is known of it: it broke off, or whoever asked has left. `on_sent` sees
+    what goes out over the wire.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -44,6 +53,7 @@ class ModelRequest:
     schema: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
     on_lost: OnLost = field(default=_unheard, compare=False)
+    on_sent: OnSent = field(default=_unseen, compare=False)
 
 
 BOUNDED = "bounded"

@@ -118,7 +118,9 @@ class OpenAIModel(Model):
         client = await self._connect()
         answer = Answer()
         try:
-            async with aclosing(client.chunks(body, lambda: answer.size)) as chunks:
+            async with aclosing(
+                client.chunks(body, lambda: answer.size, request.on_sent)
+            ) as chunks:
                 async for chunk in chunks:
                     if piece := answer.add(chunk):
                         on_delta(piece)

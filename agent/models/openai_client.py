@@ -31,7 +31,7 @@ from openai import (
 )
 
 from agent.models import failures, wire
-from agent.models.base import ModelError
+from agent.models.base import ModelError, OnSent
 from agent.models.endpoint import Endpoint
 
 CONNECT_TIMEOUT = 10.0
@@ -124,14 +124,14 @@ class Client:
         )
 
     async def chunks(
-        self, body: Mapping[str, Any], size: Callable[[], int]
+        self, body: Mapping[str, Any], size: Callable[[], int], on_sent: OnSent
     ) -> AsyncGenerator[object, None]:
         """The chunks of an answer, parsed but not checked. Raises ModelError.
 
         An answer that is one JSON object is one chunk. `size` says how much the chunks have made
         so far; where that does not grow for too long, the answer has broken off.
         """
-        async with await self._open(body) as stream:
+        async with await self._open(body, on_sent) as stream:
             response = stream.response
             progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
             try:
@@ -152,11 +152,13 @@ class Client:
             except wire.TooMuch as error:
                 raise failures.too_much(self._endpoint, str(error)) from None
 
-    async def _open(self, body: Mapping[str, Any]) -> AsyncStream[object]:
+    async def _open(self, body: Mapping[str, Any], on_sent: OnSent) -> AsyncStream[object]:
         try:
+            content = orjson.dumps(body, default=dict)
+            on_sent(body, content)
             stream = await self._sdk.post(
                 "/chat/completions",
-                content=orjson.dumps(body, default=dict),
+                content=content,
                 cast_to=object,
                 stream=True,
                 stream_cls=AsyncStream[object],

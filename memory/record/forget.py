@@ -21,7 +21,7 @@ from peewee import SqliteDatabase
 
 from memory.context.change import Change, ViewEvent
 from memory.keys import ConversationKey
-from memory.record import branches, mailbox, summaries, tables, transcript
+from memory.record import branches, mailbox, requests, summaries, tables, transcript
 from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -115,6 +115,7 @@ def delete(
         branches.leave_to_children(database, key, conversation)
     elif turns is None:
         branches.cut_off(database, conversation)
+    requests.forget_prefixes(database, key.audience)
     mailbox.forget(database, key.id)
 
 
@@ -122,7 +123,7 @@ def _delete_rows(database: SqliteDatabase, conversation: int) -> None:
     """All that is a conversation's own."""
     index.forget(database, conversation)  # while the words are there that are to go
     everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
-    for table in (*everything, tables.CallStart):
+    for table in (*everything, tables.CallStart, tables.Request):
         table.delete().where(table.conversation == conversation).execute(database)
     tables.update(database, tables.Conversation, conversation, title="")
 
@@ -135,7 +136,7 @@ def _delete_turns(database: SqliteDatabase, conversation: int, turns: frozenset[
         index.forget(database, row, lost)  # while the words are there that are to go
         _scrub_events(database, row, gone, dropped)
         _open_jobs_again(database, row, gone, priors)
-        for table in (tables.CallStart, tables.Message):
+        for table in (tables.CallStart, tables.Message, tables.Request):
             mine = table.conversation == row
             table.delete().where(mine & table.turn.in_(list(lost))).execute(database)
     summary = tables.Summary

@@ -308,6 +308,29 @@ def _forms(database: SqliteDatabase) -> None:
     )
 
 
+def _requests(database: SqliteDatabase) -> None:
+    """What was sent to the model (`memory/record/requests.py`)."""
+    database.execute_sql(
+        """CREATE TABLE request_prefix (
+            digest TEXT PRIMARY KEY, system TEXT NOT NULL, tools TEXT NOT NULL,
+            parameters TEXT NOT NULL, is_masked INTEGER NOT NULL)"""
+    )
+    database.execute_sql(
+        """CREATE TABLE request (
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            number INTEGER NOT NULL, turn INTEGER NOT NULL, at REAL NOT NULL,
+            prefix TEXT NOT NULL, strategy TEXT NOT NULL, event INTEGER NOT NULL,
+            seq INTEGER NOT NULL, first INTEGER NOT NULL, messages INTEGER NOT NULL,
+            merges_system INTEGER NOT NULL, pictures TEXT NOT NULL, size INTEGER NOT NULL,
+            digest TEXT NOT NULL, tokens INTEGER NOT NULL, ratio REAL NOT NULL,
+            model TEXT NOT NULL, outcome TEXT NOT NULL, seconds REAL NOT NULL,
+            prompt INTEGER NOT NULL, cached INTEGER NOT NULL, completion INTEGER NOT NULL,
+            is_reported INTEGER NOT NULL, cost REAL,
+            PRIMARY KEY (conversation, number)) WITHOUT ROWID"""
+    )
+    database.execute_sql("CREATE INDEX request_by_prefix ON request(prefix)")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -333,6 +356,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _memory_versions,
     _branches,
     _forms,
+    _requests,
 ]
 
 

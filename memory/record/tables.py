@@ -51,6 +51,8 @@ ApiKey = _Table("api_key")
 Inbox = _Table("inbox")
 Outbox = _Table("outbox")
 Form = _Table("form")
+Request = _Table("request")
+RequestPrefix = _Table("request_prefix")
 
 
 T = TypeVar("T")

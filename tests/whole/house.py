@@ -35,7 +35,7 @@ class Hands:
         self._bot: asyncio.Future[Bot] = asyncio.get_running_loop().create_future()
         self._leaving = asyncio.Event()
         self._arrived = asyncio.Condition()
-        self._count = 0
+        self.count = 0
 
     async def listen(self, bot: Bot) -> None:
         self._bot.set_result(bot)
@@ -61,9 +61,9 @@ class Hands:
         files: tuple[Attachment, ...] = (),
     ) -> Accepted | None:
         """Submit a message and do not wait for its answer."""
-        self._count += 1
+        self.count += 1
         address = Address(self.name, chat, user=user)
-        inbound = Inbound(id or f"m{self._count}", address, text, attachments=files)
+        inbound = Inbound(id or f"m{self.count}", address, text, attachments=files)
         return await (await self.bot()).submit(inbound)
 
     async def reply_to(self, message: str) -> Outbound:
@@ -82,8 +82,8 @@ class Hands:
         self, text: str, chat: str = "main", user: str = "", files: tuple[Attachment, ...] = ()
     ) -> Reply:
         """Say something and wait for the answer to it."""
-        self._count += 1
-        message = f"m{self._count}"
+        self.count += 1
+        message = f"m{self.count}"
         await self.writes(text, chat, user, message, files)
         return (await self.reply_to(message)).reply
 

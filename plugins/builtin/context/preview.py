@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from memory.context.forecast import Preview
+from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.view import View
 from memory.turns import Entry
@@ -27,31 +29,11 @@ async def show(ask: Ask, rest: str) -> Reply:
     preview = await conversation.compactor.forecaster.preview()
     context = conversation.context
     held = hold(context.view(), context.limits, conversation)
-    rows = _rows(
-        preview.then,
-        is_asked=bool(conversation.context.current),
-        system=conversation.context.prefix.system,
-    )
-    tools = [tool["function"]["name"] for tool in conversation.context.prefix.tools]
-    if tools:
-        size = preview.then.scale.part(preview.then.prefix.tools)
-        rows.insert(0, ("", "tools", size, clip(", ".join(tools))))
-    besides = preview.then.tokens - sum(row[2] or 0 for row in rows)
-    if besides > 0:
-        rows.append(("", "other", besides, "added by the provider, and rounding"))
-    elif besides:
-        rows = _round_down(rows, -besides)
-    lines = [
-        (turn, literal(who), "" if size is None else amount(size), literal(words))
-        for turn, who, size, words in rows
-    ]
-    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
+    rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
     text = "\n\n".join(
         (
-            _headline(
-                preview, conversation.context.limits.budget, bool(conversation.context.current)
-            ),
-            table(("turn", "message", "tokens:", "beginning"), shown),
+            _headline(preview, context.limits.budget, bool(context.current)),
+            show_messages(rows),
             describe_steps(preview, held),
         )
     )
@@ -75,12 +57,16 @@ def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
     return f"**The next request holds about {size}**{besides}."
 
 
-def _rows(view: View, is_asked: bool, system: str) -> list[Row]:
-    """(turn, message, tokens, beginning) in the order in which they are sent."""
+def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) -> list[Row]:
+    """What a request holds, in the order in which it is sent; the tokens add up to the view's. The
+    question is still to come where not `is_asked`."""
     part = view.scale.part
     rows: list[Row] = []
-    if system:
-        rows.append(("", "system prompt", part(view.prefix.system), clip(system)))
+    if prefix.tools:
+        names = [tool["function"]["name"] for tool in prefix.tools]
+        rows.append(("", "tools", part(view.prefix.tools), clip(", ".join(names))))
+    if prefix.system:
+        rows.append(("", "system prompt", part(view.prefix.system), clip(prefix.system)))
     if view.preface:
         rows.append(("", "summary", part(view.preface.tokens), clip(view.preface.text)))
     if view.log:
@@ -89,7 +75,20 @@ def _rows(view: View, is_asked: bool, system: str) -> list[Row]:
     rows += [_row(entry, part(entry.tokens)) for turn in view.turns for entry in turn.entries]
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, "(your next message)")
-    return rows
+    besides = view.tokens - sum(row[2] or 0 for row in rows)
+    if besides > 0:
+        rows.append(("", "other", besides, "added by the provider, and rounding"))
+    return _round_down(rows, -besides) if besides < 0 else rows
+
+
+def show_messages(rows: Sequence[Row]) -> str:
+    """The same as a table."""
+    lines = [
+        (turn, literal(who), "" if size is None else amount(size), literal(words))
+        for turn, who, size, words in rows
+    ]
+    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
+    return table(("turn", "message", "tokens:", "beginning"), shown)
 
 
 def _row(entry: Entry, tokens: int) -> Row:

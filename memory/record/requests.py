@@ -1,0 +1,158 @@
+"""Rows of requests that were sent: where the messages of each one stand in the transcript, and what
+can't be made again of it.
+
+What is the same in one request after the other (the system prompt, the tools, the parameters) is
+one row for all that have it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal
+
+from peewee import SqliteDatabase
+
+from memory.record import tables
+
+Outcome = Literal["", "answered", "too long"]
+"""What came of a request: an answer, or a refusal because it was longer than the window; "": it
+failed, its answer broke off, or the turn was stopped meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPrefix:
+    """What stands around the messages: the system prompt as text, the tools and the parameters as
+    JSON. In the parameters the messages and the tools are null, so that they have their places.
+    `digest` is of all that; what was deleted since is "". `is_masked`: a secret in it was hidden
+    before it was kept."""
+
+    digest: str
+    system: str = ""
+    tools: str = ""
+    parameters: str = ""
+    is_masked: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A request that one of a conversation's own turns sent to a model.
+
+    Its messages are those that `strategy` shows of the entries up to `seq`, after the view events
+    up to `event`, the first one of turn `first`, `messages` of them on the wire; `merges_system`
+    and `pictures` (`agent.sent`) say how they were sent. `digest` is the SHA-256 of the `size`
+    bytes that were sent. `tokens` is the meter's figure, `ratio` the model's ratio then; `prompt`,
+    `cached` and `completion` are what the provider reported (or the meter, where not
+    `is_reported`), `cost` is in US dollars (None: unknown). `at` is in seconds since 1970,
+    `seconds` the time until the answer was there. `number` counts the requests of a conversation.
+    """
+
+    turn: int
+    at: float
+    prefix: RequestPrefix
+    strategy: str
+    event: int
+    seq: int
+    first: int
+    messages: int
+    merges_system: bool
+    pictures: str
+    size: int
+    digest: str
+    tokens: int
+    ratio: float
+    model: str
+    outcome: Outcome = ""
+    seconds: float = 0.0
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    is_reported: bool = False
+    cost: float | None = None
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        return f"r{self.number}"
+
+    @property
+    def total(self) -> int:
+        """Its tokens, by the provider where that has counted all of it, else by the meter."""
+        return self.prompt if self.is_reported and 2 * self.prompt > self.tokens else self.tokens
+
+
+_COLUMNS = tuple(field.name for field in fields(SentRequest))
+_INSERT = (
+    f"INSERT INTO request (conversation, {', '.join(_COLUMNS)}) "
+    f"VALUES (?, {', '.join('?' * (len(_COLUMNS) - 1))}, "
+    "(SELECT COALESCE(MAX(number), 0) + 1 FROM request WHERE conversation = ?)) RETURNING number"
+)
+
+
+def insert(database: SqliteDatabase, conversation: int, sent: SentRequest, keep: int) -> None:
+    """Store a request, and delete those before the newest `keep` of its conversation."""
+    prefix = sent.prefix
+    database.execute_sql(
+        """INSERT INTO request_prefix (digest, system, tools, parameters, is_masked)
+            VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET system = excluded.system,
+            tools = excluded.tools, parameters = excluded.parameters WHERE parameters = ''""",
+        (prefix.digest, prefix.system, prefix.tools, prefix.parameters, prefix.is_masked),
+    )
+    values = [getattr(sent, name) for name in _COLUMNS[:-1]]
+    values[_COLUMNS.index("prefix")] = prefix.digest
+    row = database.execute_sql(_INSERT, (conversation, *values, conversation)).fetchone()
+    _trim(database, conversation, row[0] - keep, prefix.digest)
+
+
+def _trim(database: SqliteDatabase, conversation: int, last: int, used: str) -> None:
+    gone = database.execute_sql(
+        "DELETE FROM request WHERE conversation = ? AND number <= ? RETURNING prefix",
+        (conversation, last),
+    ).fetchall()
+    for digest in {digest for (digest,) in gone} - {used}:
+        database.execute_sql(
+            """DELETE FROM request_prefix WHERE digest = ?
+                AND NOT EXISTS (SELECT 1 FROM request WHERE prefix = request_prefix.digest)""",
+            (digest,),
+        )
+
+
+def numbers(database: SqliteDatabase, conversation: int, most: int) -> list[int]:
+    """The numbers of the newest `most` requests that are kept, oldest first."""
+    columns = tables.Request
+    query = columns.select(columns.number).where(columns.conversation == conversation)
+    query = query.order_by(columns.number.desc()).limit(most)
+    return [number for (number,) in query.tuples().execute(database)][::-1]
+
+
+def request(database: SqliteDatabase, conversation: int, number: int) -> SentRequest | None:
+    """The request of this number, if it is kept and can be read."""
+    columns = tables.Request
+    query = columns.select(*(getattr(columns, name) for name in _COLUMNS)).where(
+        (columns.conversation == conversation) & (columns.number == number)
+    )
+    found = query.dicts().execute(database)
+    return next(tables.readable(found, lambda row: _request(database, row)), None)
+
+
+def _request(database: SqliteDatabase, row: dict[str, Any]) -> SentRequest:
+    columns = tables.RequestPrefix
+    kept = (columns.digest, columns.system, columns.tools, columns.parameters, columns.is_masked)
+    query = columns.select(*kept).where(columns.digest == row["prefix"])
+    found = next(iter(query.tuples().execute(database)), None)
+    prefix = RequestPrefix(*found) if found else RequestPrefix(row["prefix"])
+    return SentRequest(**{**row, "prefix": replace(prefix, is_masked=bool(prefix.is_masked))})
+
+
+def forget_prefixes(database: SqliteDatabase, audience: str) -> None:
+    """Delete what stood around the messages of every request that is left of an audience, since a
+    memory of what is forgotten may stand there; what still does is kept again with the next
+    request. What no request has is deleted, too."""
+    database.execute_sql(
+        """UPDATE request_prefix SET system = '', tools = '', parameters = '' WHERE digest IN (
+            SELECT prefix FROM request JOIN conversation ON conversation.id = conversation
+                WHERE audience = ?)""",
+        (audience,),
+    )
+    database.execute_sql(
+        "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
+    )

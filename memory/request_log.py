@@ -1,0 +1,141 @@
+"""What was sent to the model: noted with each step, kept for the newest requests, and made again.
+
+A request is not kept as a copy. The transcript and the view events are all that it was made from,
+so that its row says where in them it stood; the system prompt, the tools and the parameters, which
+can't be made again, are kept once for all requests that have them. A digest of the very bytes tells
+whether what is made again is what was sent.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+
+from memory.context.meter import PromptPrefix
+from memory.context.view import Scale, View
+from memory.context_state import ContextState
+from memory.record import requests
+from memory.record.ledger import Spent
+from memory.record.requests import Outcome, RequestPrefix, SentRequest
+from memory.services import MemoryServices
+
+IN_PLACE = ("messages", "tools")
+"""What of a request's body is kept apart from its parameters."""
+
+
+@dataclass(frozen=True, slots=True)
+class SentBytes:
+    """A request as the model's client sent it: its parts, and the bytes that they became.
+    `pictures` says how those that its messages name were sent (`agent.sent`)."""
+
+    body: Mapping[str, Any]
+    content: bytes
+    pictures: str = ""
+
+
+class RequestLog:
+    """The requests of one conversation's own turns."""
+
+    def __init__(self, services: MemoryServices, state: ContextState) -> None:
+        self._services, self._state = services, state
+        self._known: tuple[PromptPrefix, bytes, RequestPrefix] | None = None
+
+    @property
+    def keep(self) -> int:
+        """How many requests are kept."""
+        return self._state.limits.context.keep_requests
+
+    def describe(
+        self, view: View, event: int, prefix: PromptPrefix, sent: SentBytes
+    ) -> SentRequest:
+        """The row of a request that is sent now: made from `view`, after the view event `event`."""
+        around = {name: None if name in IN_PLACE else value for name, value in sent.body.items()}
+        return SentRequest(
+            turn=view.current,
+            at=time.time(),
+            prefix=self._prefix(prefix, orjson.dumps(around, default=dict)),
+            strategy=self._state.limits.strategy,
+            event=event,
+            seq=max(entry.seq for entry in view.whole[-1].entries),  # results stand by their calls
+            first=view.whole[0].number,
+            messages=len(sent.body["messages"]),
+            merges_system=view.merges_system,
+            pictures=sent.pictures,
+            size=len(sent.content),
+            digest=hashlib.sha256(sent.content).hexdigest(),
+            tokens=view.tokens,
+            ratio=view.scale.ratio,
+            model=str(sent.body.get("model", "")),
+        )
+
+    def _prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
+        if self._known is None or self._known[0] is not prefix or self._known[1] != parameters:
+            made = self._made_prefix(prefix, parameters)
+            self._known = prefix, parameters, made  # the same in nearly every request
+        return self._known[2]
+
+    def _made_prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
+        tools = orjson.dumps(prefix.tools, default=dict).decode()
+        whole = (prefix.system, tools, parameters.decode())
+        system, tools, around = map(self._services.hide, whole)
+        digest = hashlib.sha256("\0".join(whole).encode()).hexdigest()
+        return RequestPrefix(digest, system, tools, around, (system, tools, around) != whole)
+
+    async def numbers(self) -> list[int]:
+        """The numbers of the requests that are kept, oldest first."""
+        row, most = self._state.row, self.keep
+        return await self._services.store.read(lambda db: requests.numbers(db, row, most))
+
+    async def request(self, number: int) -> SentRequest | None:
+        """The request of this number; None for one that is not kept."""
+        row = self._state.row
+        return await self._services.store.read(lambda db: requests.request(db, row, number))
+
+    async def view_of(self, sent: SentRequest) -> tuple[View, PromptPrefix]:
+        """What the model saw of the conversation in this request, and what stood before it, made
+        from what is kept of both now."""
+        tools = tuple(orjson.loads(sent.prefix.tools)) if sent.prefix.tools else ()
+        prefix = PromptPrefix(sent.prefix.system, tools)
+        view = await self._state.as_of(sent.strategy, sent.event, sent.seq, prefix)
+        return replace(
+            view, merges_system=bool(sent.merges_system), scale=Scale(sent.ratio)
+        ), prefix
+
+    def count_tokens(self, text: str) -> int:
+        """Raw tokens of a text."""
+        return self._services.meter.count(text) if text else 0
+
+    def hide(self, text: str) -> str:
+        """A text without secrets."""
+        return self._services.hide(text)
+
+    async def forgotten_in(self, sent: SentRequest) -> list[int]:
+        """The turns from its first one on that were in play then, and are deleted since."""
+        there = {turn.number for turn in await self._state.turns(range(sent.first, sent.turn + 1))}
+        return [number for number in range(sent.first, sent.turn + 1) if number not in there]
+
+
+def settle(
+    pending: Sequence[SentRequest], outcome: Outcome, spent: Spent | None = None
+) -> list[SentRequest]:
+    """These requests, the last of them with what came of it now."""
+    if not pending:
+        return []
+    *others, last = pending
+    last = replace(last, outcome=outcome, seconds=max(0.0, time.time() - last.at))
+    if spent is not None:
+        last = replace(
+            last,
+            model=spent.model,
+            prompt=spent.prompt,
+            cached=spent.cached,
+            completion=spent.completion,
+            is_reported=spent.is_reported,
+            cost=spent.cost,
+        )
+    return [*others, last]

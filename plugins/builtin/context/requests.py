@@ -1,0 +1,400 @@
+"""`/context request`: what was really sent to the model, and `/context diff`: how two requests
+differ."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, tzinfo
+from functools import partial
+from itertools import groupby, takewhile
+from typing import Any, Literal
+
+import orjson
+
+from agent.pictures import Pictures
+from agent.sent import Rebuilt, rebuild
+from memory.context.view import Scale
+from memory.record.requests import SentRequest
+from memory.turns import Entry, format_turns
+from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context.preview import list_messages, show_messages
+from plugins.builtin.context.show import moment
+from plugins.builtin.context.state import ids
+from plugins.builtin.context.turns import role, summarize
+from plugins.wording import amount, clip, count, fence, literal, money, shorten
+
+LONGEST_JSON = 12_000
+"""Characters of a request that a chat is shown as JSON; `data` has all of it."""
+LONGEST_DIFF = 60
+"""Lines of a comparison that are shown."""
+NONE_KEPT = (
+    "No request is kept here: `context.keep_requests` is 0, so what is sent to the model is not "
+    "noted. /config context.keep_requests 20 --here keeps the last 20 from now on."
+)
+NONE_SENT = (
+    "No request of this conversation is kept yet. Those of its own turns are, from the next "
+    "message on; requests for summaries and those of sub-agents are not."
+)
+
+
+async def show(ask: Ask, rest: str) -> Reply:
+    """`/context request [r41] [json]`"""
+    words = rest.lower().split()
+    is_json = "json" in words
+    kept = await _kept(ask)
+    if isinstance(kept, Reply):
+        return kept
+    names = [word for word in words if word != "json"]
+    if len(names) > 1:
+        raise CommandError("/context request takes one request, like /context request r41 json.")
+    number = _number(names[0], kept) if names else kept[-1]
+    again = await _rebuild(ask, number)
+    data = _masked(ask, {"request": _describe(again), "body": again.shown})
+    text = _as_json(data["body"]) if is_json else _as_text(again, kept, ask.bot.zone())
+    return Reply(_masked(ask, text), data, _actions(number, kept, is_json=is_json))
+
+
+async def _kept(ask: Ask) -> list[int] | Reply:
+    """The numbers of the requests that are kept, or why there are none."""
+    log = ask.conversation.turns.requests
+    found = await log.numbers() if log.keep else []
+    return found or Reply(NONE_SENT if log.keep else NONE_KEPT, {"requests": []})
+
+
+def _number(word: str, kept: Sequence[int]) -> int:
+    """ "r41" or "41" -> 41. Raises CommandError for one that is not kept."""
+    digits = word.removeprefix("r")
+    if digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) in kept:
+        return int(digits)
+    raise CommandError(f"“{literal(clip(word))}” is not a request that is kept; {_range(kept)}.")
+
+
+def _range(kept: Sequence[int]) -> str:
+    if len(kept) == 1:
+        return f"only r{kept[0]} is"
+    return f"r{kept[0]} to r{kept[-1]} are"
+
+
+async def _rebuild(ask: Ask, number: int) -> Rebuilt:
+    log = ask.conversation.turns.requests
+    sent = await log.request(number)
+    if sent is None:
+        raise CommandError(f"r{number} can't be read, or was deleted meanwhile.")
+    folder = ask.bot.workspace(ask.conversation.key)
+    again = await rebuild(log, sent, Pictures(folder, lambda: 0))
+    offset = sent.total - sent.ratio * again.view.raw_tokens if again.is_same else 0.0
+    return replace(again, view=replace(again.view, scale=Scale(sent.ratio, offset)))
+
+
+def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action, ...]:
+    before = number - 1
+    offers = (
+        Action("Readable", f"/context request r{number}")
+        if is_json
+        else Action("JSON", f"/context request r{number} json"),
+        before in kept
+        and Action(f"What changed since r{before}", f"/context diff r{before} r{number}"),
+        before in kept and Action(f"r{before}", f"/context request r{before}"),
+        number + 1 in kept and Action(f"r{number + 1}", f"/context request r{number + 1}"),
+    )
+    return tuple(offer for offer in offers if offer)
+
+
+def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
+    sent = again.sent
+    at = moment(datetime.fromtimestamp(sent.at, UTC), zone)
+    rows = list_messages(again.view, again.prefix)
+    return "\n\n".join(
+        (
+            f"**Request {sent.name}**, sent at {at} in t{sent.turn} to {literal(sent.model)}. "
+            f"{usage(sent)}",
+            show_messages(rows),
+            describe_match(again),
+            f"{_range(kept).capitalize()} kept: those of this conversation's own turns, without "
+            "requests for summaries and of sub-agents.",
+        )
+    )
+
+
+def usage(sent: SentRequest) -> str:
+    """What came of a request, and what the provider counted."""
+    if sent.outcome == "too long":
+        return (
+            f"The model refused it as too long; by the meter it had {amount(sent.tokens)} tokens."
+        )
+    if not sent.outcome:
+        return (
+            f"About {amount(sent.tokens)} tokens. No answer came of it: it failed, broke off, or "
+            "was stopped."
+        )
+    who = "by the provider" if sent.is_reported else "by the meter"
+    cached = f", {_cached(sent)}" if sent.is_reported else ""
+    price = "" if sent.cost is None else f", {money(sent.cost)}"
+    return (
+        f"{amount(sent.prompt)} tokens {who}{cached}; {amount(sent.completion)} in the answer"
+        f"{price}, {sent.seconds:.1f} s."
+    )
+
+
+def _cached(sent: SentRequest) -> str:
+    if not sent.cached:
+        return "none of them from its cache"
+    return f"{amount(sent.cached)} of them ({sent.cached / max(1, sent.prompt):.0%}) from its cache"
+
+
+def describe_match(again: Rebuilt) -> str:
+    """Whether this is what was sent, and why not."""
+    sent = again.sent
+    if again.is_same:
+        return (
+            f"This is byte for byte what was sent: {sent.size:,} bytes, SHA-256 "
+            f"`{sent.digest[:16]}…`."
+        )
+    turns = again.forgotten
+    gone = (
+        f"{format_turns(turns)} {'was' if len(turns) == 1 else 'were'} forgotten" if turns else "",
+        "the system prompt and the tools are not kept any more" * (not sent.prefix.parameters),
+        "a secret in it was hidden before it was kept" * sent.prefix.is_masked,
+    )
+    why = ", and ".join(filter(None, gone)) or "something in it was forgotten or changed since"
+    return f"This is not byte for byte what was sent: {why}. The rest is as it was."
+
+
+def _as_json(body: Any) -> str:
+    text = json.dumps(body, indent=2, ensure_ascii=False)
+    more = len(text) - LONGEST_JSON
+    if more > 0:
+        text = f"{text[:LONGEST_JSON]}\n… {more:,} more characters"
+    note = "\n\nThe whole is in this reply's data, over REST and in pipe mode." if more > 0 else ""
+    return f"{fence(text, 'json')}{note}"
+
+
+def _describe(again: Rebuilt) -> dict[str, Any]:
+    """A request's figures as data."""
+    sent = again.sent
+    return {
+        "id": sent.name,
+        "turn": f"t{sent.turn}",
+        "at": datetime.fromtimestamp(sent.at, UTC).isoformat(),
+        "model": sent.model,
+        "outcome": sent.outcome,
+        "tokens": sent.tokens,
+        "prompt": sent.prompt,
+        "cached": sent.cached,
+        "completion": sent.completion,
+        "is_reported": sent.is_reported,
+        "cost": sent.cost,
+        "seconds": sent.seconds,
+        "bytes": sent.size,
+        "sha256": sent.digest,
+        "is_same": again.is_same,
+        "forgotten": ids(again.forgotten),
+        "parts": [
+            {"turn": turn, "message": who, "tokens": size or 0, "beginning": words}
+            for turn, who, size, words in list_messages(again.view, again.prefix)
+        ],
+    }
+
+
+def _masked(ask: Ask, value: Any) -> Any:
+    """The same without secrets."""
+    hide = ask.conversation.turns.requests.hide
+    if isinstance(value, str):
+        return hide(value)
+    if isinstance(value, Mapping):
+        return {name: _masked(ask, one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_masked(ask, one) for one in value]
+    return value
+
+
+# --- how two of them differ --------------------------------------------------------------------
+
+Sign = Literal[" ", "-", "+", "~"]
+"""What became of a part: it is in both as it was, left, was added, or is in both and differs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A message of a request, or the tools beside them. `id` says which it is in any request,
+    `wire` is what was sent for it."""
+
+    id: str
+    name: str
+    wire: bytes
+    tokens: int
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class PartLine:
+    """A part in a comparison; `before` are its tokens in the first of the two, where it `~`."""
+
+    sign: Sign
+    name: str
+    tokens: int
+    words: str
+    before: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`kept` tokens at the beginning of both are the same; of the first, `broken` more were in it
+    and may have been cached, and `anew` are what the second holds behind that. `place` names the
+    first part that is not the same ("": the first is the beginning of the second)."""
+
+    lines: tuple[PartLine, ...]
+    kept: int
+    broken: int
+    anew: int
+    place: str
+
+
+def compare(before: Sequence[Part], after: Sequence[Part]) -> Comparison:
+    """How a request differs from an earlier one. Parts that both have stand in the same order."""
+    pairs = zip(before, after, strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0].wire == pair[1].wire, pairs))
+    broken = before[same:]
+    first = after[same] if same < len(after) else broken[0] if broken else None
+    return Comparison(
+        tuple(_merge(before, after)),
+        sum(part.tokens for part in before[:same]),
+        sum(part.tokens for part in broken),
+        sum(part.tokens for part in after[same:]),
+        first.name if first and broken else "",
+    )
+
+
+def _merge(before: Sequence[Part], after: Sequence[Part]) -> Iterator[PartLine]:
+    """What became of each part: those that left stand where they stood."""
+    there = {part.id: part for part in before}
+    stay = {part.id for part in after}
+    past = 0
+    for part in after:
+        old = there.get(part.id)
+        if old is None:
+            yield PartLine("+", part.name, part.tokens, part.words)
+            continue
+        leaving = list(takewhile(partial(_is_other, part), before[past:]))
+        past += len(leaving) + 1
+        yield from (_leave(one) for one in leaving if one.id not in stay)
+        sign: Sign = " " if old.wire == part.wire else "~"
+        yield PartLine(sign, part.name, part.tokens, part.words, old.tokens)
+    yield from (_leave(one) for one in before[past:] if one.id not in stay)
+
+
+def _is_other(part: Part, other: Part) -> bool:
+    return part.id != other.id
+
+
+def _leave(part: Part) -> PartLine:
+    return PartLine("-", part.name, part.tokens, part.words)
+
+
+async def diff(ask: Ask, rest: str) -> Reply:
+    """`/context diff [r40 r41]`"""
+    kept = await _kept(ask)
+    if isinstance(kept, Reply):
+        return kept
+    words = rest.lower().split()
+    numbers = [_number(word, kept) for word in words] or kept[-2:]
+    if len(numbers) != 2:
+        raise CommandError(
+            "/context diff compares two requests, like /context diff r40 r41, or without names the "
+            f"last two; {_range(kept)} kept."
+        )
+    one, two = [await _rebuild(ask, number) for number in sorted(numbers)]
+    compared = compare(_parts(ask, one), _parts(ask, two))
+    data = {
+        "before": _describe(one),
+        "after": _describe(two),
+        **{name: value for name, value in asdict(compared).items() if name != "lines"},
+        "lines": [asdict(line) for line in compared.lines if line.sign != " "],
+    }
+    actions = [Action(one.sent.name, f"/context request {one.sent.name}") for one in (one, two)]
+    return Reply(_as_diff(ask, one, two, compared), _masked(ask, data), tuple(actions))
+
+
+def _parts(ask: Ask, again: Rebuilt) -> list[Part]:
+    """A request's parts in the order in which providers read them: the tools first."""
+    scale, view, messages = again.view.scale.part, again.view, again.messages
+    count_tokens = ask.conversation.turns.requests.count_tokens
+    parts = []
+    if again.prefix.tools:
+        names = clip(", ".join(tool["function"]["name"] for tool in again.prefix.tools))
+        wire = orjson.dumps(again.prefix.tools)
+        parts.append(Part("tools", "tools", wire, scale(view.prefix.tools), names))
+    entries = [e for turn in view.turns for e in turn.entries if e.message.is_sent]
+    ahead = len(messages) - len(entries)
+    for place, message in enumerate(messages[:ahead]):
+        is_prompt = place == 0 and bool(again.prefix.system)
+        name = "system prompt" if is_prompt else "activity log" if view.log else "summary"
+        text = str(message["content"])
+        size = scale(view.prefix.system) if is_prompt else scale(count_tokens(text))
+        parts.append(Part(f"ahead {place}", name, orjson.dumps(message), size, clip(text)))
+    for entry, message in zip(entries, messages[ahead:], strict=True):
+        extra = count_tokens(_find_ahead(entry, message))
+        name = f"t{entry.turn} {role(entry.message)}{', after a summary' if extra else ''}"
+        size, words = scale(entry.tokens + extra), summarize(entry.message)
+        parts.append(Part(f"seq {entry.seq}", name, orjson.dumps(message), size, words))
+    return parts
+
+
+def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
+    """What stands before a message's own text on the wire, and is no part of its row."""
+    own, sent = entry.message.to_wire()["content"], message["content"]
+    if not isinstance(own, str) or not isinstance(sent, str) or not sent.endswith(own):
+        return ""
+    return sent.removesuffix(own)
+
+
+def _as_diff(ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison) -> str:
+    heads = [f"--- {_heading(one.sent)}", f"+++ {_heading(two.sent)}"]
+    half = LONGEST_DIFF // 2
+    lines = shorten([*_diff_lines(compared.lines)], half, half, lambda n: f"  … {n} more lines")
+    block = ask.conversation.turns.requests.hide("\n".join((*heads, *lines)))
+    faults = [f"{a.sent.name}: {describe_match(a)}" for a in (one, two) if not a.is_same]
+    return "\n\n".join((_verdict(one.sent, two.sent, compared), fence(block, "diff"), *faults))
+
+
+def _heading(sent: SentRequest) -> str:
+    total = f"{sent.name} (t{sent.turn}, {sent.model}): {amount(sent.total)} tokens"
+    return f"{total}, {amount(sent.cached)} of them cached" if sent.is_reported else total
+
+
+def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
+    """Where the beginning stopped being the same, and what that meant."""
+    if one.model != two.model:
+        return (
+            f"**{two.name} went to another model than {one.name}**, whose cache holds nothing of "
+            f"it: all of its {amount(two.total)} tokens had to be read anew."
+        )
+    hit = f" The provider took {amount(two.cached)} from its cache." if two.is_reported else ""
+    if not compared.place:
+        return (
+            f"**{one.name} is the beginning of {two.name}**, so a cache holds: "
+            f"{amount(compared.kept)} tokens are the same, {amount(compared.anew)} are new.{hit}"
+        )
+    return (
+        f"**The beginning is the same for {amount(compared.kept)} tokens; from “{compared.place}” "
+        f"on it differs**, so the {amount(compared.anew)} tokens from there on had to be read anew."
+        f"{hit}"
+    )
+
+
+def _diff_lines(lines: Iterable[PartLine]) -> Iterator[str]:
+    for is_same, group in groupby(lines, lambda line: line.sign == " "):
+        some = list(group)
+        if is_same:
+            size = amount(sum(line.tokens for line in some))
+            yield f"  {count(len(some), 'part')} as before: {size} tokens"
+        else:
+            yield from map(_diff_line, some)
+
+
+def _diff_line(line: PartLine) -> str:
+    if line.sign == "~":
+        return f"! {line.name}: {amount(line.before)} → {amount(line.tokens)} tokens, {line.words}"
+    return f"{line.sign} {line.name}: {amount(line.tokens)} tokens, {line.words}"
