@@ -157,7 +157,7 @@ class _Work:
         request = replace(self.request, prior=so_far, parts=tuple(text for _, text, _ in piece))
         reply = await self.by.ask(self.model, request)
         self.model_name = reply.model
-        if not self.request.prior:
+        if not self.request.has_diary:
             return reply.text.strip()
         summary, diary = split_answer(reply.text)
         self.diary.append(diary)

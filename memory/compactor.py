@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from memory.context import compaction, emergency
+from memory.context import compaction, emergency, ranges
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.limits import Limits
@@ -23,6 +23,7 @@ from memory.forecaster import Forecaster
 from memory.record import conversations, transcript
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
+from memory.turns import format_turns
 
 log = logging.getLogger(__name__)
 
@@ -118,6 +119,17 @@ class Compactor:
         None: there is nothing to compact."""
         return await self.compact(compaction.make_manual_planner(focus), "person", wait=True)
 
+    async def compact_range(self, turns: Collection[int], focus: str = "") -> Compacted | None:
+        """Summarise these turns, as far as they are in play, now; the summary stands where they
+        stood. None: there is nothing to compact."""
+        return await self.compact(ranges.summarise(turns, focus), "person", wait=True)
+
+    async def free_range(self, turns: Collection[int]) -> ViewEvent | None:
+        """The same at once; the summary is written in the background, and stands there from the
+        turn after. None: nothing would leave."""
+        done = await self.compact(ranges.summarise(turns), "person", wait=False)
+        return done.event if done else None
+
     async def compact_by_rule(
         self, strategy: str = "", keep_recent: int = 0, summary_max_tokens: int = 0, why: str = ""
     ) -> ViewEvent | None:
@@ -177,10 +189,18 @@ class Compactor:
         ready = await self.summaries.at_once(spec) if plan.leaving else None
         snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
-        if ready is not None and spec.style != "lines":
+        if ready is not None and change.stand_in is not None:
+            change = replace(change, stand_in=replace(change.stand_in, summary=ready.id))
+            texts = {**view.summaries, ready.id: state.in_place(ready)}
+            after = replace(view.apply(change), summaries=texts)
+        elif ready is not None and spec.style != "lines":
             change = replace(change, preface=ready.id)
             after = replace(after, preface=state.preface_of(ready, snapshot))
-        is_same = after.turns == view.turns and after.log == view.log
+        is_same = (after.turns, after.log, after.stand_ins) == (
+            view.turns,
+            view.log,
+            view.stand_ins,
+        )
         if is_same or (must_shrink and ready and after.raw_tokens >= view.raw_tokens):
             return None
         plan = replace(plan, change=change, tokens_after=after.tokens)
@@ -207,11 +227,16 @@ class Compactor:
 
     @staticmethod
     def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
-        return Job(0, spec.turns, spec.after, spec.focus, spec.style, ready.id if ready else 0)
+        made = ready.id if ready else 0
+        return Job(
+            0, spec.turns, spec.after, spec.focus, spec.style, made, stand_ins=spec.stand_ins
+        )
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
         pinned = self._state.boundaries.pinned
-        return SummarySpec(job.turns, job.prior, job.focus, pinned, job.style)
+        return SummarySpec(
+            job.turns, job.prior, job.focus, pinned, job.style, stand_ins=job.stand_ins
+        )
 
     async def _is_held_off(self, plan: Plan) -> bool:
         """Whether a listener has a veto against this compaction."""
@@ -229,6 +254,7 @@ class Compactor:
         await self._switch(self._services.limits_for(self._state.key).strategy)
         await self._note_changed_prompt()
         await self._inject()
+        await self._inject_stand_ins()
 
     async def at_turn_start(self) -> None:
         """What `truncate` and `summarize` do as a turn begins (Digitorn's rule `_auto_compact`)."""
@@ -309,6 +335,21 @@ class Compactor:
                 turn=self._state.newest,
             )
         )
+
+    async def _inject_stand_ins(self) -> None:
+        """Put late summaries where their turns stood."""
+        for one in await self.forecaster.find_late_stand_ins():
+            await self._state.record(
+                ViewEvent(
+                    at=datetime.now(UTC),
+                    kind="inject",
+                    actor="person",
+                    strategy=self._state.limits.strategy,
+                    reason=f"the summary of {format_turns(one.turns)} is ready",
+                    change=Change(stand_in=replace(one, turns=(), seq=0), target=one.event),
+                    turn=self._state.newest,
+                )
+            )
 
     def _untold(self, *, is_late: bool) -> str:
         """The reference to what left, where the model does not know it, and something stands for

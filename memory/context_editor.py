@@ -1,8 +1,8 @@
-"""What a person does to the view: clear, undo, redo, pin, unpin, drop."""
+"""What a person does to the view: clear, undo, redo, expand, pin, unpin, drop."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,11 +20,13 @@ from memory.context.change import (
 )
 from memory.context.compaction import ASKED
 from memory.context.plan import Plan
-from memory.context.view import View
+from memory.context.view import View, apply_boundaries
 from memory.context_state import ContextState
 from memory.record import summaries
 from memory.record.store import StoreError
 from memory.services import MemoryServices
+
+_READ_AT_ONCE = 50  # turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +36,19 @@ class Cleared:
     turns: tuple[int, ...]
     messages: int
     tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """What came of opening summaries: the turns that came back, those that did not fit, and those
+    that the person has taken away. `event` is None where none came back, `room` the tokens that
+    were free for them."""
+
+    event: ViewEvent | None
+    back: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    away: tuple[int, ...] = ()
+    room: int = 0
 
 
 class ContextEditor:
@@ -67,10 +82,11 @@ class ContextEditor:
         async with self._change():
             view = state.view()
             gone = view.complete
+            summed = (turn for stand_in in view.stand_ins for turn in stand_in.turns)
             cleared = Cleared(
-                tuple(sorted({*view.logged, *(turn.number for turn in gone)})),
+                tuple(sorted({*view.logged, *summed, *(turn.number for turn in gone)})),
                 sum(len(turn.entries) for turn in gone),
-                view.scale.part(sum(turn.tokens for turn in gone)),
+                view.scale.part(sum(turn.tokens for turn in gone) + view.stand_in_tokens),
             )
             if kind == "clear":
                 await self._cancel_summaries()
@@ -86,6 +102,7 @@ class ContextEditor:
 
     async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
         seqs = [e.seq for t in view.whole if t.is_complete for e in t.entries]
+        seqs += [stand_in.seq for stand_in in view.stand_ins]
         roll = max(cleared.turns, default=0) + 1
         change = Change(cut=max(seqs, default=0) + 1, roll=roll, preface=-1)
         plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens, kind=kind)
@@ -134,6 +151,78 @@ class ContextEditor:
         state.notify()
         return event
 
+    async def expand(self, numbers: Collection[int]) -> Expanded:
+        """Bring these turns back into play, for which summaries stand, the newest first and as many
+        as fit. A summary all of whose turns are back stands there no more, and where it was the one
+        in front, the one before it does."""
+        state = self._state
+        async with self._change():
+            there = await state.first_seqs()
+            shown = {turn.number for turn in state.view().turns}
+            away = [n for n in numbers if n in there and state.replayed.taken_away.has(there[n], n)]
+            wanted = sorted({n for n in numbers if n in there} - shown - {*away}, reverse=True)
+            room = self._room()
+            back = await self._find_fitting(wanted, room)
+            found = Expanded(
+                None, tuple(sorted(back)), tuple(sorted({*wanted} - {*back})), tuple(away), room
+            )
+            if not back:
+                return found
+            away_now = {n for n, seq in there.items() if state.replayed.taken_away.has(seq, n)}
+            left = there.keys() - shown - away_now - {*back}
+            preface, target = await self._front_without(left)
+            change = Change(back=frozenset(back), preface=preface, target=target)
+            return replace(found, event=await self._bring_back(change))
+
+    def _room(self) -> int:
+        """Tokens up to where turns leave again."""
+        limits = self._state.limits
+        most = min(limits.threshold or limits.ceiling, limits.ceiling)
+        return max(0, most - self._state.view().tokens)
+
+    async def _find_fitting(self, wanted: Sequence[int], room: int) -> list[int]:
+        """The first of these turns that fit into so many tokens; all of them where that is so once
+        the summaries that stand for them are gone."""
+        view = self._state.view()
+        part, bounds = view.scale.part, view.boundaries.apply(Change(back=frozenset(wanted)))
+        freed = view.stand_in_tokens - replace(view, boundaries=bounds).stand_in_tokens
+        size, fitting = 0, list[int]()
+        for first in range(0, len(wanted), _READ_AT_ONCE):
+            turns = await self._state.turns(wanted[first : first + _READ_AT_ONCE])
+            for turn in reversed(apply_boundaries(turns, bounds)):
+                size += turn.tokens
+                if part(size) > room + part(freed):
+                    return fitting
+                if part(size) <= room:
+                    fitting.append(turn.number)
+        return list(wanted)
+
+    async def _front_without(self, left: Collection[int]) -> tuple[int, int]:
+        """The summary in front once all but the turns `left` are back in play (0: the same; -1:
+        none), and the event that it was made for."""
+        writer, first = self._compactor.summaries, self._state.boundaries.preface
+        summary = await writer.read(first) if first else None
+        while summary is not None and not {*summary.turns} & {*left}:
+            summary = await writer.read(summary.prior) if summary.prior else None
+        if not first or (summary is not None and summary.id == first):
+            return 0, 0
+        return (summary.id, await writer.event_of(summary.id)) if summary else (-1, 0)
+
+    async def _bring_back(self, change: Change) -> ViewEvent:
+        """Move the boundaries by a change by which turns come back."""
+        state, events = self._state, await self._state.history()
+        plan = Plan(change, ASKED, kind="expand")
+        event = self._compactor.event(plan, state.view(), "person")
+        await state.replay([*events, event])
+        try:
+            stored, _ = await state.store(replace(event, tokens_after=state.view().tokens))
+        except StoreError:
+            await state.replay(events)  # what is not on disk does not hold
+            raise
+        await state.replay([*events, stored])
+        state.notify()
+        return stored
+
     async def change(self, kind: Kind, change: Change, why: str = ASKED) -> ViewEvent:
         """Pin, unpin or drop turns, by a person's wish. Turns that are not there yet are left out,
         and the running one can't be dropped."""
@@ -149,4 +238,7 @@ class ContextEditor:
             view = state.view()
             after = view.apply(change).tokens
             plan = Plan(change, why, tokens_after=after, kind=kind)
-            return await self._compactor.record(self._compactor.event(plan, view, "person"))
+            event = await self._compactor.record(self._compactor.event(plan, view, "person"))
+            if any(not change.drop.isdisjoint(s.turns) for s in view.stand_ins):
+                await state.replay(await state.history())  # the others of its turns are back
+            return event

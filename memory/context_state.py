@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import Any
@@ -65,6 +65,7 @@ class ContextState:
         self._shown: tuple[Turn, ...] = ()
         self._strategy, self._caches = "", False
         self._preface: Preface | None = None
+        self._summaries: Mapping[int, Preface] = {}
         self._lines: tuple[LogLine, ...] = ()
         self._view: tuple[tuple[Any, ...], View | None] = ((), None)
         self._limits: tuple[Limits, tuple[int, str, int], Limits] | None = None
@@ -135,6 +136,7 @@ class ContextState:
             limits.context.merge_system,
             self.current,
             self.newest,
+            self._summaries,
         )
         known, view = self._view
         if view is None or not all(map(is_, parts, known)):
@@ -155,6 +157,11 @@ class ContextState:
             )
         )
 
+    async def first_seqs(self) -> dict[int, int]:
+        """The turns that are kept, by number, with the seq at which each begins."""
+        places = await self._services.store.read(lambda db: transcript.places(db, self.row))
+        return {turn: seq for seq, turn in reversed(places)}
+
     async def snapshot(self, view: View) -> Snapshot:
         """What the model has at hand now."""
         days = await asyncio.to_thread(daily.days, self._services.data, self.key.audience)
@@ -172,7 +179,7 @@ class ContextState:
         self.last_inbox, self.person, self.bill = row.last_inbox, row.person, bill
         self._strategy = ""
         self._strategy = self.limits.strategy
-        self.replayed, self._preface = ReplayedState(), None
+        self.replayed, self._preface, self._summaries = ReplayedState(), None, {}
         self.last_event = max((event.id for event in events), default=0)
         await self.replay(events)
 
@@ -261,6 +268,9 @@ class ContextState:
         before = self.boundaries
         if (boundaries.preface, boundaries.reference) != (before.preface, before.reference):
             self._preface = await self.read_preface(boundaries.preface, boundaries.reference)
+        wanted = {s.summary for s in boundaries.stand_ins if s.summary}
+        if wanted != self._summaries.keys():
+            self._summaries = await self._read_summaries(wanted)
         self.replayed = result
         self.whole = in_play(whole, boundaries)
         self._shown = apply_boundaries(self.whole, boundaries)
@@ -269,8 +279,22 @@ class ContextState:
     # --- the preface ---------------------------------------------------------------------------
 
     async def read_preface_again(self) -> None:
-        """The summary that stands in the preface, or how it is sent, has changed."""
+        """The summary that stands in the preface, or where turns stood, or how it is sent, has
+        changed."""
         self._preface = await self.read_preface(self.boundaries.preface, self.boundaries.reference)
+        self._summaries = await self._read_summaries(self._summaries)
+
+    async def _read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
+        """Summaries as they stand where their turns stood, by id."""
+        ids = sorted(wanted)
+        found = await self._services.store.read(
+            lambda db: [summaries.summary(db, one) for one in ids]
+        )
+        return {one.id: self.in_place(one) for one in found if one is not None}
+
+    def in_place(self, summary: Summary) -> Preface:
+        """A summary as it stands where its turns stood."""
+        return self._preface_with(summary.text, "", summary.is_untrusted)
 
     async def read_preface(self, summary_id: int, kept: str = "") -> Preface | None:
         """A summary as it would stand in the preface, with the reference to what left; None for

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from memory.context import compaction, emergency
-from memory.context.change import Actor, ViewEvent
+from memory.context.change import Actor, StandIn, ViewEvent
 from memory.context.compaction import SummarySpec
 from memory.context.forecast import (
     FARTHEST,
@@ -125,10 +125,20 @@ class Forecaster:
         summary = await self._summaries.summary_of(cut.id)
         return (cut, summary) if summary and summary != replayed.boundaries.preface else None
 
+    async def find_late_stand_ins(self) -> list[StandIn]:
+        """The stand-ins whose summary came later than their turns left, and is not in place yet."""
+        late = []
+        for one in self._state.boundaries.stand_ins:
+            summary = 0 if one.summary else await self._summaries.summary_of(one.event)
+            if summary:
+                late.append(replace(one, summary=summary))
+        return late
+
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """What a summary of what leaves by this plan must be made for."""
         state = self._state
-        before = state.replayed.cut
+        before = None if plan.change.stand_in else state.replayed.cut
+        leaving = frozenset(plan.leaving)
         return SummarySpec(
             plan.leaving,
             before.id if before else 0,
@@ -136,4 +146,5 @@ class Forecaster:
             state.boundaries.pinned,
             compaction.style_of(plan, state.limits, actor),
             plan.once,
+            tuple(s.event for s in state.boundaries.stand_ins if leaving.issuperset(s.turns)),
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import cached_property
 from typing import Any, Literal
 
 from memory.context.snapshot import Snapshot
@@ -25,6 +26,7 @@ Kind = Literal[
     "pin",
     "unpin",
     "inject",
+    "expand",
     "rebase",
     "reframe",
     "restart",
@@ -68,6 +70,26 @@ class Rolled:
 
 
 @dataclass(frozen=True, slots=True)
+class StandIn:
+    """A summary that stands where the turns `turns`, in ascending order, stood: before the first
+    message in play behind the entry `seq`. `event` is the one by which they left (0 until that is
+    stored), `summary` the id of their summary, 0 while that is written."""
+
+    turns: tuple[int, ...]
+    seq: int = 0
+    summary: int = 0
+    event: int = 0
+
+    def to_json(self) -> list[Any]:
+        return [list(self.turns), self.seq, self.summary, self.event]
+
+    @classmethod
+    def from_json(cls, data: Sequence[Any]) -> StandIn:
+        turns, *numbers = data
+        return cls(tuple(turns), *numbers)
+
+
+@dataclass(frozen=True, slots=True)
 class Change:
     """What one event does to the view. Every field is optional; the default changes nothing.
 
@@ -76,8 +98,11 @@ class Change:
     `rolled` do the same for `slim`, and replace what it did before, so that its settings can bring
     turns and lines back; `fold` names the turns that become lines. `clip`: by seq. `preface`: the
     id of the summary that stands in front from now on (0: it stays; -1: none does), and
-    `reference` where what left is kept, which stands beside it. `target`: the
-    event that an undo, a redo or an injection speaks of.
+    `reference` where what left is kept, which stands beside it. `stand_in`: turns leave, and their
+    summary stands in their place; one without turns says what the summary of its event is from now
+    on. `back`: turns that come back into play in spite of a cut or of such a summary. `target`: the
+    event that an undo, a redo or an injection speaks of; of an expansion, the one whose summary the
+    next one continues.
     """
 
     cut: int = 0
@@ -94,6 +119,8 @@ class Change:
     preface: int = 0
     reference: str = ""
     target: int = 0
+    stand_in: StandIn | None = None
+    back: frozenset[int] = frozenset()
 
     @property
     def is_empty(self) -> bool:
@@ -116,6 +143,8 @@ class Change:
             preface=other.preface or self.preface,
             reference=other.reference or self.reference,
             target=other.target or self.target,
+            stand_in=other.stand_in or self.stand_in,
+            back=self.back | other.back,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -128,8 +157,10 @@ class Change:
             slim["folded"] = [self.folded.cut, sorted(self.folded.keep), self.folded.full]
         if self.rolled:
             slim["rolled"] = [self.rolled.first, self.rolled.lines, self.rolled.told]
-        reference = {"reference": self.reference} if self.reference else {}
-        return {**numbers, **sets, **slim, **({"clip": clip} if clip else {}), **reference}
+        others: dict[str, Any] = {"reference": self.reference} if self.reference else {}
+        if self.stand_in:
+            others["stand_in"] = self.stand_in.to_json()
+        return {**numbers, **sets, **slim, **({"clip": clip} if clip else {}), **others}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
@@ -141,17 +172,19 @@ class Change:
             cut, keep, full = data["folded"]
             folded = Folded(cut, frozenset(keep), full)
         rolled = Rolled(*data["rolled"]) if "rolled" in data else None
+        stand_in = StandIn.from_json(data["stand_in"]) if "stand_in" in data else None
         return cls(
             clip=clip,
             folded=folded,
             rolled=rolled,
             reference=data.get("reference", ""),
+            stand_in=stand_in,
             **numbers,
             **sets,
         )
 
 
-_SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold")
+_SETS = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")
 _NUMBERS = ("cut", "roll", "preface", "target")
 
 
@@ -179,9 +212,10 @@ class ViewEvent:
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Boundaries:
-    """The sum of changes: what of the transcript is in play, and how it is shown."""
+    """The sum of changes: what of the transcript is in play, and how it is shown. `all_stand_ins`
+    are in the order of their places; `stand_ins` are those that hold."""
 
     cut: int = 0
     keep: frozenset[int] = frozenset()
@@ -194,6 +228,25 @@ class Boundaries:
     rolled: Rolled = Rolled()
     preface: int = 0
     reference: str = ""
+    all_stand_ins: tuple[StandIn, ...] = ()
+
+    @cached_property
+    def stand_ins(self) -> tuple[StandIn, ...]:
+        """The summaries that stand where their turns stood. One that tells of a turn which a person
+        dropped does not: its other turns are back in play."""
+        return tuple(s for s in self.all_stand_ins if self._is_in_place(s))
+
+    def _is_in_place(self, stand_in: StandIn) -> bool:
+        turns = stand_in.turns
+        is_here = stand_in.seq >= self.cut or not self.keep.isdisjoint(turns)
+        is_full = stand_in.seq >= self.folded.cut or not self.folded.keep.isdisjoint(turns)
+        return is_here and is_full and self.dropped.isdisjoint(turns)
+
+    @cached_property
+    def covered(self) -> frozenset[int]:
+        """The turns for which a summary stands, or stood before it was cut or folded away."""
+        whole = (s for s in self.all_stand_ins if self.dropped.isdisjoint(s.turns))
+        return frozenset(turn for stand_in in whole for turn in stand_in.turns)
 
     @property
     def begin(self) -> int:
@@ -203,7 +256,7 @@ class Boundaries:
     @property
     def kept(self) -> frozenset[int]:
         """The turns that may be in play before that."""
-        return self.keep | self.folded.keep
+        return (self.keep | self.folded.keep) - self.covered
 
     @property
     def log_begin(self) -> int:
@@ -214,25 +267,65 @@ class Boundaries:
         """These boundaries after one more change. A cut never moves back; one at the same place
         lets turns leave that were kept."""
         cuts = 0 < change.cut >= self.cut
+        cut, keep = (change.cut, change.keep) if cuts else (self.cut, self.keep)
+        folded, rolled, roll = self._slim_after(change)
         return Boundaries(
-            cut=change.cut if cuts else self.cut,
-            keep=change.keep if cuts else self.keep,
+            cut=cut,
+            keep=keep | change.back,
             dropped=self.dropped | change.drop,
             squeezed=self.squeezed | change.squeeze,
             clipped={**self.clipped, **change.clip} if change.clip else self.clipped,
             pinned=(self.pinned - change.unpin) | change.pin,
-            roll=max(self.roll, change.roll),
-            folded=change.folded or self.folded,
-            rolled=change.rolled or self.rolled,
+            roll=roll,
+            folded=folded,
+            rolled=rolled,
             preface=max(0, change.preface) if change.preface else self.preface,
             reference="" if change.preface < 0 else change.reference or self.reference,
+            all_stand_ins=self._stand_ins_after(change, cut if cuts else 0, keep),
         )
+
+    def _slim_after(self, change: Change) -> tuple[Folded, Rolled, int]:
+        """Where turns and lines begin under `slim`, and where lines do in any case. Turns whose
+        summary was opened may stand in the log again."""
+        folded, rolled = change.folded or self.folded, change.rolled or self.rolled
+        roll = max(self.roll, change.roll)
+        if change.back:
+            folded = replace(folded, keep=folded.keep | change.back)
+        if change.back and change.preface:
+            first = min(change.back)
+            told = min(rolled.told, first)
+            rolled = replace(rolled, first=min(rolled.first, first), told=told)
+            roll = min(roll, first)
+        return folded, rolled, roll
+
+    def _stand_ins_after(
+        self, change: Change, cut: int, keep: frozenset[int]
+    ) -> tuple[StandIn, ...]:
+        """A new one takes the place of those whose turns it covers, too; a cut takes along those
+        that stand before it."""
+        found, new = self.all_stand_ins, change.stand_in
+        if new is not None and new.turns:
+            rest = (s for s in found if set(new.turns).isdisjoint(s.turns))
+            found = tuple(sorted((*rest, new), key=lambda s: s.seq))
+        elif new is not None:
+            found = tuple(
+                replace(s, summary=new.summary) if s.event == new.event else s for s in found
+            )
+        if found and change.back:
+            left = (
+                replace(s, turns=tuple(t for t in s.turns if t not in change.back)) for s in found
+            )
+            found = tuple(s for s in left if s.turns)
+        if found and cut:
+            found = tuple(s for s in found if s.seq >= cut or not keep.isdisjoint(s.turns))
+        return found
 
     def shows(self, seq: int, turn: int) -> bool:
         """Whether an entry is in play."""
         is_here = seq >= self.cut or turn in self.keep
         is_full = seq >= self.folded.cut or turn in self.folded.keep
-        return is_here and is_full and turn not in self.dropped
+        is_away = turn in self.dropped or turn in self.covered
+        return is_here and is_full and not is_away
 
 
 def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
@@ -337,6 +430,10 @@ class ReplayedState:
         cut = self.cut
         if event.kind in ("clear", "new"):
             cut = None
+        elif event.kind == "expand" and change.preface:  # the next continues the summary before
+            cut = replace(event, id=change.target) if change.target else None
+        elif change.stand_in is not None:
+            change = _named_by(event)  # whose summary stands in its place, and continues none
         elif event.leaving and applies and event.kind not in ("fold", "unfold"):
             cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
         is_late = event.kind == "inject" and bool(change.preface)
@@ -352,7 +449,27 @@ class ReplayedState:
         )
 
 
-_MOVES = ("compact", "squeeze", "clip", "fold", "restart", "new", "clear", "drop", "undo", "redo")
+_MOVES = (
+    "compact",
+    "squeeze",
+    "clip",
+    "fold",
+    "restart",
+    "new",
+    "clear",
+    "drop",
+    "expand",
+    "undo",
+    "redo",
+)
+
+
+def _named_by(event: ViewEvent) -> Change:
+    """The change of an event whose turns a summary stands for, which knows its event."""
+    new = event.change.stand_in
+    if new is None or not new.turns:
+        return event.change
+    return replace(event.change, stand_in=replace(new, event=event.id))
 
 
 def is_move(event: ViewEvent, events: Iterable[ViewEvent]) -> bool:

@@ -12,7 +12,7 @@ from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, cut_of
+from memory.context.plan import Plan, cut_of, leaving_with
 from memory.context.strategies import STRATEGIES
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
@@ -38,9 +38,9 @@ def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = Fals
 
 
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Whether a person has just taken a cut back (by `ReplayedState.move`), so that none is made
-    for a while."""
-    if move is None or move.kind != "undo" or not view.turns:
+    """Whether a person has just taken a cut back, or opened a summary (by `ReplayedState.move`), so
+    that none is made for a while."""
+    if move is None or move.kind not in ("undo", "expand") or not view.turns:
         return False
     return (
         view.turns[-1].number - move.turn < HELD_TURNS
@@ -122,8 +122,8 @@ def restart(view: View, limits: Limits) -> Plan | None:
     if leaving:
         change = change.combine(cut_of(view, leaving))
     why = f"the bot was restarted and restored the last {stay} turns, as text"
-    numbers = tuple(turn.number for turn in leaving)
-    return Plan(change, why, numbers, view.apply(change).tokens, kind="restart")
+    numbers = sorted({*(turn.number for turn in leaving), *leaving_with(view, change)})
+    return Plan(change, why, tuple(numbers), view.apply(change).tokens, kind="restart")
 
 
 def describe_restart(event: ViewEvent, view: View, turn: int) -> str:
@@ -148,7 +148,8 @@ def make_manual_planner(focus: str) -> Planner:
         if not leaving:
             return None
         change = replace(cut_of(view, leaving), roll=leaving[-1].number + 1)
-        numbers = tuple(sorted({*view.logged, *(turn.number for turn in leaving)}))
+        gone = (*(turn.number for turn in leaving), *leaving_with(view, change))
+        numbers = tuple(sorted({*view.logged, *gone}))
         why = f"{ASKED}: {focus}" if focus else ASKED
         return Plan(change, why, numbers, view.apply(change).tokens, focus=focus)
 
@@ -192,7 +193,8 @@ class SummarySpec:
     """What a summary must be made for; a prepared one serves for exactly this and nothing else.
 
     `after` is the event whose summary it continues (0: none); `once` are limits, as (name, value),
-    that hold for it alone.
+    that hold for it alone; `stand_ins` are the events whose summaries stand for some of the turns
+    until then.
     """
 
     turns: tuple[int, ...]
@@ -201,6 +203,7 @@ class SummarySpec:
     pinned: frozenset[int]
     style: Style = "notes"
     once: tuple[tuple[str, Any], ...] = ()
+    stand_ins: tuple[int, ...] = ()
 
 
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:

@@ -21,7 +21,7 @@ from itertools import accumulate
 
 from memory.context.change import Change, Clip, ViewEvent, undoable
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of
+from memory.context.plan import Plan, cut_of, leaving_with
 from memory.context.view import View
 from memory.turns import Entry, format_turns
 
@@ -51,6 +51,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
+    leaving = tuple(sorted({*leaving, *leaving_with(view, change)}))
     return Plan(change, REASON, leaving, after.tokens)
 
 
@@ -73,7 +74,8 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
     if change.is_empty:
         return None
     after = view.apply(change)
-    return Plan(change, why, tuple(turn.number for turn in leaving), after.tokens)
+    numbers = {*(turn.number for turn in leaving), *leaving_with(view, change)}
+    return Plan(change, why, tuple(sorted(numbers)), after.tokens)
 
 
 def no_room(view: View, limits: Limits) -> NoRoom:
@@ -137,7 +139,8 @@ def _as_little_as_needed(view: View, limits: Limits) -> Change:
     while after.tokens > aim and leaving < len(view.movable):
         leaving += 1
         after = view.apply(cut_of(view, view.movable[:leaving]))
-    return cut_of(view, view.movable[:leaving]) if leaving else Change()
+    is_needed = leaving or (after.tokens > aim and view.loose)
+    return cut_of(view, view.movable[:leaving]) if is_needed else Change()
 
 
 def _clip_current(view: View, limits: Limits) -> Change:
@@ -195,7 +198,11 @@ def _all_but_the_current(view: View, limits: Limits) -> Change:
 
 
 def _all_but_the_current_cut(view: View) -> Change:
-    return cut_of(view, view.complete) if view.complete else Change()
+    if not view.complete and not view.stand_ins:
+        return Change()
+    last = [stand_in.seq for stand_in in view.stand_ins]
+    last += [entry.seq for turn in view.whole if turn.is_complete for entry in turn.entries]
+    return Change(cut=max(1 + max(last), view.boundaries.cut))
 
 
 def _clips(

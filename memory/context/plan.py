@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from memory.context.change import Change, Kind
@@ -43,9 +43,34 @@ def can_help(view: View, limits: Limits, threshold: int) -> bool:
 
 def cut_of(view: View, leaving: tuple[Turn, ...], floor: int = 0) -> Change:
     """The change that makes exactly these turns leave, at or behind `floor` and the cut that there
-    is: a turn that was kept when others left stands before it."""
+    is: a turn that was kept when others left stands before it. The summaries that stand between
+    them leave, too, and those behind them where no turn is left that may."""
     gone = {turn.number for turn in leaving}
-    last = max(entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries)
-    cut = max(1 + last, view.boundaries.cut, floor)
+    seqs = [entry.seq for turn in view.whole if turn.number in gone for entry in turn.entries]
+    if all(turn.number in gone for turn in view.movable):
+        seqs += [stand_in.seq for stand_in in view.loose]
+    cut = max(1 + max(seqs), view.boundaries.cut, floor)
     keep = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
-    return Change(cut=cut, keep=frozenset(keep))
+    return spare(view, Change(cut=cut, keep=frozenset(keep)))
+
+
+def spare(view: View, change: Change) -> Change:
+    """The cut, with the turns of those stand-ins kept that stay where it is made: pinned ones, and
+    those that stand behind it for a turn before it."""
+    if not view.stand_ins:
+        return change
+    last = max((t.number for t in view.whole if t.entries[-1].seq < change.cut), default=0)
+    staying = (
+        s
+        for s in view.stand_ins
+        if (s.turns[0] <= last if s.seq >= change.cut else s not in view.loose)
+    )
+    return replace(change, keep=change.keep.union(*(s.turns for s in staying)))
+
+
+def leaving_with(view: View, change: Change) -> tuple[int, ...]:
+    """The turns of those stand-ins that leave by a change."""
+    if not view.stand_ins:
+        return ()
+    stay = {stand_in.seq for stand_in in view.apply(change).stand_ins}
+    return tuple(turn for s in view.stand_ins if s.seq not in stay for turn in s.turns)

@@ -13,7 +13,7 @@ from memory.context.lines import as_text, lines_of
 from memory.keys import ConversationKey
 from memory.messages import PICTURE, Message
 from memory.record.ledger import Spent
-from memory.turns import Turn
+from memory.turns import Turn, format_turns
 
 Style = Literal["notes", "rollup", "lines", "reminder", "recap", "structured", "excerpt"]
 """How turns are summarised: notes (`trim`), lines of the activity log as one block or as they are
@@ -59,6 +59,12 @@ _CONTINUED = (
     "earlier summary stands already, what followed alone, with its names, numbers, decisions and "
     "results. Repeat nothing in the diary that only the earlier summary tells of."
 )
+_TOLD = "The diary has what {} tell already."
+_APART = (
+    "The diary of this conversation has what {} tell already. Write the summary of all. Then "
+    f"write the line {_DIARY} and under it what the rest tells, for that diary, with its names, "
+    "numbers, decisions and results. Repeat nothing there that the diary has already."
+)
 _DIARY_LINE = re.compile(r"^[\s#*_`>=-]*Diary[\s#*_`:=-]*$", re.IGNORECASE | re.MULTILINE)
 
 _RESULT_SHOWN = 1_000  # characters of a tool result that the summariser is shown
@@ -75,8 +81,9 @@ class SummaryRequest:
     `schema` is the JSON Schema that the answer shall fit, where it shall. `on_spent` hears of every
     call that it took, also where nothing came of it.
 
-    With a `prior` the answer has two parts, which `split_answer` parts: the summary that
-    continues it, and what of it is new, for the daily memory."""
+    `told` are the turns of which the daily memory tells already. With those or with a `prior` the
+    answer has two parts, which `split_answer` parts: the summary, and what of it is new, for the
+    daily memory."""
 
     task: str
     parts: tuple[str, ...]
@@ -84,7 +91,13 @@ class SummaryRequest:
     key: ConversationKey
     schema: Mapping[str, Any] | None = None
     prior: str = ""
+    told: tuple[int, ...] = ()
     on_spent: Callable[[Spent], None] = field(default=lambda spent: None, compare=False)
+
+    @property
+    def has_diary(self) -> bool:
+        """Whether the answer says what is new apart."""
+        return bool(self.prior or self.told)
 
     @property
     def text(self) -> str:
@@ -112,14 +125,32 @@ class Summarizer(Protocol):
         ...
 
 
-def task(style: Style, focus: str, limits: Limits, is_continued: bool = False) -> str:
-    """What to ask a model for a summary in this style, which may continue another; "" where none is
-    asked."""
+@dataclass(frozen=True, slots=True)
+class SourcePart:
+    """What is summarised of these turns: what was said in one, or what stood for several."""
+
+    turns: tuple[int, ...]
+    text: str
+
+
+def task(
+    style: Style,
+    focus: str,
+    limits: Limits,
+    is_continued: bool = False,
+    told: Sequence[int] = (),
+) -> str:
+    """What to ask a model for a summary in this style, which may continue another, or tell of turns
+    that the daily memory tells of already; "" where none is asked."""
     words = (style == "structured" and limits.context.compression_prompt) or TASKS.get(style, "")
     wish = f"Above all keep what concerns: {focus}" if focus else ""
-    is_in_words = is_continued and style != "structured"  # which has a field for it
-    parts = (words, wish, _CONTINUED if is_in_words else "")
-    return "\n\n".join(filter(None, parts)) if words else ""
+    if style == "structured":  # which has a field for what is new
+        diary = _TOLD.format(format_turns(told)) if told else ""
+    elif is_continued:
+        diary = _CONTINUED + (f" {_TOLD.format(format_turns(told))}" if told else "")
+    else:
+        diary = _APART.format(format_turns(told)) if told else ""
+    return "\n\n".join(filter(None, (words, wish, diary))) if words else ""
 
 
 def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:
@@ -142,9 +173,22 @@ def split_answer(answer: str) -> tuple[str, str]:
     return answer[: marks[-1].start()].strip(), answer[marks[-1].end() :].strip()
 
 
-def parts(style: Style, turns: Sequence[Turn]) -> tuple[str, ...]:
-    """What is summarised of each turn: what was said, or its lines of the log."""
-    return tuple(_format_log([turn]) if style == "rollup" else _format_turn(turn) for turn in turns)
+def parts(
+    style: Style, turns: Sequence[Turn], instead: Mapping[tuple[int, ...], str]
+) -> tuple[SourcePart, ...]:
+    """What is summarised of each turn: what was said, or its lines of the log; `instead` has what
+    stands for several of them."""
+    found = []
+    covered = {number: numbers for numbers in instead for number in numbers}
+    for turn in turns:
+        numbers = covered.get(turn.number)
+        if numbers is None:
+            said = _format_log([turn]) if style == "rollup" else _format_turn(turn)
+            found.append(SourcePart((turn.number,), said))
+        elif turn.number == numbers[-1]:
+            text = f"[{format_turns(numbers)}, summarised] {instead[numbers]}"
+            found.append(SourcePart(numbers, text))
+    return tuple(found)
 
 
 def check_answer(style: Style, answer: str, limits: Limits) -> str:

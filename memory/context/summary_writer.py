@@ -19,6 +19,7 @@ from memory.context.change import TakenAway
 from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
 from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey
 from memory.record import daily, ledger, offload, summaries, transcript
 from memory.record.daily import Section
@@ -100,6 +101,16 @@ class SummaryWriter:
     async def read(self, summary_id: int) -> Summary | None:
         """A summary by its id, as it stands on disk: a person may have looked through it."""
         return await self._services.store.read(lambda db: summaries.summary(db, summary_id))
+
+    async def read_all(self) -> list[Summary]:
+        """The summaries that may stand in the context, or have stood there, oldest first."""
+        row = self._row
+        return await self._services.store.read(lambda db: summaries.numbered(db, row))
+
+    async def event_of(self, summary_id: int) -> int:
+        """The event by which the turns left that a summary was made for; 0 where there is none."""
+        row = self._row
+        return await self._services.store.read(lambda db: summaries.event_of(db, row, summary_id))
 
     # --- what is to be done ----------------------------------------------------------------
 
@@ -267,56 +278,85 @@ class SummaryWriter:
     async def _make(self, spec: SummarySpec) -> Summary:
         """Have a summary written, check it, and store it; one without a model serves where the
         model's is empty, or longer than what it replaces."""
-        turns = await self._turns(spec.turns)
-        after = await self.summary_of(spec.after) if spec.after else 0
-        before = await self.read(after) if after else None
-        prior = before.text if before else ""
+        source = await self._source(spec)
         limits = self._services.limits_for(self._key).but(**dict(spec.once))
         meter, style = self._services.meter, spec.style
-        written, model, left_out = words.without_model(style, turns, prior), "", set[int]()
+        written = words.without_model(style, source.rest, source.so_far)
+        model, left_out = "", set[int]()
         section = written if style in words.OUT_OF_CONTEXT else ""
         if style not in words.OUT_OF_CONTEXT:
-            parts = words.parts(style, turns)
-            replaced = await asyncio.to_thread(meter.count, words.material(parts, prior))
-            result = await self._ask_model(spec, parts, prior, limits)
+            parts, replaced = await asyncio.to_thread(self._measure, source, style, limits)
+            result = await self._ask_model(spec, parts, source, limits)
             said = words.check_answer(style, result.text, limits)
             if said and meter.count(said) < replaced:
                 written, model = said, result.model
-                section = result.diary if prior else said
-                left_out = {turns[index].number for index in result.left_out}
+                section = source.pick_new(said, result.diary)
+                left_out = {turn for index in result.left_out for turn in parts[index].turns}
             written = meter.clip(written, min(limits.summary_tokens, max(1, replaced - 1)))
-        has_outside = any(turn.has_outside for turn in turns)
         return await self._store(
             Summary(
                 turns=tuple(number for number in spec.turns if number not in left_out),
-                prior=before.id if before else 0,
+                prior=source.prior.id if source.prior else 0,
                 focus=spec.focus,
                 text=written,
                 section=section,
                 tokens=meter.count(written),
                 model=model,
-                is_untrusted=bool(before and before.is_untrusted) or has_outside,
+                is_untrusted=source.is_untrusted,
+                stand_ins=tuple(one.id for one in source.stood),
             ),
             is_numbered=style not in words.OUT_OF_CONTEXT,
         )
 
+    async def _source(self, spec: SummarySpec) -> SummarySource:
+        """What a summary is made of. What stood for turns of which one was taken away since serves
+        no more."""
+        turns = await self._turns(spec.turns)
+        after = await self.summary_of(spec.after) if spec.after else 0
+        there = {turn.number for turn in turns}
+        found = [await self.summary_of(event) for event in spec.stand_ins]
+        stood = [await self.read(one) for one in found if one]
+        whole = (one for one in stood if one is not None and there.issuperset(one.turns))
+        return SummarySource(turns, await self.read(after) if after else None, tuple(whole))
+
+    def _measure(
+        self, source: SummarySource, style: words.Style, limits: Limits
+    ) -> tuple[tuple[words.SourcePart, ...], int]:
+        """What is summarised, and how many tokens it replaces. Turns for which a summary stood are
+        told anew, unless it was to keep something above all, or they would not fit into one call.
+        """
+        brief = source.parts(style, source.stood)
+        replaced = self._services.meter.count(source.material(brief))
+        whole = source.parts(style, [one for one in source.stood if one.focus])
+        if len(whole) == len(brief):
+            return brief, replaced
+        room = limits.ceiling - limits.summary_tokens
+        is_fitting = self._services.meter.count(source.material(whole)) <= room
+        return (whole if is_fitting else brief), replaced
+
     async def _ask_model(
-        self, spec: SummarySpec, parts: tuple[str, ...], prior: str, limits: Limits
+        self,
+        spec: SummarySpec,
+        parts: Sequence[words.SourcePart],
+        source: SummarySource,
+        limits: Limits,
     ) -> SummaryResult:
         """A model's summary; an empty one where none is asked. One that continues another has room
         to say what is new."""
-        task = words.task(spec.style, spec.focus, limits, bool(prior))
+        is_continued, told = source.prior is not None, source.told
+        task = words.task(spec.style, spec.focus, limits, is_continued, told)
         if not task:
             return SummaryResult("", "")
         most = limits.summary_tokens
         spent: list[Spent] = []
         request = SummaryRequest(
             task,
-            parts,
-            most + most // 2 if prior else most,
+            tuple(part.text for part in parts),
+            most + most // 2 if is_continued or told else most,
             self._key,
-            words.schema(spec.style, limits, bool(prior)),
-            prior,
+            words.schema(spec.style, limits, is_continued or bool(told)),
+            source.prior.text if source.prior else "",
+            told,
             spent.append,
         )
         try:

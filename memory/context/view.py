@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from memory.context.change import Boundaries, Change, Clip
+from memory.context.change import Boundaries, Change, Clip, StandIn
 from memory.context.meter import PrefixTokens, PromptPrefix
 from memory.messages import Message, ToolCall, mark_text
 from memory.turns import Entry, Turn
@@ -74,7 +74,7 @@ class View:
     `whole` are the turns in play, oldest first, as they are in the transcript; `turns` are the
     same as the boundaries show them; `lines` are those of all turns that may stand in the activity
     log, oldest first; `current` is the running turn's number or 0, `newest` that of the last turn
-    there was, in play or not.
+    there was, in play or not; `summaries` are those of stand-ins, by id.
     """
 
     whole: tuple[Turn, ...]
@@ -88,11 +88,32 @@ class View:
     merges_system: bool = False
     current: int = 0
     newest: int = 0
+    summaries: Mapping[int, Preface] = field(default_factory=dict)
 
     @cached_property
     def raw_tokens(self) -> int:
-        turns = sum(turn.tokens for turn in self.turns)
+        turns = sum(turn.tokens for turn in self.turns) + self.stand_in_tokens
         return self.prefix.system + self.prefix.tools + self.front_tokens + turns
+
+    @property
+    def stand_ins(self) -> tuple[StandIn, ...]:
+        """The summaries that stand where their turns stood, and those still to be written."""
+        return self.boundaries.stand_ins
+
+    @property
+    def loose(self) -> tuple[StandIn, ...]:
+        """The stand-ins that a strategy may let go: those of which no turn is pinned."""
+        pinned = self.boundaries.pinned
+        return tuple(s for s in self.stand_ins if pinned.isdisjoint(s.turns))
+
+    @cached_property
+    def stand_in_tokens(self) -> int:
+        """Raw tokens of the summaries that stand where their turns stood."""
+        return sum(self.summaries[s.summary].tokens for s in self._written)
+
+    @property
+    def _written(self) -> list[StandIn]:
+        return [s for s in self.stand_ins if s.summary in self.summaries]
 
     @cached_property
     def front_tokens(self) -> int:
@@ -109,6 +130,7 @@ class View:
         if not self.lines:
             return ()
         away = {turn.number for turn in self.turns} | self.boundaries.dropped
+        away.update(*(stand_in.turns for stand_in in self.stand_ins))
         first = self.boundaries.log_begin
         return tuple(line for line in self.lines if line.turn >= first and line.turn not in away)
 
@@ -123,6 +145,7 @@ class View:
         turn, a summary, a line of the activity log. What is written with it before the model is
         tainted, so this ends only when all of that has left."""
         is_summed = self.preface is not None and self.preface.is_untrusted
+        is_summed |= any(self.summaries[s.summary].is_untrusted for s in self._written)
         is_logged = any(line.is_untrusted for line in self.log)
         return is_summed or is_logged or any(turn.has_outside for turn in self.whole)
 
@@ -172,11 +195,7 @@ class View:
     def to_wire(self, prefix: PromptPrefix) -> list[dict[str, Any]]:
         """The messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
-        sent = [message for message in self.messages if message.is_sent]
-        if self.rendering == "exchange":
-            messages = [_with_line(message) for message in sent]
-        else:
-            messages = [message.to_wire() for message in sent]
+        messages = self._conversation_on_wire()
         front = self.front
         if not front:
             return system + messages
@@ -186,8 +205,41 @@ class View:
             return _with_system(system, front, self.merges_system) + messages
         return system + _in_front(front, messages)
 
+    def _conversation_on_wire(self) -> list[dict[str, Any]]:
+        """The turns; what stands where turns stood is sent in front of the next question, of whose
+        row in the transcript it is no part."""
+        convert = _with_line if self.rendering == "exchange" else Message.to_wire
+        waiting = self._written
+        if not waiting:
+            return [convert(message) for message in self.messages if message.is_sent]
+        wire = []
+        for entry in (entry for turn in self.turns for entry in turn.entries):
+            if not entry.message.is_sent:
+                continue
+            wire.append(convert(entry.message))
+            if entry.message.role == "user":
+                due = [s for s in waiting if s.seq < entry.seq]
+                waiting = waiting[len(due) :]
+                _in_front(self._as_sent(due), wire[-1:])
+        if waiting:  # no request is made before there is a question
+            wire.append({"role": "user", "content": self._as_sent(waiting)})
+        return wire
 
-_UNSCALED = frozenset({"raw_tokens", "front_tokens", "log", "has_outside", "complete", "movable"})
+    def _as_sent(self, stand_ins: Sequence[StandIn]) -> str:
+        return "\n\n".join(wrap_summary(self.summaries[s.summary].text) for s in stand_ins)
+
+
+_UNSCALED = frozenset(
+    {
+        "raw_tokens",
+        "front_tokens",
+        "stand_in_tokens",
+        "log",
+        "has_outside",
+        "complete",
+        "movable",
+    }
+)
 """What of a view does not depend on how the provider counts."""
 
 
@@ -213,6 +265,8 @@ def _with_system(system: list[dict[str, Any]], front: str, is_merged: bool) -> l
 
 def _in_front(front: str, messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The front before the first user message, of whose row in the transcript it is no part."""
+    if not front:
+        return messages
     asked = next((message for message in messages if message["role"] == "user"), None)
     if asked is not None:
         asked["content"] = f"{front}\n\n{asked['content']}"
@@ -228,7 +282,7 @@ def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Tur
     """The turns in play as the boundaries show them: those left out are gone, squeezed ones are
     shortened to what the person said and the last reply, long results are clipped."""
     kept = []
-    changed = boundaries.dropped | boundaries.squeezed
+    changed = boundaries.dropped | boundaries.squeezed | boundaries.covered
     begin = max(boundaries.cut, boundaries.folded.cut)
     held = boundaries.keep | boundaries.folded.keep
     for turn in turns:

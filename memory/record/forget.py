@@ -19,14 +19,14 @@ from pathlib import Path, PurePosixPath
 import orjson
 from peewee import SqliteDatabase
 
-from memory.context.change import Change, ViewEvent
+from memory.context.change import Change, StandIn, ViewEvent
 from memory.keys import ConversationKey
 from memory.record import branches, mailbox, requests, summaries, tables, transcript
 from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
 
-_NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold")  # the turns that a change speaks of
+_NAMED = ("keep", "drop", "squeeze", "pin", "unpin", "fold", "back")  # turns that a change names
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +285,14 @@ def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | Non
     preface = 0 if change.preface in gone.summaries else change.preface
     rest = replace(
         event,
-        change=replace(change, clip=clip, preface=preface, folded=folded, **named),
+        change=replace(
+            change,
+            clip=clip,
+            preface=preface,
+            folded=folded,
+            stand_in=_stand_in_without(change.stand_in, gone, lost),
+            **named,
+        ),
         leaving=tuple(turn for turn in event.leaving if turn not in lost),
         snapshot=event.snapshot
         and replace(event.snapshot, examples=()),  # whose they are is unknown
@@ -295,3 +302,17 @@ def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | Non
     )
     says_more = rest.leaving or replace(rest.change, target=0) != boundaries
     return rest if says_more or rest == event else None
+
+
+def _stand_in_without(
+    stand_in: StandIn | None, gone: _Gone, lost: frozenset[int]
+) -> StandIn | None:
+    """What stands for the turns that are left, whose summary is to be written anew; None for an
+    event that only named a summary which goes."""
+    if stand_in is None:
+        return None
+    is_gone = stand_in.summary in gone.summaries
+    turns = tuple(turn for turn in stand_in.turns if turn not in lost)
+    if not turns and (stand_in.turns or is_gone):
+        return None
+    return replace(stand_in, turns=turns, summary=0 if is_gone else stand_in.summary)

@@ -280,6 +280,15 @@ def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
     return next((made for (made,) in rows.execute(database)), 0)
 
 
+def event_of(database: SqliteDatabase, conversation: int, summary_id: int) -> int:
+    """The event by which the turns of a summary left; 0 where there is none."""
+    columns = tables.Job
+    mine = within(columns, columns.event, lineage(database, conversation), "event")
+    mine &= columns.summary == summary_id
+    rows = columns.select(columns.event).where(mine).order_by(columns.id).tuples()
+    return next((int(event) for (event,) in rows.execute(database)), 0)
+
+
 def count_pending(database: SqliteDatabase, audience: str) -> int:
     """How many jobs of an audience's conversations are not done."""
     return sum(key.audience == audience for key, _ in list_unfinished(database))

@@ -41,7 +41,7 @@ class Obedient:
             await self.gate.wait()
         text = self.answer(request)
         request.on_spent(Spent("summary", "fake", 10, 0, 5, 0.001))
-        return SummaryResult(text, "fake", text if request.prior else "")
+        return SummaryResult(text, "fake", text if request.has_diary else "")
 
 
 @dataclass

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import tempfile
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ STEP = st.one_of(
         st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle", "search"])
     ),
     st.tuples(st.sampled_from(["pin", "drop", "squeeze"]), TURNS),
+    st.tuples(st.sampled_from(["range", "free", "expand"]), TURNS),
 )
 
 
@@ -59,8 +61,14 @@ async def take(lodge: Lodge, step: tuple[Any, ...]) -> None:
             await getattr(conversation.editor, name)()
         case ("pin" | "drop" as kind, turns):
             await conversation.editor.change(kind, Change(**{kind: turns}))
-        case ("squeeze", turns):
-            await conversation.editor.change("compact", Change(squeeze=turns))
+        case (name, turns):
+            acts: dict[str, Callable[[frozenset[int]], Awaitable[object]]] = {
+                "range": conversation.compactor.compact_range,
+                "free": conversation.compactor.free_range,
+                "expand": conversation.editor.expand,
+                "squeeze": lambda ns: conversation.editor.change("compact", Change(squeeze=ns)),
+            }
+            await acts[name](turns)
 
 
 async def live(folder: Path, steps: list[tuple[Any, ...]], forgotten: frozenset[int]) -> None:

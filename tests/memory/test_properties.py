@@ -25,9 +25,11 @@ TEXT = st.tuples(WORDS, st.integers(1, 120))
 RESULT = st.tuples(WORDS, st.integers(1, 6_000))
 SAY = st.tuples(st.just("say"), TEXT, st.lists(RESULT, max_size=3))
 TURNS = st.frozensets(st.integers(1, 12), min_size=1, max_size=3)
+RANGE = st.tuples(st.integers(1, 10), st.integers(0, 5)).map(lambda r: range(r[0], r[0] + r[1] + 1))
 STEER = st.one_of(
     st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
     st.tuples(st.sampled_from(["pin", "unpin", "drop"]), TURNS),
+    st.tuples(st.sampled_from(["range", "free", "expand"]), RANGE),
     st.tuples(st.just("max_turns"), st.integers(1, 12)),
     st.tuples(st.just("max_tokens"), st.integers(500, 8_000)),
     st.tuples(st.just("window"), st.sampled_from([2_000, 8_000, 128_000])),
@@ -83,7 +85,7 @@ class Witness:
         assert view.tokens <= limits.ceiling
         if limits.strategy == "trim" and not is_held(history):
             movable = view.movable
-            assert view.tokens <= limits.budget or not movable
+            assert view.tokens <= limits.budget or not (movable or view.loose)
             assert len(view.turns) <= limits.max_turns or not movable
         strategy = conversation.context.limits.strategy
         assert conversation.context.replayed == replay(history, strategy), (
@@ -126,11 +128,14 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
                 assert conversation.context.view().to_wire(lodge.frame) == before
                 await conversation.editor.redo()
                 assert conversation.context.view().to_wire(lodge.frame) == after
+        case ("range" | "free" | "expand", turns):
+            await steer_range(lodge, conversation, step[0], turns)
         case ("undo" | "redo" as move,):
             await getattr(conversation.editor, move)()
         case ("clear" | "new" as kind,):
             await conversation.editor.clear(kind)
             assert not conversation.context.view().turns
+            assert not conversation.context.view().stand_ins
         case ("restart",):
             before = conversation.context.view().to_wire(lodge.frame)
             await lodge.restart()
@@ -142,6 +147,43 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
             await conversation.editor.change(kind, Change(**{kind: turns}))
         case (name, value):
             lodge.limit(**{name: value})
+
+
+async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns: range) -> None:
+    before = conversation.context.view()
+    sent = before.to_wire(lodge.frame)
+    if what == "range":
+        made = await conversation.compactor.compact_range(turns)
+        event = made.event if made else None
+        assert event is None or event.tokens_after < event.tokens_before
+    elif what == "free":
+        event = await conversation.compactor.free_range(turns)
+    else:
+        opened = await conversation.editor.expand(turns)
+        event, view = opened.event, conversation.context.view()
+        assert {t.number for t in view.turns} == {t.number for t in before.turns} | {*opened.back}
+        assert event is None or view.tokens <= conversation.context.limits.ceiling
+    view = conversation.context.view()
+    stand_in_for_all(view)
+    if event is None:
+        assert view.to_wire(lodge.frame) == sent
+        return
+    assert event.tokens_after == view.tokens
+    await conversation.editor.undo()
+    assert conversation.context.view().to_wire(lodge.frame) == sent
+    await conversation.editor.redo()
+    assert conversation.context.view().to_wire(lodge.frame) == view.to_wire(lodge.frame)
+
+
+def stand_in_for_all(view: View) -> None:
+    """No turn is in play that a summary in its place stands for, none has two of them, and they
+    stand in the order of the transcript."""
+    covered = [turn for stand_in in view.stand_ins for turn in stand_in.turns]
+    assert len(covered) == len(set(covered))
+    assert not {turn.number for turn in view.turns} & {*covered}
+    assert not {*covered} & {*view.logged}
+    places = [stand_in.seq for stand_in in view.stand_ins]
+    assert places == sorted(places)
 
 
 def spoken(text: tuple[str, int]) -> str:

@@ -8,9 +8,11 @@ too long, and then its older half rolls up into one block.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from memory.context.change import Boundaries, Change, Folded, Rolled
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of
+from memory.context.plan import Plan, cut_of, leaving_with
 from memory.context.view import View
 from memory.turns import Turn
 
@@ -50,8 +52,9 @@ def outgrown(boundaries: Boundaries, limits: Limits) -> Change:
 
 def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     cut = cut_of(view, folding, view.boundaries.folded.cut)
-    folded = Folded(cut.cut, cut.keep, limits.context.full_turns)
-    return Change(folded=folded, fold=frozenset(turn.number for turn in folding))
+    change = Change(folded=Folded(cut.cut, cut.keep, limits.context.full_turns))
+    turns = {turn.number for turn in folding}
+    return replace(change, fold=frozenset({*turns, *leaving_with(view, change)}))
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:

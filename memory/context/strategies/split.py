@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from memory.context.change import Change
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help
+from memory.context.plan import Plan, can_help, leaving_with, spare
 from memory.context.view import View
 from memory.turns import Entry
 
@@ -56,10 +56,11 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
         return None
     cut = max(view.boundaries.cut, 1 + max(entry.seq for entry in entries))
     kept = {t.number for t in view.turns if t.number not in gone and t.entries[0].seq < cut}
-    change = Change(cut=cut, keep=frozenset(kept))
+    change = spare(view, Change(cut=cut, keep=frozenset(kept)))
     begun = {turn.number: turn.entries[0].seq for turn in view.whole}
     whole = {t.number for t in view.turns if t.entries[0].seq == begun[t.number]}
-    return Plan(change, why, tuple(sorted(gone & whole)), view.apply(change).tokens)
+    leaving = tuple(sorted({*(gone & whole), *leaving_with(view, change)}))
+    return Plan(change, why, leaving, view.apply(change).tokens)
 
 
 def plan_structured(view: View, limits: Limits) -> Plan | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, cut_of
+from memory.context.plan import Plan, can_help, cut_of, leaving_with
 from memory.context.view import View
 
 LONG_RESULT = 20_000
@@ -37,7 +37,7 @@ class _Draft:
         return _Draft(
             self.view.apply(change),
             self.change.combine(change),
-            self.leaving + leaving,
+            self.leaving + leaving + leaving_with(self.view, change),
             self.why if why in self.why else (*self.why, why),
         )
 
@@ -76,7 +76,7 @@ def _cut_tokens(draft: _Draft, limits: Limits) -> _Draft:
     if not can_help(draft.view, limits, limits.budget):
         return draft
     why = f"{draft.view.tokens:,} tokens were over the budget of {limits.budget:,}"
-    while _is_over(draft, limits) and draft.view.movable:
+    while _is_over(draft, limits) and (draft.view.movable or draft.view.loose):
         is_few = len(draft.view.complete) < FEW
         squeezed = _squeeze(draft, limits, why) if is_few else draft
         draft = _cut_half(draft, why) if squeezed is draft else squeezed

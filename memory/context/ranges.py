@@ -1,0 +1,33 @@
+"""A summary of any turns in the middle, which stands where they stood. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from memory.context.change import Change, StandIn
+from memory.context.compaction import ASKED, Planner
+from memory.context.limits import Limits
+from memory.context.plan import Plan
+from memory.context.view import View
+
+
+def summarise(numbers: Collection[int], focus: str = "") -> Planner:
+    """All complete turns of these that are in play leave, but for pinned ones. A summary that
+    stands for one of them goes into the new one with all that it stands for."""
+
+    def plan(view: View, limits: Limits) -> Plan | None:
+        del limits
+        wanted = frozenset(numbers)
+        turns = [turn for turn in view.movable if turn.number in wanted]
+        swallowed = [s for s in view.loose if not wanted.isdisjoint(s.turns)]
+        if len(turns) + len(swallowed) < (1 if turns else 2):
+            return None  # one summary alone is what it would become again
+        gone = {turn.number for turn in turns}
+        seqs = [e.seq for turn in view.whole if turn.number in gone for e in turn.entries]
+        gone.update(*(s.turns for s in swallowed))
+        leaving = tuple(sorted(gone))
+        change = Change(stand_in=StandIn(leaving, max([*seqs, *(s.seq for s in swallowed)])))
+        why = f"{ASKED}: {focus}" if focus else ASKED
+        return Plan(change, why, leaving, view.apply(change).tokens, focus=focus)
+
+    return plan

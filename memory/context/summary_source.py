@@ -1,0 +1,57 @@
+"""What a summary is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.context import summary as words
+from memory.record.summaries import Summary
+from memory.turns import Turn
+
+
+@dataclass(frozen=True, slots=True)
+class SummarySource:
+    """Turns, the summary that it continues, and those that stood for
+    some of the turns until now."""
+
+    turns: tuple[Turn, ...]
+    prior: Summary | None = None
+    stood: tuple[Summary, ...] = ()
+
+    @property
+    def rest(self) -> tuple[Turn, ...]:
+        """The turns for which nothing stood."""
+        covered = {number for one in self.stood for number in one.turns}
+        return tuple(turn for turn in self.turns if turn.number not in covered)
+
+    @property
+    def so_far(self) -> str:
+        """All that is summarised already."""
+        before = [self.prior.text] if self.prior else []
+        return "\n\n".join((*before, *(one.text for one in self.stood)))
+
+    @property
+    def told(self) -> tuple[int, ...]:
+        """The turns of which the daily memory has what stood for them."""
+        return tuple(sorted({turn for one in self.stood if one.section for turn in one.turns}))
+
+    @property
+    def is_untrusted(self) -> bool:
+        made = (*([self.prior] if self.prior else []), *self.stood)
+        is_doubted = any(one.is_untrusted for one in made)
+        return is_doubted or any(turn.has_outside for turn in self.turns)
+
+    def parts(self, style: words.Style, briefly: Sequence[Summary]) -> tuple[words.SourcePart, ...]:
+        """What is summarised, with these summaries in place of the turns that they stood for."""
+        return words.parts(style, self.turns, {one.turns: one.text for one in briefly})
+
+    def material(self, parts: Sequence[words.SourcePart]) -> str:
+        before = self.prior.text if self.prior else ""
+        return words.material([part.text for part in parts], before)
+
+    def pick_new(self, said: str, diary: str) -> str:
+        """What of a model's answer is new to the daily memory."""
+        if {turn.number for turn in self.turns} <= set(self.told):
+            return ""
+        return diary if self.prior or self.told else said
