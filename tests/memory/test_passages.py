@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from memory.context.strategies import STRATEGIES
@@ -220,6 +220,8 @@ async def test_ten_thousand_messages_are_searched_while_the_loop_goes_on(lodge: 
     assert time.monotonic() - started < 10
 
 
+@example("", "0\x1f", "")  # a space to Python, and none to a pattern
+@example("", "a\x1fb", "")
 @given(st.text(), st.text(min_size=1).filter(str.strip), st.text())
 def test_a_text_is_found_in_any_message_that_holds_it(left: str, text: str, right: str) -> None:
     assert finder(text).search(to_model_text(Message("user", f"{left}{text.strip()}{right}")))

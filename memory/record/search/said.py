@@ -61,8 +61,10 @@ def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
     return tuple(sorted(found, key=lambda span: span.start))
 
 
+_SPACE = r"[\s\x1c-\x1f]+"  # what `str.split` takes for space
+
+
 def finder(text: str) -> regex.Pattern[str]:
     """Finds a text in any case, whatever spaces and line breaks stand between its words."""
-    words = filter(None, regex.split(r"\s+", text))
-    text = r"\s+".join(map(regex.escape, words))
+    text = _SPACE.join(map(regex.escape, text.split()))
     return regex.compile(text, regex.IGNORECASE | regex.FULLCASE, cache_pattern=False)
