@@ -331,6 +331,16 @@ def _requests(database: SqliteDatabase) -> None:
     database.execute_sql("CREATE INDEX request_by_prefix ON request(prefix)")
 
 
+def _search_signs(database: SqliteDatabase) -> None:
+    """What is seen of a message besides its words: two signs less, and whether a user said it. The
+    words stay indexed as they are."""
+    database.execute_sql(
+        """UPDATE passage SET signs = (signs >> 1 & 3) | (signs >> 2 & 4)
+            | 8 * EXISTS (SELECT * FROM message WHERE conversation = place >> 32
+                AND seq = place & 0xffffffff AND role = 'user')"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -357,6 +367,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _branches,
     _forms,
     _requests,
+    _search_signs,
 ]
 
 

@@ -69,7 +69,7 @@ def _daily_file(text: str) -> None:
 
 def _searched(text: str) -> None:
     said = words.words(text)
-    words.signs(text, said)
+    words.signs(text, said, is_user=True)
     words.question(text, ())
 
 

@@ -79,17 +79,89 @@ async def test_an_answer_that_holds_none_of_the_words_is_found_beside_the_questi
     [
         ("What does Bob like about the tea?", "I like the tea a lot, it is good."),
         ("When did we drink tea?", "Yesterday the tea was cold."),
-        ("How many teas?", "We had 3 teas then."),
+        ("What did I say about tea?", "I had the tea, and it is fine."),
         ("Which tea in June?", "That tea is red."),
+        ("Which tea on 17.6.2023?", "That tea is red."),
+        ("Which tea on the 10th of May?", "There were 3 teas then."),
     ],
-    ids=["a person", "a time", "a number", "a date"],
+    ids=["a person", "a time", "oneself", "a month", "a day", "an ordinal"],
 )
 async def test_what_a_question_asks_for_decides(lodge: Lodge, question: str, answer: str) -> None:
-    await tell(lodge, "I like the tea a lot, it is fine.", "I like the tea a lot, it is good.")
+    await tell(lodge, "I had the tea, and it is fine.", "I like the tea a lot, it is good.")
     await tell(lodge, "Yesterday the tea was cold.", "Some.", at=MONDAY + timedelta(days=1))
-    await tell(lodge, "We had 3 teas then.", "Some.", at=MONDAY + timedelta(days=2))
+    await tell(lodge, "There were 3 teas then.", "Some.", at=MONDAY + timedelta(days=2))
     await tell(lodge, "That tea is red.", "Some.", at=MONDAY + timedelta(days=40))
     assert (await recalled(lodge, question))[0] == answer
+
+
+LONG = " ".join(
+    f"Step {n}: plan the budget of part {n}, check its login, and name what my app still needs."
+    for n in range(40)
+)
+
+
+async def test_long_replies_do_not_stand_before_what_was_said_in_a_sentence(lodge: Lodge) -> None:
+    """They hold so many words that they have some of every question, and stand beside all."""
+    said = "My first sprint ends on a Friday."
+    for day in range(8):
+        question = said if day == 3 else f"What is step {day} of my app?"
+        await tell(lodge, question, f"{LONG} The sprint ends, and the first starts: a Friday.",
+                   at=MONDAY + timedelta(days=day))  # fmt: skip
+    assert (await recalled(lodge, "When does my first sprint end?", 1)) == [said]
+    assert LONG not in (await recalled(lodge, "Which budget has my first sprint?", 1))[0]
+
+
+@pytest.mark.parametrize(
+    "date", ["May 10", "10 May 2023", "10.5.2023", "2023-05-10", "10th of May", "5月10日"]
+)
+async def test_what_was_said_on_a_day_is_found_by_its_date(lodge: Lodge, date: str) -> None:
+    for day in range(5):
+        await tell(lodge, f"It is {'warm' if day % 2 else 'cold'}.", "Hm.",
+                   at=MONDAY + timedelta(days=7 * day + 2))  # fmt: skip
+    assert (await searched(lodge, date))[:2] == ["Hm.", "It is cold."]
+    spoken_of = await recalled(lodge, f"What did we speak of on {date}?", 2)
+    assert sorted(spoken_of) == ["Hm.", "It is cold."]
+
+
+async def test_what_did_i_say_is_answered_by_ones_own_words(lodge: Lodge) -> None:
+    tea = "Tea from Assam is"
+    await tell(lodge, "Hm.", "Ah.", f"{tea} strong.", f"{tea} strong?", "Yes.", f"{tea} dark.")
+    assert (await recalled(lodge, "What did I say of the Assam tea?", 1)) == [
+        "Tea from Assam is strong."
+    ]
+    assert (await recalled(lodge, "What did Bob say of the Assam tea?", 1)) == [
+        "Tea from Assam is dark."
+    ]
+
+
+async def test_a_date_counts_for_little_where_words_tell_more(lodge: Lodge) -> None:
+    await tell(lodge, "I adopted a walrus on May 20.", "Lovely.")
+    await tell(lodge, "Hm.", "Ah.", at=MONDAY + timedelta(days=12))
+    assert (await recalled(lodge, "Who adopted a walrus on 20 May 2023?", 1)) == [
+        "I adopted a walrus on May 20."
+    ]
+
+
+async def test_a_question_at_the_end_of_a_story_is_heard(lodge: Lodge) -> None:
+    await tell(
+        lodge, "我叔叔的邮箱地址是li@example.com。", "好的。", "今天天气真好，适合散步。", "是啊。"
+    )
+    story = "".join(
+        f"昨天我去公园第{n}次散步，天气真好，看到邻居家的小狗跑来跑去。" for n in range(9)
+    )
+    assert (await recalled(lodge, f"{story}对了，我叔叔的邮箱是多少来着？", 1)) == [
+        "我叔叔的邮箱地址是li@example.com。"
+    ]
+
+
+async def test_chinese_words_are_found_by_their_characters_where_pairs_differ(
+    lodge: Lodge,
+) -> None:
+    await tell(
+        lodge, "我的生日是六月。", "好的。", "舅舅在银行上班。", "好的。", "他住在上海。", "好的。"
+    )
+    assert (await recalled(lodge, "舅的工作？", 1)) == ["舅舅在银行上班。"]
+    assert await searched(lodge, "舅妈") == [], "but not shown to a person as a hit"
 
 
 async def test_words_are_found_in_other_forms_and_in_any_case(lodge: Lodge) -> None:
@@ -145,12 +217,14 @@ async def test_what_left_with_a_summary_is_found_until_it_is_cleared(lodge: Lodg
 
 
 async def test_what_is_forgotten_is_not_found_and_counts_for_nothing(lodge: Lodge) -> None:
-    await tell(lodge, "Hm.", "Ah.", "Is the piano old?", "Aha.", "It is nice.", "So it is.")
+    await tell(lodge, "Hm.", "Ah.", "Is the piano old?", "Aha.", "Hm?", "It is nice.", "So it is.")
     assert "It is nice." in await recalled(lodge, "piano")
     conversation = await lodge.conversation()
     await conversation.forget([2])
     assert await recalled(lodge, "piano") == []
-    assert await recalled(lodge, "nice") == ["It is nice.", "So it is."], "t1 stands too far away"
+    assert await recalled(lodge, "nice") == ["It is nice.", "So it is.", "Hm?"], (
+        "t1 stands too far away"
+    )
     await conversation.forget()
     assert await recalled(lodge, "nice") == []
     await tell(lodge, "The piano is new.", "Nice.")
@@ -210,6 +284,38 @@ async def test_a_database_of_an_older_parley_is_indexed_at_the_first_search(tmp_
     lodge = Lodge(tmp_path)
     await lodge.open()
     assert await searched(lodge, "tea") == ["Tea!"]
+    await lodge.close()
+
+
+async def test_an_index_of_an_older_parley_is_used_as_it_is(tmp_path: Path) -> None:
+    """What it saw of a message has new numbers: a question, a time, oneself, a user."""
+    step = next(n for n, step in enumerate(MIGRATIONS) if step.__name__ == "_search_signs")
+    database = connect(tmp_path / "parley.db")
+    for older in MIGRATIONS[:step]:
+        older(database)
+    database.execute_sql(f"PRAGMA user_version = {step}")
+    database.execute_sql(
+        "INSERT INTO conversation (id, key, audience, last_seq, last_turn, created_at, active_at) "
+        "VALUES (1, ?, ?, 2, 1, 0, 0)",
+        (KEY.id, KEY.audience),
+    )
+    for seq, role, signs in ((1, "user", 2 + 4 + 16), (2, "assistant", 1 + 8)):
+        place = 1 << 32 | seq
+        database.execute_sql(
+            "INSERT INTO message (conversation, seq, turn, role, text, extra, tokens, at) "
+            "VALUES (1, ?, 1, ?, 'Tea!', '{}', 1, 0)",
+            (seq, role),
+        )
+        database.execute_sql("INSERT INTO passage_words (rowid, words) VALUES (?, 'tea')", (place,))
+        database.execute_sql("INSERT INTO passage VALUES (?, 1, 1, ?, '')", (place, signs))
+    database.execute_sql("INSERT INTO sitting VALUES (?, ?, 0, 2, 2, '')", (1 << 32 | 1, place))
+    database.close()
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    assert await searched(lodge, "tea") == ["Tea!", "Tea!"]
+    with sqlite3.connect(tmp_path / "parley.db") as reader:
+        assert reader.execute("SELECT signs FROM passage").fetchall() == [(15,), (0,)]
+    reader.close()
     await lodge.close()
 
 
@@ -291,6 +397,6 @@ def test_notes_are_ranked_as_what_was_said_is() -> None:
     assert found.hits[0].note is written[1]
     assert found.total == 3
     assert [written[1].text[s.start : s.end] for s in found.hits[0].spans] == ["Ann", "paint"]
-    assert find_notes(written, "tea on the 9", 3, UTC).hits[0].note is written[2]
+    assert find_notes(written, "tea on May 9", 3, UTC).hits[0].note is written[2]
     assert find_notes(written, "bicycle", 3, UTC).total == 0
     assert find_notes([], "tea", 3, UTC).total == 0

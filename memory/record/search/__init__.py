@@ -23,6 +23,7 @@ from memory.record import conversations, transcript
 from memory.record.daily import Note
 from memory.record.migrations import migrate
 from memory.record.search import index, words
+from memory.record.search.dates import NamedDate
 from memory.record.search.index import (
     IndexedConversation,
     Range,
@@ -31,7 +32,7 @@ from memory.record.search.index import (
     place_of,
     range_of,
 )
-from memory.record.search.ranking import REACH, Corpus, Posting, rank
+from memory.record.search.ranking import Posting, Ranking
 from memory.record.search.said import (
     SEARCHES,
     Span,
@@ -109,15 +110,21 @@ class _Search:
         away = {one.row: self._find_taken_away(one) for one in conversations}
         gaps = (gap for row, taken in away.items() for gap in self._gaps(row, taken))
         self._ranges = Ranges((self._visible(row, taken) for row, taken in away.items()), gaps)
-        self._stretches = index.stretches(database, self._ranges)
+        self._sessions = index.sessions(database, self._ranges)
 
     def find(self, text: str, most: int) -> Found:
-        speakers = {name for stretch in self._stretches for name in stretch.speakers}
+        together = {session.speakers for session in self._sessions}
+        speakers = {name for names in together for name in names.split(",")}
         question = words.question(text, {word for name in speakers for word in name.split()})
         spoken_by = {name for name in speakers if not question.words.isdisjoint(name.split())}
         postings = [self._find_posting(term) for term in question.terms]
-        order = rank(question, postings, self._corpus(postings), spoken_by)
-        holding = {place for posting in postings for place in posting.places}
+        days_off = [self._find_days_off(one) for one in question.dates]
+        ranking = Ranking(question, postings, self._sessions, spoken_by, days_off)
+        near = index.passages(self._database, ranking.choose(), self._ranges)
+        order = ranking.rank(near)
+        of_day = {first for days in days_off for first, off in days.items() if not off}
+        holding = {place for place, passage in near.items() if passage.sitting in of_day}
+        holding.update(*(posting.places for posting in postings if not posting.term.is_faint))
         if not self._scope.is_model:
             order = [place for place in order if place in holding]
         wanted = [term.word for term in question.terms]
@@ -142,40 +149,26 @@ class _Search:
         return [range_of(row, first, last) for first, last in spans]
 
     def _find_posting(self, term: Term) -> Posting:
-        return Posting(
-            term, index.places(self._database, term, self._ranges), self._find_days(term)
-        )
+        return Posting(term, index.places(self._database, term, self._ranges))
 
-    def _find_days(self, term: Term) -> Sequence[int]:
-        """The places of the days that a term names, the newest days first."""
-        if not words.may_date(term.word):
-            return ()
-        of_day = (
-            stretch.span
-            for stretch in self._stretches
-            if words.dates(term.word, datetime.fromtimestamp(stretch.at, self._zone))
-        )
-        return [n for span in of_day for n in range(span.first, span.last + 1)][: index.MOST]
-
-    def _corpus(self, postings: Iterable[Posting]) -> Corpus:
-        holding = {place for posting in postings for place in posting.places}
-        dated = {place for posting in postings for place in posting.dated}
-        passages = index.passages(self._database, holding, REACH, self._ranges)
-        passages |= index.passages(self._database, dated - passages.keys(), 0, self._ranges)
-        return Corpus(passages, {stretch.span.first: stretch.size for stretch in self._stretches})
+    def _find_days_off(self, named: NamedDate) -> dict[int, int]:
+        """By how many days each sitting misses a date."""
+        days = ((s.first, datetime.fromtimestamp(s.at, self._zone).date()) for s in self._sessions)
+        return {first: named.days_off(day) for first, day in days}
 
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
-        there = index.passages(self._database, places, 1, self._ranges)
+        around = {place + distance for place in places for distance in (-1, 0, 1)}
+        there = index.passages(self._database, around, self._ranges)
         entries = _entries(self._database, there)
 
-        def beside(place: int, other: int) -> Entry | None:
+        def neighbour(place: int, other: int) -> Entry | None:
             is_near = other in there and there[other].sitting == there[place].sitting
             is_search = is_near and entries[other].message.tool in SEARCHES
             return entries[other] if is_near and not is_search else None
 
         for place in places:
             said, name = to_search_text(entries[place].message), self._names[home_of(place)[0]]
-            neighbours = beside(place, place - 1), beside(place, place + 1)
+            neighbours = neighbour(place, place - 1), neighbour(place, place + 1)
             yield Hit(entries[place], said, spans(said, wanted), name, *neighbours)
 
 

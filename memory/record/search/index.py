@@ -13,6 +13,7 @@ from __future__ import annotations
 import bisect
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import NamedTuple
 
 import orjson
@@ -29,7 +30,7 @@ from memory.turns import Entry
 BATCH = 200
 """Messages that are indexed in one transaction; other writes go between two of them."""
 _BATCH_SIZE = 500_000  # characters, by which a batch ends sooner
-MOST = 500
+MOST = 2_000
 """Messages that a term is looked up in, the newest: what stands in more says little."""
 _PAUSE = 2 * 3_600.0  # seconds of silence that end a sitting
 _SHIFT = 32
@@ -103,7 +104,7 @@ def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], 
         )
         database.execute_sql(
             "INSERT INTO passage VALUES (?, ?, ?, ?, ?)",
-            (place, sitting, len(said), words.signs(text, said), _speaker(entry.message)),
+            (place, sitting, len(said), _signs(entry.message, text, said), _speaker(entry.message)),
         )
     _sum_up(database, touched)
 
@@ -117,6 +118,10 @@ def _find_sitting(database: SqliteDatabase, conversation: int, seq: int) -> tupl
     place = place_of(conversation, seq)
     rows = database.execute_sql(query, (conversation, seq, place)).fetchall()
     return rows[0] if rows else (0, float("-inf"))
+
+
+def _signs(message: Message, text: str, said: Sequence[str]) -> int:
+    return words.signs(text, said, is_user=message.role == "user")
 
 
 def _speaker(message: Message) -> str:
@@ -181,8 +186,19 @@ class Ranges:
     def __iter__(self) -> Iterator[Range]:
         return iter(self._ranges)
 
-    def __contains__(self, place: int) -> bool:
-        return _holds(self._ranges, place) and not _holds(self._gaps, place)
+    def only(self, places: Iterable[int]) -> list[int]:
+        """Those of these places that may be found, in order."""
+        ordered = sorted(places)
+        found = [place for span in self._ranges for place in _within(ordered, span)]
+        for gap in self._gaps:
+            begin = bisect.bisect_left(found, gap.first)
+            del found[begin : bisect.bisect_right(found, gap.last, begin)]
+        return found
+
+
+def _within(ordered: Sequence[int], span: Range) -> Sequence[int]:
+    begin = bisect.bisect_left(ordered, span.first)
+    return ordered[begin : bisect.bisect_right(ordered, span.last, begin)]
 
 
 def _join(ranges: Iterable[Range]) -> list[Range]:
@@ -193,11 +209,6 @@ def _join(ranges: Iterable[Range]) -> list[Range]:
             one = Range(joined.pop().first, one.last)
         joined.append(one)
     return joined
-
-
-def _holds(ranges: Sequence[Range], place: int) -> bool:
-    before = bisect.bisect_right(ranges, place, key=lambda one: one.first)
-    return before > 0 and place <= ranges[before - 1].last
 
 
 class IndexedConversation(NamedTuple):
@@ -216,28 +227,12 @@ def conversations(database: SqliteDatabase, audience: str) -> list[IndexedConver
     return [IndexedConversation._make(row) for row in database.execute_sql(query, (audience,))]
 
 
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """A sitting with its places, when it began, and the names of its speakers."""
-
-    span: Range
-    at: float
-    speakers: frozenset[str]
-    size: ChatSession
-
-
-def stretches(database: SqliteDatabase, ranges: Ranges) -> list[Stretch]:
-    """The sittings of the conversations that these ranges are in, the newest first."""
+def sessions(database: SqliteDatabase, ranges: Ranges) -> list[ChatSession]:
+    """The sittings of the conversations that these ranges are in."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ?"
     spans = ((place_of(home_of(span.first)[0], 0), span.last) for span in ranges)
-    found = [
-        Stretch(
-            Range(first, last), at, frozenset(speakers.split(",")), ChatSession(messages, count)
-        )
-        for span in spans
-        for first, last, at, messages, count, speakers in database.execute_sql(query, span)
-    ]
-    return sorted(found, key=lambda stretch: stretch.at, reverse=True)
+    rows = chain.from_iterable(database.execute_sql(query, span) for span in spans)
+    return [*map(ChatSession._make, rows)]
 
 
 def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
@@ -249,18 +244,14 @@ def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
     match = f'"{term.word}"*' if term.is_prefix else f'"{term.word}"'
     spans = ((match, span.first, span.last, MOST) for span in ranges)
     found = (place for span in spans for (place,) in database.execute_sql(query, span))
-    return [place for place in found if place in ranges]
+    return ranges.only(found)
 
 
-def passages(
-    database: SqliteDatabase, near: Iterable[int], reach: int, ranges: Ranges
-) -> dict[int, Passage]:
-    """What is there at these places, and up to so many places from them."""
-    around = {place for own in near for place in range(own - reach, own + reach + 1)}
-    chosen = orjson.dumps([place for place in around if place in ranges]).decode()
+def passages(database: SqliteDatabase, places: Iterable[int], ranges: Ranges) -> dict[int, Passage]:
+    """What is there at these places."""
+    chosen = orjson.dumps(ranges.only(places)).decode()
     query = "SELECT * FROM passage WHERE place IN (SELECT value FROM json_each(?))"
-    rows = database.execute_sql(query, (chosen,))
-    return {row[0]: Passage._make(row) for row in rows}
+    return {row[0]: Passage._make(row) for row in database.execute_sql(query, (chosen,))}
 
 
 def behind(database: SqliteDatabase, audience: str) -> list[int]:

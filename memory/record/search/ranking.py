@@ -1,47 +1,71 @@
-"""How well each message answers a question: postings in, messages with their scores out.
+"""How well each message answers a question: postings in, places out, the best first.
 
 BM25 over the words of a message and, weaker, of those around it: people name what they speak of
-once, and then say "it". Its sitting counts as a whole, too. What the question asks for (a person, a
-time, a number) decides between messages of the same words. The weights were measured on LoCoMo
-(`benchmarks/recall.py`); each may be off by a third without much harm.
+once, and then say "it". What is long holds so many words that it gives little to its neighbours.
+The sitting counts as a whole, too, and so do the days that the question names.
+
+The `Weights` were chosen on four kinds of chat together (`benchmarks/recall.py --leave-one-out`);
+each may be half or twice as large without much harm.
 """
 
 from __future__ import annotations
 
+import heapq
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from memory.record.search.words import (
-    ASKS,
     ENDS_ASKING,
-    NUMBER,
     SELF,
     TEMPORAL,
+    USER,
     Question,
     Term,
 )
 
-_AROUND = ((1, 0.5), (2, 0.35), (-1, 0.25), (-2, 0.12))
-"""What a word gives to the messages after and before its own; distance and share."""
-_ASKED = 0.3  # more for the message after a question: it may be the answer
-_DATED = 2.0  # for a message of the day that the word names
-_TOP, _K1, _B = 1.5, 0.5, 0.2  # BM25 of a message
-_SITTING_TOP, _SITTING_K1, _SITTING_B = 2.2, 1.2, 0.75  # BM25 of a sitting
-_SITTING = 0.5  # its share in the score of a message
-_LENGTH, _LONG = 0.2, 40  # a message of so many words says more than "Yes!"
-_ASKS, _SPOKEN, _TIME, _NUMBER, _FIRST, _SELF = -0.3, 0.2, 0.5, 0.2, 0.2, 0.1
-
-REACH = 2
+REACH = 3
 """How many messages far a word counts."""
+CANDIDATES = 80
+"""Messages that are looked at closely, with those around them."""
+
+
+class Weights(NamedTuple):
+    """All that was chosen by measuring, but for `REACH`.
+
+    `near` is what a word gives to the next message, and with each further one again so much less;
+    what stands before it is as far as one more. Of a message of over `brief` words it is less, in
+    proportion. `prefix` weighs a beginning and `dated` a date, where a whole word weighs 1; a date
+    that is missed by `days` counts for a third (1/e). `saturation` is BM25's k1, which grows with
+    a text of over `length` words. A message has a share `sitting` of its sitting's score. So much
+    more counts what is `spoken` by whom the question is about, what is `temporal` where it asks
+    for a time, and what is about its speaker's `own` things; so much less what is `asking` itself.
+    """
+
+    near: float = 0.5
+    brief: float = 20.0
+    prefix: float = 0.3
+    dated: float = 3.0
+    days: float = 2.0
+    saturation: float = 0.5
+    length: float = 100.0
+    sitting: float = 0.7
+    spoken: float = 0.3
+    temporal: float = 0.6
+    own: float = 0.2
+    asking: float = 0.2
+
+
+WEIGHTS = Weights()
 
 
 class Passage(NamedTuple):
     """A message as it is ranked. `place` is its row in the index, where the messages of a
     conversation follow one another; `sitting` is the place of the first message of its sitting;
-    `words` counts them, `signs` are those of `words.signs`. (A tuple: a search makes thousands.)"""
+    `words` counts them, `signs` are those of `words.signs`. (A tuple: a search makes hundreds.)"""
 
     place: int
     sitting: int
@@ -50,121 +74,173 @@ class Passage(NamedTuple):
     speaker: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChatSession:
-    """What was said without a long pause, with how much that is."""
+class ChatSession(NamedTuple):
+    """What was said without a long pause, from the place `first` to `last`: when it began (a
+    time stamp), how much it is, and who spoke (names, with commas between)."""
 
+    first: int
+    last: int
+    at: float
     messages: int
     words: int
+    speakers: str
 
 
-@dataclass(frozen=True, slots=True)
-class Posting:
-    """Where a term stands, and which messages are of a day that it names."""
+class Posting(NamedTuple):
+    """Where a term stands."""
 
     term: Term
     places: Sequence[int]
-    dated: Sequence[int] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Corpus:
-    """What is searched: the passages that are near a posting, and all sittings."""
+class Ranking:
+    """What a question finds: first roughly, and then what may be among the best closely, so that
+    most messages cost little. `spoken_by` are speakers whom it names, `days_off` says for each date
+    in it by how many days each sitting, named by its first place, misses it."""
 
-    passages: Mapping[int, Passage]
-    sittings: Mapping[int, ChatSession]
+    def __init__(
+        self,
+        question: Question,
+        postings: Sequence[Posting],
+        sessions: Sequence[ChatSession],
+        spoken_by: Collection[str] = (),
+        days_off: Sequence[Mapping[int, int]] = (),
+        weights: Weights = WEIGHTS,
+    ) -> None:
+        self._question, self._spoken_by, self._weights = question, spoken_by, weights
+        self._sessions, self._days_off = sessions, days_off
+        self._shares = list(_shares(weights.near))
+        self._terms = defaultdict[int, list[int]](list)  # by the place where they stand
+        for number, posting in enumerate(postings):
+            for place in posting.places:
+                self._terms[place].append(number)
+        messages = sum(session.messages for session in sessions)
+        weight = [weights.prefix if posting.term.is_prefix else 1.0 for posting in postings]
+        self._worth = [
+            factor * _rarity(len(posting.places), messages)
+            for factor, posting in zip(weight, postings, strict=True)
+        ]
+        self._sitting = _find_sittings(self._terms, sessions)
+        self._of_sitting = self._score_sittings(weight, postings)
+        self._dates = [self._weigh_date(one, messages) for one in days_off]
+        self._sources: dict[int, list[tuple[int, float]]] = {}
 
-    @property
-    def messages(self) -> int:
-        return sum(sitting.messages for sitting in self.sittings.values())
+    def _score_sittings(
+        self, weight: Sequence[float], postings: Sequence[Posting]
+    ) -> Mapping[int, float]:
+        """BM25 of whole sittings, by how many of their messages hold a term."""
+        count, scores = len(self._sessions), defaultdict[int, float](float)
+        mean = sum(session.words for session in self._sessions) / max(1, count)
+        k1 = self._weights.saturation / max(1.0, mean)
+        length = {session.first: k1 * session.words for session in self._sessions}
+        for factor, posting in zip(weight, postings, strict=True):
+            held = Counter(map(self._sitting.__getitem__, posting.places))
+            worth = self._weights.sitting * factor * _rarity(len(held), count)
+            for first, often in held.items():
+                scores[first] += worth * often / (often + length[first])
+        return scores
 
-    @property
-    def words(self) -> int:
-        return sum(sitting.words for sitting in self.sittings.values())
+    def _weigh_date(
+        self, days_off: Mapping[int, int], messages: int
+    ) -> tuple[float, dict[int, float]]:
+        """What a date is worth, and how much of it each sitting has."""
+        share = {first: math.exp(-off / self._weights.days) for first, off in days_off.items()}
+        of_it = sum(share[session.first] * session.messages for session in self._sessions)
+        return self._weights.dated * _rarity(of_it, messages), share
+
+    def choose(self) -> list[int]:
+        """The places that must be read: those that may be among the best, as far as postings tell,
+        and those that count for them."""
+        own = {place: self._estimate(place) for place in self._terms}
+        rough = defaultdict[int, float](float)
+        for place in heapq.nlargest(CANDIDATES, own, key=own.__getitem__):
+            for distance, share in self._shares:
+                rough[place + distance] += share * own[place]
+        rough |= dict.fromkeys(islice(self._iter_days(), CANDIDATES), math.inf)
+        for place in heapq.nlargest(2 * CANDIDATES, rough, key=rough.__getitem__):
+            around = ((place - distance, share) for distance, share in self._shares)
+            self._sources[place] = [one for one in around if one[0] in self._terms]
+        return [*self._sources.keys() | {place for s in self._sources.values() for place, _ in s}]
+
+    def _estimate(self, place: int) -> float:
+        first = self._sitting[place]
+        score = self._of_sitting[first]
+        for number in self._terms[place]:
+            score += self._worth[number]
+        for worth, shares in self._dates:
+            score += worth * shares[first]
+        return score
+
+    def _iter_days(self) -> Iterator[int]:
+        """All places of the very days that are asked for, those of the newest sittings first."""
+        for session in sorted(self._sessions, key=lambda one: one.at, reverse=True):
+            if any(not days[session.first] for days in self._days_off):
+                yield from range(session.first, session.last + 1)
+
+    def rank(self, passages: Mapping[int, Passage]) -> list[int]:
+        """The places in order, the best first, by what was read of those that it `choose`s; one
+        that is not among the `passages` is not there."""
+        there = (passages[place] for place in self._sources if place in passages)
+        scores = {one.place: self._score(one, passages) * self._factor(one) for one in there}
+        return sorted(scores, key=lambda place: (scores[place], place), reverse=True)
+
+    def _score(self, passage: Passage, passages: Mapping[int, Passage]) -> float:
+        """BM25 of a message and its sitting. A term counts once for the message that holds it, and
+        less for those around it."""
+        found: dict[int, float] = {}
+        for place, share in self._sources[passage.place]:
+            source = passages.get(place)
+            if source is not None and source.sitting == passage.sitting:
+                if place != passage.place:
+                    share *= self._brevity(source)
+                for number in self._terms[place]:
+                    found[number] = found.get(number, 0.0) + share
+        length, k1 = passage.words / self._weights.length, self._weights.saturation
+        if length > 1:
+            k1 *= length
+        score = self._of_sitting.get(passage.sitting, 0.0)
+        for number, frequency in found.items():
+            score += self._worth[number] * frequency / (frequency + k1)
+        for worth, shares in self._dates:
+            share = shares[passage.sitting]
+            score += worth * share / (share + k1)
+        return score
+
+    def _brevity(self, passage: Passage) -> float:
+        """1 for what is brief; what is longer says less about what stands beside it."""
+        brief = self._weights.brief
+        return 1.0 if passage.words <= brief else brief / passage.words
+
+    def _factor(self, passage: Passage) -> float:
+        """What the question asks for decides between messages of the same words."""
+        weights, question, signs = self._weights, self._question, passage.signs
+        by_user = question.asks_self and not self._spoken_by and signs & USER
+        factor = 1.0
+        if by_user or passage.speaker in self._spoken_by:
+            factor += weights.spoken
+        if question.asks_when and signs & TEMPORAL:
+            factor += weights.temporal
+        if signs & SELF:
+            factor += weights.own
+        if signs & ENDS_ASKING:
+            factor -= weights.asking * self._brevity(passage)
+        return factor
 
 
-def rank(
-    question: Question, postings: Iterable[Posting], corpus: Corpus, spoken_by: Collection[str]
-) -> list[int]:
-    """The places that answer a question, the best first; `spoken_by` are speakers that it names."""
-    heard = [_filter_findable(posting, corpus) for posting in postings]
-    messages, sittings = _of_messages(heard, corpus), _of_sittings(heard, corpus)
-    scores = {
-        place: (score + _SITTING * sittings.get(corpus.passages[place].sitting, 0.0))
-        * _factor(corpus.passages[place], question, spoken_by)
-        for place, score in messages.items()
-    }
-    return sorted(scores, key=lambda place: (scores[place], place), reverse=True)
+def _find_sittings(places: Iterable[int], sessions: Iterable[ChatSession]) -> dict[int, int]:
+    """The first places of the sittings in which these places are."""
+    firsts = sorted(session.first for session in sessions)
+    return {place: firsts[bisect_right(firsts, place) - 1] for place in places}
 
 
-def _filter_findable(posting: Posting, corpus: Corpus) -> Posting:
-    """A posting without the places at which nothing may be found."""
-    there = corpus.passages.keys()
-    return replace(
-        posting,
-        places=[place for place in posting.places if place in there],
-        dated=[place for place in posting.dated if place in there],
-    )
+def _shares(near: float) -> Iterator[tuple[int, float]]:
+    """What a word counts for its own message, and those after and before: distance and share."""
+    yield 0, 1.0
+    for distance in range(1, REACH + 1):
+        yield distance, near**distance
+        yield -distance, near ** (distance + 1)
 
 
-def _of_messages(postings: Iterable[Posting], corpus: Corpus) -> Mapping[int, float]:
-    scores: defaultdict[int, float] = defaultdict(float)
-    count, mean = corpus.messages, corpus.words / max(1, corpus.messages)
-    for posting in postings:
-        rarity = _TOP * posting.term.weight * _rarity(len(posting.places), count)
-        for place, frequency in _spread(posting, corpus.passages).items():
-            length = corpus.passages[place].words / mean
-            scores[place] += rarity * _saturate(frequency, length, _K1, _B)
-    return scores
-
-
-def _of_sittings(postings: Iterable[Posting], corpus: Corpus) -> Mapping[int, float]:
-    scores: defaultdict[int, float] = defaultdict(float)
-    count, mean = len(corpus.sittings), corpus.words / max(1, len(corpus.sittings))
-    for posting in postings:
-        held = Counter(corpus.passages[place].sitting for place in posting.places)
-        rarity = _SITTING_TOP * posting.term.weight * _rarity(len(held), count)
-        for sitting, frequency in held.items():
-            length = corpus.sittings[sitting].words / mean
-            scores[sitting] += rarity * _saturate(frequency, length, _SITTING_K1, _SITTING_B)
-    return scores
-
-
-def _rarity(holding: int, count: int) -> float:
+def _rarity(holding: float, count: int) -> float:
     """BM25's weight of a term that so many of all texts hold."""
-    return math.log(1 + (count - holding + 0.5) / (holding + 0.5))
-
-
-def _saturate(frequency: float, length: float, k1: float, b: float) -> float:
-    """BM25's share for a frequency in a text of this length, as a multiple of the mean."""
-    return frequency / (frequency + k1 * (1 - b + b * length))
-
-
-def _spread(posting: Posting, passages: Mapping[int, Passage]) -> Mapping[int, float]:
-    """How often a term counts for each message: for its own, and less for those around it."""
-    found: defaultdict[int, float] = defaultdict(float)
-    for place in posting.places:
-        own = passages[place]
-        found[place] += 1
-        for distance, share in _AROUND:
-            other = passages.get(place + distance)
-            if other is not None and other.sitting == own.sitting:
-                is_answer = distance == 1 and own.signs & ASKS
-                found[place + distance] += share + _ASKED * bool(is_answer)
-    for place in posting.dated:
-        found[place] += _DATED
-    return found
-
-
-def _factor(passage: Passage, question: Question, spoken_by: Collection[str]) -> float:
-    signs = passage.signs
-    return (
-        1
-        + _LENGTH * min(passage.words, _LONG) / _LONG
-        + _ASKS * bool(signs & ENDS_ASKING)
-        + _SPOKEN * (passage.speaker in spoken_by)
-        + _TIME * (question.asks_when and bool(signs & TEMPORAL))
-        + _NUMBER * (question.asks_many and bool(signs & NUMBER))
-        + _FIRST * (passage.place == passage.sitting)
-        + _SELF * bool(signs & SELF)
-    )
+    return math.log(1 + max(0.0, count - holding + 0.5) / (holding + 0.5))

@@ -1,0 +1,101 @@
+"""Dates that a question names: "8 May 2023", "May 8th", "8.5.2023", "2023-05-08", "5月8日", or a
+whole month, such as "in May" or "May 2023".
+
+`languages.toml` has the names of months. What stands in no calendar is no date.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from calendar import monthrange
+from collections.abc import Iterator
+from datetime import MAXYEAR, MINYEAR, date
+from functools import cache
+from typing import NamedTuple
+
+from memory.record.search.languages import LANGUAGES
+
+_LONGEST = 1_000  # characters that are read; what is longer is no question
+
+
+class NamedDate(NamedTuple):
+    """A day, or a month (`day` is 0); of any year where `year` is 0."""
+
+    year: int
+    month: int
+    day: int
+
+    def days_off(self, other: date) -> int:
+        """How many days a day is away from this one, or from this month."""
+        near = range(max(MINYEAR, other.year - 1), min(MAXYEAR, other.year + 1) + 1)
+        return min(self._days_off(other, year) for year in ([self.year] if self.year else near))
+
+    def _days_off(self, other: date, year: int) -> int:
+        longest = monthrange(year, self.month)[1]
+        first = date(year, self.month, min(self.day or 1, longest))
+        last = date(year, self.month, min(self.day or longest, longest))
+        return max(0, (first - other).days, (other - last).days)
+
+
+def named_dates(text: str) -> tuple[NamedDate, ...]:
+    """The dates in a text, each once."""
+    folded = unicodedata.normalize("NFKC", text[:_LONGEST]).casefold()
+    found: dict[NamedDate, None] = {}
+    for pattern in _patterns():
+        for match in pattern.finditer(folded):
+            found.update(dict.fromkeys(filter(_is_real, _readings(match))))
+        folded = pattern.sub("|", folded)  # no part of a date is another one
+    return tuple(found)
+
+
+def _readings(match: re.Match[str]) -> Iterator[NamedDate]:
+    """What was written; of 5/8/2023 both that it may mean."""
+    parts = match.groupdict()
+    year, day, month = int(parts["year"] or 0), int(parts.get("day") or 0), parts["month"]
+    number = int(month) if month.isdecimal() else _months()[month]
+    year += 2_000 if 0 < year < 100 else 0
+    yield NamedDate(year, number, day)
+    if parts.get("slash"):
+        yield NamedDate(year, day, number)
+
+
+def _is_real(one: NamedDate) -> bool:
+    try:
+        date(one.year or 2_000, one.month, one.day or 1)
+    except ValueError:
+        return False
+    return True
+
+
+@cache
+def _months() -> dict[str, int]:
+    """The number of a month by its name, or by the three letters that stand for it."""
+    names = {name: n for language in LANGUAGES for n, name in enumerate(language.months, 1)}
+    short = {name[:3]: n for name, n in names.items() if len(name) > 3}
+    meanings = {(name[:3], n) for name, n in names.items()}
+    plain = {name for name in short if len([s for s, _ in meanings if s == name]) == 1}
+    return {name: short[name] for name in plain} | names
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], ...]:
+    """The more a pattern wants, the earlier it is tried. (Made when they are first needed.)"""
+    by_length = sorted(_months(), key=len, reverse=True)
+    name = f"(?P<month>{'|'.join(map(re.escape, by_length))})"
+    day, month = r"(?<!\d)(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"
+    nth, of = r"(?:st|nd|rd|th|er|[.º])?", r"(?:\s+(?:of|de|del))?"
+    year = r"(?P<year>\d{4})(?!\d)"
+    within = "|".join(sorted({word for language in LANGUAGES for word in language.within}))
+    patterns = (
+        rf"(?<!\d)(?P<year>\d{{4}})(?P<mark>[-/.]){month}(?P=mark)(?P<day>\d{{1,2}})(?!\d)",
+        rf"{day}\.\s?{month}\.\s?(?P<year>\d{{4}}|\d{{2}})(?!\d)",
+        rf"{day}(?P<slash>/){month}/{year}",
+        rf"{day}{nth}{of}\s+{name}\b\.?(?:,?{of}\s+{year})?",
+        rf"\b{name}\b\.?\s+(?:the\s+)?(?P<day>\d{{1,2}})(?!\d){nth}(?:,?\s+{year})?",
+        rf"(?:(?P<year>\d{{4}})\s?年\s?)?(?<!\d){month}\s?月\s?(?P<day>\d{{1,2}})\s?[日号號]",
+        rf"\b{name}\b\.?,?{of}\s+{year}",
+        rf"(?P<year>\d{{4}})\s?年\s?{month}\s?月",
+        rf"\b(?:{within})\s+{name}\b(?P<year>)",
+    )
+    return tuple(map(re.compile, patterns))

@@ -1,0 +1,42 @@
+"""What a search knows of languages: small lists of words, from `languages.toml`."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+_SAMPLE = 200  # words that tell a text's language
+
+
+class Language(NamedTuple):
+    """What `languages.toml` says of one."""
+
+    stop: frozenset[str]
+    when: frozenset[str]
+    temporal: frozenset[str]
+    self: frozenset[str]
+    within: frozenset[str]
+    months: tuple[str, ...]
+
+
+def language_of(said: Sequence[str]) -> Language:
+    """The language of which the most stop words stand in a text."""
+    sample = said[:_SAMPLE]
+    return max(LANGUAGES, key=lambda language: sum(word in language.stop for word in sample))
+
+
+def _languages() -> list[Language]:
+    data = tomllib.loads(Path(__file__).with_name("languages.toml").read_text("utf-8"))
+    return [_language(lists) for lists in data.values()]
+
+
+def _language(lists: dict[str, str]) -> Language:
+    months = tuple(lists.pop("months").split())
+    return Language(
+        months=months, **{name: frozenset(text.split()) for name, text in lists.items()}
+    )
+
+
+LANGUAGES = _languages()
