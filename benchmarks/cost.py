@@ -10,6 +10,9 @@ injected from the next turn on), a window that slides by one turn a turn, and th
 
 Billed tokens are prompt tokens, cached ones counting `--cached-price` of one, plus what the
 summaries cost by the same prices.
+
+A second table is of turns that each read something by a tool, with old results as stubs and
+without; it has the tokens that were sent besides, whatever is cached.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ from memory.context.view import View
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.messages import Message
+from memory.messages import Message, ToolCall
 from memory.record.store import Store
 from memory.services import MemoryServices
 
@@ -40,7 +43,10 @@ SYSTEM = 2_000
 SUMMARY = 300
 LINE = 20
 """Tokens of what a model writes into its tag under `slim`."""
+RESULT = 2_000
+"""Tokens of the result in a turn with a tool, which has a third of `TAU` besides."""
 KEY = ConversationKey("benchmark", "benchmark")
+MOST_TOOL_TURNS = 200
 FLOOR, STEP = 1_024, 128
 
 
@@ -50,6 +56,7 @@ class Provider:
 
     cached_price: float
     billed: float = 0.0
+    sent: int = 0
     requests: int = 0
     breaks: int = 0
     _last: str = ""
@@ -68,6 +75,7 @@ class Provider:
 
     def _bill(self, tokens: int, cached: int) -> None:
         self.requests += 1
+        self.sent += tokens
         self.billed += tokens - cached + self.cached_price * cached
 
 
@@ -110,7 +118,9 @@ def _words(name: str, tokens: int) -> str:
 
 
 def _prompt(messages: list[dict[str, Any]]) -> str:
-    return "".join(f"<{message['role']}>{message['content']}" for message in messages)
+    return "".join(
+        f"<{message['role']}>{message['content'] or message['tool_calls']}" for message in messages
+    )
 
 
 WIDE = Limits().but(max_turns=20, max_tokens=10**6, window=2 * 10**6)
@@ -126,9 +136,23 @@ STRATEGIES = {
 }
 
 
-async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: int = 2) -> Result:
+BROAD = WIDE.but(max_turns=1_000)
+WITH_TOOLS = {
+    "full history": BROAD.but(strategy="full"),
+    "stubs": BROAD.but(strategy="stubs"),
+    "trim": WIDE,
+    "trim, stubs first": WIDE.but(stub_tools=True),
+    "structured in a window of 128,000": Limits().but(strategy="structured"),
+    "structured, stubs first": Limits().but(strategy="structured", stub_tools=True),
+}
+
+
+async def ours(
+    turns: int, price: float, name: str, limits: Limits, soft_mark: int = 2, result_tokens: int = 0
+) -> Result:
     """Parley's memory room. Between two turns the person takes the time that a summary takes; a
-    soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents."""
+    soft mark of 0 prepares none ahead, which is the behaviour that CowAgent documents. With
+    `result_tokens` each turn calls a tool whose result is so long."""
     provider = Provider(price)
     frame = PromptPrefix(_words("system", SYSTEM))
     result = Result(name, provider)
@@ -149,7 +173,7 @@ async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: i
         conversations = Conversations(room)
         conversation = await conversations.get(KEY)
         for number in range(1, turns + 1):
-            await _turn(conversation, frame, number, result)
+            await _turn(conversation, frame, number, result, result_tokens)
             await conversations.settle()
         await conversations.close()
         await store.close()
@@ -157,19 +181,27 @@ async def ours(turns: int, price: float, name: str, limits: Limits, soft_mark: i
 
 
 async def _turn(
-    conversation: Conversation, frame: PromptPrefix, number: int, result: Result
+    conversation: Conversation, frame: PromptPrefix, number: int, result: Result, tokens: int
 ) -> None:
-    turn = await conversation.turns.open(_words(f"question{number}", TAU // 3))
+    tau = TAU // 3 if tokens else TAU
+    turn = await conversation.turns.open(_words(f"question{number}", tau // 3))
     if conversation.compactor.forecaster.due(frame, by_rule=True):
         await conversation.compactor.compact_by_rule()
     view = await turn.fit(frame)
     result.provider.ask(_prompt(view.to_wire(frame)))
+    if tokens:
+        call = ToolCall(f"call{number}", "read", f'{{"page": {number}}}')
+        read = _words(f"page{number}", tokens)
+        await turn.record(Message("assistant", "", (call,)))
+        await turn.record(Message("tool", read, call_id=call.id, tool="read"))
+        view = await turn.fit(frame)
+        result.provider.ask(_prompt(view.to_wire(frame)))
     history = await conversation.context.history()
     cuts = [event for event in history if event.kind == "compact"]
-    result.cuts = sum(event.kind in ("compact", "fold") for event in history)
+    result.cuts = sum(event.kind in ("compact", "fold", "stub") for event in history)
     if cuts and await _is_of_an_older_cut(conversation, view, cuts[-1].id):
         result.bare += 1
-    reply, line = _words(f"reply{number}", TAU * 2 // 3), _words(f"did{number}", LINE)
+    reply, line = _words(f"reply{number}", tau * 2 // 3), _words(f"did{number}", LINE)
     terse = line if conversation.context.limits.strategy == "slim" else ""
     await turn.record(Message("assistant", reply, terse=terse))
 
@@ -228,6 +260,21 @@ def table(results: list[Result]) -> str:
     return "\n".join([head, *rows])
 
 
+def tool_table(results: list[Result]) -> str:
+    """The same of turns with tools; the first result is the full history."""
+    head = (
+        "| way | tokens sent | against full | billed tokens | against full | cuts and batches |\n"
+        "|---|---:|---:|---:|---:|---:|"
+    )
+    whole = results[0].provider
+    rows = [
+        f"| {r.name} | {r.provider.sent:,} | {r.provider.sent / whole.sent:.2f} | "
+        f"{r.provider.billed:,.0f} | {r.provider.billed / whole.billed:.2f} | {r.cuts} |"
+        for r in results
+    ]
+    return "\n".join([head, *rows])
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--turns", type=int, nargs="+", default=[100, 1_000])
@@ -244,6 +291,13 @@ def main() -> None:
         ]
         print(f"\n{turns} turns of {TAU} tokens, cached input at {price:g} of the price:\n")
         print(table(results))
+        if turns <= MOST_TOOL_TURNS:
+            with_tools = [
+                asyncio.run(ours(turns, price, name, way, result_tokens=RESULT))
+                for name, way in WITH_TOOLS.items()
+            ]
+            print(f"\n{turns} turns, each with a tool's result of {RESULT:,} tokens:\n")
+            print(tool_table(with_tools))
 
 
 if __name__ == "__main__":

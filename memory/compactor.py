@@ -110,6 +110,16 @@ class Compactor:
                 return Compacted(None, summary, is_overtaken=True)
             return Compacted(await self.carry_out(plan, actor, actor == "person"), summary)
 
+    async def compact_as_due(
+        self, planner: Planner, *, wait: bool, prefix: PromptPrefix | None = None
+    ) -> Compacted | None:
+        """Do what the strategy wants; where old tool results become stubs first, then also what is
+        due after that, for the same request."""
+        done = await self.compact(planner, "strategy", wait=wait, prefix=prefix)
+        if done is None or done.event is None or done.event.kind != "stub":
+            return done
+        return await self.compact(planner, "strategy", wait=wait, prefix=prefix) or done
+
     def _plan(self, planner: Planner, prefix: PromptPrefix | None) -> Plan | None:
         limits = self._state.limits
         return planner(self._state.view(prefix, limits), limits)
@@ -260,12 +270,10 @@ class Compactor:
         """What `truncate` and `summarize` do as a turn begins (Digitorn's rule `_auto_compact`)."""
         if not self._state.strategy.by_rule or self._is_cooling:
             return
-        done = await self.compact(
-            lambda view, limits: self.forecaster.due_in(view, limits, by_rule=True),
-            "strategy",
-            wait=True,
+        done = await self.compact_as_due(
+            lambda view, limits: self.forecaster.due_in(view, limits, by_rule=True), wait=True
         )
-        if done and done.event:
+        if done and done.event and done.event.kind != "stub":
             self._last_at_start = self._clock()
 
     def after_turn(self) -> None:

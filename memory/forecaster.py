@@ -61,7 +61,11 @@ class Forecaster:
         preview = apply_emergency_steps(
             await self._preview_unfolding(now, limits), limits, emergency.STEPS[:1]
         )
-        plan = self.due_in(preview.then, limits, state.strategy.by_rule and not state.current)
+        by_rule = state.strategy.by_rule and not state.current
+        plan = self.due_in(preview.then, limits, by_rule)
+        if plan is not None and plan.kind == "stub":
+            preview = preview.after(plan)
+            plan = self.due_in(preview.then, limits, by_rule)
         if plan is not None:
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None

@@ -13,6 +13,9 @@ Role = Literal["user", "assistant", "tool", "note"]
 Mark = Literal["", "stopped", "failed", "steps"]
 """Why a turn's last message is not the model's own ending."""
 
+SEARCHES = frozenset({"memory_search", "context_search"})
+"""Tools that return what was said. What they found is not found again: it would be found each time
+with all that was found before."""
 PICTURE = "[image]"
 """The text of a message that came without words, and what stands for a picture that is not sent."""
 PICTURE_TOKENS = 1_000

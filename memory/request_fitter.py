@@ -39,11 +39,8 @@ class RequestFitter:
         await self._climb(prefix, emergency.STEPS[:1])
         await self._unfold(prefix)
         if self._forecaster.due(prefix) is not None:
-            await self._compactor.compact(
-                self._forecaster.due_in,
-                "strategy",
-                wait=state.strategy.waits,
-                prefix=prefix,
+            await self._compactor.compact_as_due(
+                self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix
             )
         return await self._climb(prefix, emergency.STEPS[1:])
 

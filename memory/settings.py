@@ -49,15 +49,18 @@ class ContextSettings(BaseModel):
         "quarter of the window.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
-    strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured"] = Field(
-        default="trim",
-        description="What happens to older turns. trim: the oldest half leaves once a limit is "
-        "passed. slim: older turns are sent as a log with one line each, the last "
-        "full_turns in full. full: everything is sent. truncate: all but the last "
-        "keep_recent messages leave once the pressure reaches compression_trigger. "
-        "summarize: the same, with a summary in their place. structured: a summary "
-        "in fields at trigger_ratio, keeping reserve_ratio.",
-        json_schema_extra=TURN,
+    strategy: Literal["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"] = (
+        Field(
+            default="trim",
+            description="What happens to older turns. trim: the oldest half leaves once a limit is "
+            "passed. slim: older turns are sent as a log with one line each, the last "
+            "full_turns in full. full: everything is sent. truncate: all but the last "
+            "keep_recent messages leave once the pressure reaches compression_trigger. "
+            "summarize: the same, with a summary in their place. structured: a summary "
+            "in fields at trigger_ratio, keeping reserve_ratio. stubs: old tool results become one "
+            "line each, and all else stays.",
+            json_schema_extra=TURN,
+        )
     )
     tool_result_limit: int = Field(
         default=0,
@@ -68,6 +71,29 @@ class ContextSettings(BaseModel):
         json_schema_extra={"unit": "tokens", "here": True},
     )
 
+    stub_tools: bool = Field(
+        default=False,
+        description="Whether old tool results become one line each before trim, slim, truncate, "
+        "summarize or structured let turns leave, which they then do only if it does not "
+        "suffice. The model can read a result again.",
+        json_schema_extra={"here": True},
+    )
+    stub_keep: int = Field(
+        default=3,
+        ge=0,
+        le=1_000,
+        description="How many of the newest tool results stay whole, in addition to those of the "
+        "running turn, where older ones become one line each.",
+        json_schema_extra={"unit": "results", "here": True},
+    )
+    stub_batch: int = Field(
+        default=4_000,
+        ge=1,
+        le=1_000_000,
+        description="How much old tool results must free before they become one line each: every "
+        "such change breaks the provider's cache. Never more than an eighth of the budget.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
     offload: bool = Field(
         default=True,
         description="Whether what leaves the context is kept in files that the model can read: "

@@ -18,6 +18,7 @@ Kind = Literal[
     "compact",
     "squeeze",
     "clip",
+    "stub",
     "fold",
     "unfold",
     "clear",
@@ -96,7 +97,8 @@ class Change:
     `cut`: entries with a lower seq leave, except those of the turns in `keep`. `drop`, `squeeze`,
     `pin`, `unpin`: turn numbers. `roll`: turns with a lower number leave the log. `folded` and
     `rolled` do the same for `slim`, and replace what it did before, so that its settings can bring
-    turns and lines back; `fold` names the turns that become lines. `clip`: by seq. `preface`: the
+    turns and lines back; `fold` names the turns that become lines. `clip`: by seq. `stub`: the tool
+    results, by seq, of which a line is left, with the raw tokens of that line. `preface`: the
     id of the summary that stands in front from now on (0: it stays; -1: none does), and
     `reference` where what left is kept, which stands beside it. `stand_in`: turns leave, and their
     summary stands in their place; one without turns says what the summary of its event is from now
@@ -110,6 +112,7 @@ class Change:
     drop: frozenset[int] = frozenset()
     squeeze: frozenset[int] = frozenset()
     clip: Mapping[int, Clip] = field(default_factory=dict)
+    stub: Mapping[int, int] = field(default_factory=dict)
     pin: frozenset[int] = frozenset()
     unpin: frozenset[int] = frozenset()
     fold: frozenset[int] = frozenset()
@@ -134,6 +137,7 @@ class Change:
             drop=self.drop | other.drop,
             squeeze=self.squeeze | other.squeeze,
             clip={**self.clip, **other.clip},
+            stub={**self.stub, **other.stub},
             pin=(self.pin - other.unpin) | other.pin,
             unpin=(self.unpin - other.pin) | other.unpin,
             fold=self.fold | other.fold,
@@ -151,7 +155,11 @@ class Change:
         """Only what is set, in a stable order."""
         sets = {name: sorted(getattr(self, name)) for name in _SETS if getattr(self, name)}
         numbers = {name: getattr(self, name) for name in _NUMBERS if getattr(self, name)}
-        clip = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
+        by_seq: dict[str, Any] = {}
+        if self.clip:
+            by_seq["clip"] = {str(seq): clip.to_json() for seq, clip in sorted(self.clip.items())}
+        if self.stub:
+            by_seq["stub"] = {str(seq): tokens for seq, tokens in sorted(self.stub.items())}
         slim: dict[str, Any] = {}
         if self.folded:
             slim["folded"] = [self.folded.cut, sorted(self.folded.keep), self.folded.full]
@@ -160,7 +168,7 @@ class Change:
         others: dict[str, Any] = {"reference": self.reference} if self.reference else {}
         if self.stand_in:
             others["stand_in"] = self.stand_in.to_json()
-        return {**numbers, **sets, **slim, **({"clip": clip} if clip else {}), **others}
+        return {**numbers, **sets, **slim, **by_seq, **others}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Change:
@@ -175,6 +183,7 @@ class Change:
         stand_in = StandIn.from_json(data["stand_in"]) if "stand_in" in data else None
         return cls(
             clip=clip,
+            stub={int(seq): tokens for seq, tokens in data.get("stub", {}).items()},
             folded=folded,
             rolled=rolled,
             reference=data.get("reference", ""),
@@ -222,6 +231,7 @@ class Boundaries:
     dropped: frozenset[int] = frozenset()
     squeezed: frozenset[int] = frozenset()
     clipped: Mapping[int, Clip] = field(default_factory=dict)
+    stubbed: Mapping[int, int] = field(default_factory=dict)
     pinned: frozenset[int] = frozenset()
     roll: int = 0
     folded: Folded = Folded()
@@ -275,6 +285,7 @@ class Boundaries:
             dropped=self.dropped | change.drop,
             squeezed=self.squeezed | change.squeeze,
             clipped={**self.clipped, **change.clip} if change.clip else self.clipped,
+            stubbed={**self.stubbed, **change.stub} if change.stub else self.stubbed,
             pinned=(self.pinned - change.unpin) | change.pin,
             roll=roll,
             folded=folded,
@@ -453,6 +464,7 @@ _MOVES = (
     "compact",
     "squeeze",
     "clip",
+    "stub",
     "fold",
     "restart",
     "new",

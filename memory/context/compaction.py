@@ -13,10 +13,10 @@ from memory.context.forecast import forecast
 from memory.context.limits import Limits
 from memory.context.meter import Meter
 from memory.context.plan import Plan, cut_of, leaving_with
-from memory.context.strategies import STRATEGIES
+from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
-from memory.context.view import View, clip_message
+from memory.context.view import View, clip_message, make_stub
 from memory.turns import format_turns
 
 Planner = Callable[[View, Limits], Plan | None]
@@ -31,10 +31,9 @@ HELD_GROWTH = 1.2
 def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = False) -> Plan | None:
     """What the strategy in force wants done now, unless an undo holds it off: before a step, or as
     a turn begins by a rule. `move` is `ReplayedState.move`."""
-    strategy = STRATEGIES[limits.strategy]
-    if strategy.by_rule != by_rule or is_held(view, limits, move):
+    if STRATEGIES[limits.strategy].by_rule != by_rule or is_held(view, limits, move):
         return None
-    return strategy.plan(view, limits)
+    return next_plan(view, limits)
 
 
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
@@ -81,15 +80,20 @@ def _kind_of(plan: Plan) -> Kind:
 
 
 async def measure(change: Change, view: View, meter: Meter) -> Change:
-    """The change with its clips counted instead of estimated."""
-    if not change.clip:
+    """The change with its clips and stubs counted instead of estimated."""
+    if not (change.clip or change.stub):
         return change
     entries = {e.seq: e for turn in view.whole for e in turn.entries}
+    turns = {turn.number: turn for turn in view.whole}
+    stubs = {}
+    for seq in change.stub:
+        entry = entries[seq]
+        stubs[seq] = await meter.message(make_stub(entry, turns[entry.turn]))
     clips = {}
     for seq, clip in change.clip.items():
         shown = clip_message(entries[seq].message, clip)
         clips[seq] = replace(clip, tokens=await meter.message(shown))
-    return replace(change, clip=clips)
+    return replace(change, clip=clips, stub=stubs)
 
 
 async def step_of_ladder(view: View, limits: Limits, step: int, meter: Meter) -> Plan:

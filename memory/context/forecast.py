@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from memory.context import emergency
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.strategies import STRATEGIES
+from memory.context.strategies import next_cut, next_plan, stubs
 from memory.context.view import LogLine, Preface, View
 from memory.messages import Message
 from memory.turns import Entry, Turn
@@ -19,8 +19,8 @@ from memory.turns import Entry, Turn
 FARTHEST = 1_024
 """Turns that are looked ahead at most."""
 _SOMETIME = datetime.fromtimestamp(0, UTC)
-Sizes = tuple[int, int]
-"""Raw tokens of a question, and of a whole turn."""
+Sizes = tuple[int, int, int]
+"""Raw tokens of a question, of a whole turn, and of the tool results in it."""
 _TYPICAL = 300  # tokens of a turn where there is none to judge by
 _LINE = 25  # tokens of a line of the activity log
 
@@ -37,23 +37,28 @@ class Forecast:
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
     """The plan of the next cut, where it is the same whether the turns to come are as the shortest
     in play or twice as long as the longest: what is prepared for another is paid for nothing."""
-    latest = forecast(view, limits, within, _as(view, min))
-    soonest = latest and forecast(view, limits, within, _as(view, max, times=2))
+    latest = forecast(view, limits, within, _as(view, min), next_cut)
+    soonest = latest and forecast(view, limits, within, _as(view, max, times=2), next_cut)
     if latest is None or soonest is None or soonest.at_turn != latest.at_turn:
         return None
     return latest.plan if soonest.plan.leaving == latest.plan.leaving else None
 
 
 def forecast(
-    view: View, limits: Limits, within: int = FARTHEST, sizes: Sizes | None = None
+    view: View,
+    limits: Limits,
+    within: int = FARTHEST,
+    sizes: Sizes | None = None,
+    planner: Callable[[View, Limits], Plan | None] = next_plan,
 ) -> Forecast | None:
     """The next cut if the turns to come are of these sizes, or as long as those in play are on
     average; None when none is due `within` so many turns."""
-    strategy = STRATEGIES[limits.strategy].plan
     sizes = sizes or _average(view)
+    if not stubs.may_come(limits):
+        sizes = sizes[0], sizes[1], 0
 
     def is_due(count: int) -> bool:
-        return strategy(_with_turns(view, count, sizes), limits) is not None
+        return planner(_with_turns(view, count, sizes), limits) is not None
 
     reach = 2
     while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
@@ -63,10 +68,11 @@ def forecast(
     if index == len(ahead):
         return None
     later = _with_turns(view, ahead[index], sizes)
-    plan = strategy(later, limits)
+    plan = planner(later, limits)
     assert plan is not None, "bisection found a turn at which the strategy plans"
     gone = {*plan.leaving, *plan.change.fold}
     raw = sum(turn.tokens for turn in later.turns if turn.number in gone)
+    raw += stubs.freed_by(later, plan.change)
     return Forecast(later.current, plan, view.scale.part(raw))
 
 
@@ -76,9 +82,8 @@ def _with_turns(view: View, count: int, sizes: Sizes) -> View:
     last = view.turns[-1] if view.turns else None
     number = max(view.newest, last.number if last else 0)
     seq = last.entries[-1].seq if last else 0
-    asked, whole = sizes
     coming = tuple(
-        _imagine_turn(number + i, seq + 2 * i - 1, asked, whole - asked, is_over=i < count)
+        _imagine_turn(number + i, seq + 3 * i - 2, sizes, is_over=i < count)
         for i in range(1, count + 1)
     )
     lines = tuple(LogLine(turn.number, "", _LINE) for turn in coming if turn.is_complete)
@@ -96,21 +101,31 @@ def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Siz
     if not view.turns:
         return _average(view)
     asked = times * pick(turn.entries[0].tokens for turn in view.turns)
-    return asked, max(asked, times * pick(turn.tokens for turn in view.turns))
+    results = times * pick(_count_results(turn) for turn in view.turns)
+    return asked, max(asked, times * pick(turn.tokens for turn in view.turns)), results
 
 
 def _average(view: View) -> Sizes:
     turns = view.turns
     if not turns:
-        return _TYPICAL // 3, _TYPICAL
+        return _TYPICAL // 3, _TYPICAL, 0
     asked = sum(turn.entries[0].tokens for turn in turns) // len(turns)
-    return asked, sum(turn.tokens for turn in turns) // len(turns)
+    results = sum(map(_count_results, turns)) // len(turns)
+    return asked, sum(turn.tokens for turn in turns) // len(turns), results
 
 
-def _imagine_turn(number: int, seq: int, asked: int, answered: int, is_over: bool) -> Turn:
+def _count_results(turn: Turn) -> int:
+    return sum(entry.tokens for entry in turn.entries if entry.message.role == "tool")
+
+
+def _imagine_turn(number: int, seq: int, sizes: Sizes, is_over: bool) -> Turn:
+    asked, whole, results = sizes
+    results = min(results, whole - asked)
     question = Entry(seq, number, Message("user"), asked, _SOMETIME)
-    reply = Entry(seq + 1, number, Message("assistant"), answered, _SOMETIME)
-    return Turn(number, (question, reply) if is_over else (question,))
+    result = Entry(seq + 1, number, Message("tool"), results, _SOMETIME)
+    reply = Entry(seq + 2, number, Message("assistant"), whole - asked - results, _SOMETIME)
+    between = (result,) if results else ()
+    return Turn(number, (question, *between, reply) if is_over else (question,))
 
 
 _SOMETIME = datetime.fromtimestamp(0, UTC)

@@ -64,6 +64,11 @@ class Limits:
         return min(self.context.summary_max_tokens, self.budget // 8)
 
     @property
+    def stub_batch(self) -> int:
+        """Tokens that old tool results must free at least to become stubs."""
+        return min(self.context.stub_batch, self.ceiling // 8)
+
+    @property
     def longest_result(self) -> int:
         """The most that one tool result may hold when it arrives."""
         return self.context.tool_result_limit or min(50_000, self.window // 4)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip, StandIn
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.messages import Message, ToolCall, mark_text
+from memory.messages import SEARCHES, Message, ToolCall, mark_text
 from memory.turns import Entry, Turn
 
 
@@ -64,6 +64,7 @@ message with an acknowledgement, or as a system message."""
 
 LOG = "[Context -- Activity Log]"
 ACKNOWLEDGED = "Understood. I go on from there."
+_STUB_ARGUMENTS = 80  # characters of a call's arguments in a stub
 _AROUND_LOG = 24  # raw tokens of the exchange besides its lines
 
 
@@ -280,14 +281,16 @@ def wrap_summary(summary: str) -> str:
 
 def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     """The turns in play as the boundaries show them: those left out are gone, squeezed ones are
-    shortened to what the person said and the last reply, long results are clipped."""
+    shortened to what the person said and the last reply, long results are clipped, old ones may be
+    stubs."""
     kept = []
     changed = boundaries.dropped | boundaries.squeezed | boundaries.covered
     begin = max(boundaries.cut, boundaries.folded.cut)
     held = boundaries.keep | boundaries.folded.keep
+    is_shorter = bool(boundaries.clipped or boundaries.stubbed)
     for turn in turns:
         is_whole = turn.entries[0].seq >= begin
-        if is_whole and turn.number not in changed and not boundaries.clipped:
+        if is_whole and turn.number not in changed and not is_shorter:
             kept.append(turn)  # nearly always
             continue
         if turn.entries[-1].seq < begin and turn.number not in held:
@@ -295,8 +298,8 @@ def apply_boundaries(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Tur
         entries = tuple(e for e in turn.entries if boundaries.shows(e.seq, turn.number))
         if turn.number in boundaries.squeezed and turn.is_complete and entries:
             entries = Turn(turn.number, entries).squeezed
-        if boundaries.clipped:
-            entries = tuple(_clip_entry(entry, boundaries) for entry in entries)
+        if is_shorter:
+            entries = tuple(_shorten_entry(entry, turn, boundaries) for entry in entries)
         if entries == turn.entries:
             kept.append(turn)
         elif entries:
@@ -309,11 +312,35 @@ def in_play(turns: Sequence[Turn], boundaries: Boundaries) -> tuple[Turn, ...]:
     return tuple(turn for turn in turns if boundaries.shows(turn.entries[-1].seq, turn.number))
 
 
-def _clip_entry(entry: Entry, boundaries: Boundaries) -> Entry:
+def _shorten_entry(entry: Entry, turn: Turn, boundaries: Boundaries) -> Entry:
+    if (tokens := boundaries.stubbed.get(entry.seq)) is not None:
+        return replace(entry, message=make_stub(entry, turn), tokens=tokens)
     clip = boundaries.clipped.get(entry.seq)
     if clip is None:
         return entry
     return replace(entry, message=clip_message(entry.message, clip), tokens=clip.tokens)
+
+
+def make_stub(entry: Entry, turn: Turn) -> Message:
+    """A tool result of which one line is left, in the house's own words: the call, the size, and
+    where to read it again. What searches found is only found again by asking (it may have been
+    taken away since)."""
+    message = entry.message
+    calls = (call for other in turn.entries for call in other.message.tool_calls)
+    call = next((call for call in calls if call.id == message.call_id), None)
+    arguments = " ".join(call.arguments.split()) if call else ""
+    if len(arguments) > _STUB_ARGUMENTS:
+        arguments = f"{arguments[:_STUB_ARGUMENTS]}…"
+    size = f"{len(message.kept_text):,} characters"
+    again = (
+        "call it again for what it found"
+        if message.tool in SEARCHES
+        else f'context_search(mode="turn", turnId="t{entry.turn}.{entry.seq}") shows it again'
+    )
+    whole = f"; the whole of it is in {message.offloaded}" if message.offloaded else ""
+    text = f"[put away: the result of {message.tool}({arguments}), {size}; {again}{whole}]"
+    is_tainted = message.has_outside  # for whoever asks what the turn has to do with
+    return replace(message, text=text, kept=0, is_untrusted=False, is_tainted=is_tainted)
 
 
 def clip_message(message: Message, clip: Clip) -> Message:

@@ -281,6 +281,7 @@ def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | Non
     change, lost = event.change, gone.turns[conversation]
     named = {name: getattr(change, name) - lost for name in _NAMED}
     clip = {seq: clip for seq, clip in change.clip.items() if seq not in gone.seqs}
+    stub = {seq: tokens for seq, tokens in change.stub.items() if seq not in gone.seqs}
     folded = change.folded and replace(change.folded, keep=change.folded.keep - lost)
     preface = 0 if change.preface in gone.summaries else change.preface
     rest = replace(
@@ -288,6 +289,7 @@ def without(event: ViewEvent, gone: _Gone, conversation: int) -> ViewEvent | Non
         change=replace(
             change,
             clip=clip,
+            stub=stub,
             preface=preface,
             folded=folded,
             stand_in=_stand_in_without(change.stand_in, gone, lost),

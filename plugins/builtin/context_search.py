@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field
 
-from memory.record.search import MOST, Around, Found, Head, Hit, Tail, Wanted, Words
+from memory.record.search import MOST, Around, Exactly, Found, Head, Hit, Tail, Wanted, Words
 from memory.turns import turn_number
 from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
 from plugins.wording import blocks, count, window
@@ -59,10 +59,12 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
         case "head":
             wanted = Head(first)
         case "turn":
-            wanted = Around(_number(turnId), _or(before, 0), _or(after, 0))
+            wanted = _turn(turnId, _or(before, 0), _or(after, 0))
     found = await conversation.passages(wanted)
     if any(hit.entry.message.has_outside for hit in found.hits):
         context.from_outside()
+    if isinstance(wanted, Exactly) and found.hits:
+        return found.hits[0].text  # as long as it was: what is too long is cut when it arrives
     room = min(LONGEST, conversation.context.limits.longest_result * _PER_TOKEN)
     return as_text(found, wanted, room) if found.hits else _explain_nothing(found, wanted)
 
@@ -77,11 +79,15 @@ def _text(query: str) -> str:
     return query
 
 
-def _number(turn_id: str) -> int:
+def _turn(turn_id: str, before: int, after: int) -> Around | Exactly:
+    """A turn; or, as a stub names it, one message of it: "t5.42"."""
     if not turn_id.strip():
         raise ToolError("Mode 'turn' needs a turnId: the turn to show, such as 't5'.")
+    turn, _, seq = turn_id.partition(".")
     try:
-        return turn_number(turn_id)
+        if seq.isascii() and seq.isdigit():
+            return Exactly(turn_number(turn), int(seq))
+        return Around(turn_number(turn_id), before, after)
     except ValueError as error:
         raise ToolError(f"The turnId {error}.") from None
 
@@ -95,6 +101,8 @@ def _explain_nothing(found: Found, wanted: Wanted) -> str:
             return f"Nothing {among} contains {wanted.text!r}; try one word of it, or another word."
         case Around():
             return f"There is no turn t{wanted.turn} {among}."
+        case Exactly():
+            return f"There is no message t{wanted.turn}.{wanted.seq} {among}."
     return f"Nothing was found {among}."
 
 

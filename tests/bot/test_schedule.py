@@ -202,7 +202,7 @@ def memory_in(folder: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "strategy", ["trim", "slim", "full", "truncate", "summarize", "structured"]
+    "strategy", ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
 )
 async def test_what_no_summary_tells_of_is_in_the_daily_memory_before_it_goes(
     tmp_path: Path, strategy: str

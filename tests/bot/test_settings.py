@@ -22,8 +22,8 @@ from bot.settings.schema import SETTINGS
 from memory.context.limits import DEFAULT_WINDOW, Limits
 from memory.settings import ContextSettings
 
-STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured")
-STRATEGY = "trim, slim, full, truncate, summarize or structured"
+STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs")
+STRATEGY = "trim, slim, full, truncate, summarize, structured or stubs"
 ANN, BOB = "telegram/ann", "telegram/bob"
 
 

@@ -224,7 +224,7 @@ def test_a_system_prompt_from_a_file_that_is_too_long_is_named_not_quoted(write:
         (
             '{"context": {"strategy": "trimm"}}',
             "context.strategy in config.json is 'trimm'; it must be trim, slim, full, truncate, "
-            "summarize or structured; did you mean 'trim'?",
+            "summarize, structured or stubs; did you mean 'trim'?",
         ),
         (
             '{"timezone": "Berlin"}',
@@ -310,7 +310,7 @@ def test_several_faults_get_a_line_each(write: Write) -> None:
             "PARLEY_CONTEXT__STRATEGY",
             "FULL",
             "PARLEY_CONTEXT__STRATEGY is 'FULL'; it must be trim, slim, full, truncate, "
-            "summarize or structured; did you mean 'full'?",
+            "summarize, structured or stubs; did you mean 'full'?",
         ),
     ],
 )

@@ -17,6 +17,7 @@ from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.messages import Message, ToolCall
+from memory.record.search import Exactly
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import Lodge
 
@@ -38,6 +39,9 @@ STEER = st.one_of(
     st.tuples(st.just("max_terse_entries"), st.integers(1, 6)),
     st.tuples(st.just("full_turns"), st.integers(1, 6)),
     st.tuples(st.just("keep_recent"), st.integers(1, 12)),
+    st.tuples(st.just("stub_tools"), st.booleans()),
+    st.tuples(st.just("stub_keep"), st.integers(0, 3)),
+    st.tuples(st.just("stub_batch"), st.sampled_from([1, 100, 4_000])),
 )
 CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
 
@@ -92,6 +96,16 @@ class Witness:
             "one by one, and all at once"
         )
         self.check_prefix(len(history), wire)
+        await self.check_stubs(conversation, view)
+
+    async def check_stubs(self, conversation: Conversation, view: View) -> None:
+        """No result of the running turn is a stub, and what a stub stands for can be read again."""
+        whole = {entry.seq: entry for turn in view.whole for entry in turn.entries}
+        for entry in (entry for turn in view.turns for entry in turn.entries):
+            if entry.seq in view.boundaries.stubbed:
+                assert entry.turn != view.current
+                (hit,) = (await conversation.passages(Exactly(entry.turn, entry.seq))).hits
+                assert hit.text == whole[entry.seq].message.shown_text
 
     def check_prefix(self, events: int, wire: list[dict[str, Any]]) -> None:
         """Between two events, each request extends the one before byte for byte."""

@@ -197,6 +197,19 @@ def test_trim_that_cuts_often_wants_more_of_what_it_ran_out_of(
     )
 
 
+def test_where_old_results_fill_the_context_they_become_stubs() -> None:
+    for strategy, command in (
+        ("trim", "/config context.stub_tools true --here"),
+        ("full", "/config context.strategy stubs --here"),
+    ):
+        one = only(advice(facts(strategy, freeable=2_000)))
+        assert "2k of 5k tokens" in one.found
+        assert one.commands == (command,)
+    assert not advice(facts("trim", freeable=1_200))
+    assert not advice(facts("stubs", freeable=2_000))
+    assert not advice(facts("trim", freeable=2_000, limits={"stub_tools": True}))
+
+
 @pytest.mark.parametrize("strategy", ["trim", "slim", "full", "truncate", "structured"])
 def test_each_strategy_has_an_answer_to_overflows(strategy: str) -> None:
     overflow = event(30, actor="emergency", reason="context_overflow", strategy=strategy)
@@ -205,7 +218,7 @@ def test_each_strategy_has_an_answer_to_overflows(strategy: str) -> None:
 
 
 def test_nothing_is_advised_about_a_conversation_without_a_turn() -> None:
-    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured"):
+    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs"):
         assert advice(Facts(Limits().but(strategy=strategy), turns=0, tokens=0)) == ()
     assert len(ROWS) == len({row.__name__ for row in ROWS})
 

@@ -30,7 +30,7 @@ from tests.points.wire import settle
 from tests.whole.house import House, living
 
 SMALL: dict[str, Any] = {"max_tokens": 10_000, "output_reserved": 500, "keep_recent": 4}
-STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured"]
+STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
 PADDING = "and so on " * 120
 
 
@@ -60,7 +60,7 @@ async def departed(house: House) -> list[int]:
 async def test_under_truncate_each_turn_that_left_is_in_the_daily_memory(tmp_path: Path) -> None:
     settings = {"context": SMALL | {"strategy": "truncate"}}
     async with living(tmp_path, answering(noted), settings) as house:
-        await talk(house, *(told(number) for number in range(1, 18)))
+        await talk(house, *(told(number) for number in range(1, 23)))
         left = await departed(house)
     assert len(left) > 10
     assert missing(daily(tmp_path), left) == []
@@ -90,7 +90,7 @@ async def test_under_truncate_500_characters_of_question_and_reply_are_kept(
     assert not_kept(daily(tmp_path), left) == []
 
 
-@pytest.mark.parametrize("strategy", ["trim", "summarize", "structured"])
+@pytest.mark.parametrize("strategy", ["trim", "summarize", "structured", "stubs"])
 async def test_where_the_summary_fails_500_characters_of_question_and_reply_are_kept(
     tmp_path: Path, strategy: str
 ) -> None:

@@ -28,7 +28,7 @@ from tests.whole.house import living
 DASHBOARD = "I created the dashboard with three sections for shopping, todos, and schedule."
 LINE = "created dashboard with shopping, todo, schedule sections"
 DOCUMENTED = f"{DASHBOARD}\n<terse>{LINE}</terse>"
-STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured"]
+STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
 
 
 def slim(**settings: Any) -> dict[str, Any]:

@@ -60,7 +60,7 @@ async def test_it_keeps_no_more_than_is_reserved_also_of_results_of_one_step(
 ) -> None:
     def reply(request: Received) -> Answer:
         if last_asked(request).startswith("many") and not has_results(request):
-            return looks(request, "long.txt", times=16)
+            return looks(request, "long.txt", times=18)
         return Say("Fine.")
 
     put_file(tmp_path, "long.txt", LINES)
@@ -78,7 +78,7 @@ async def test_where_all_fits_the_reserve_the_reserve_is_lowered_and_it_compacts
 ) -> None:
     settings = structured(max_tokens=4_000, output_reserved=200, reserve_ratio=0.5)
     async with living(tmp_path, answering(fine, json.dumps(FIELDS)), settings) as house:
-        for number in range(12):
+        for number in range(20):
             await talk(house, f"{number} " + "word " * 120)
             done = [event for event in await events(house) if event["kind"] == "compact"]
             if done:

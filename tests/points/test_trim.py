@@ -125,15 +125,15 @@ async def test_what_was_typed_in_the_chat_was_not_asked_for_from_outside(tmp_pat
 async def test_config_says_the_sizes_that_a_budget_has_no_room_for(tmp_path: Path) -> None:
     async with living(tmp_path, answering(looking)) as house:
         await talk(house, "question 1")
-        told = (await house.says("/config agent_max_context_tokens 1500")).text
+        told = (await house.says("/config agent_max_context_tokens 1000")).text
     assert "system prompt" in told
     assert "tools" in told
 
 
 async def under_a_small_budget(
-    house: House, lines: tuple[str, ...] = ("/config agent_max_context_tokens 1500",)
+    house: House, lines: tuple[str, ...] = ("/config agent_max_context_tokens 1000",)
 ) -> int:
-    """Five questions under a budget of 1,500; how many summaries were paid for."""
+    """Five questions under a budget of 1,000; how many summaries were paid for."""
     await talk(house, "question 1", *lines)
     await talk(house, *(f"question {number}" for number in range(2, 7)))
     return len(summaries(house))
@@ -147,7 +147,7 @@ async def test_no_summary_is_paid_for_where_a_cut_cannot_help(tmp_path: Path) ->
 async def test_structured_pays_for_no_cut_that_cannot_bring_it_below_its_trigger(
     tmp_path: Path,
 ) -> None:
-    low = {"strategy": "structured", "max_tokens": 2_300, "output_reserved": 0}
+    low = {"strategy": "structured", "max_tokens": 1_700, "output_reserved": 0}
     settings = {"context": low | {"trigger_ratio": 0.75, "reserve_ratio": 0.01}}
     async with living(tmp_path, answering(looking), settings) as house:
         assert await under_a_small_budget(house, ()) == 0

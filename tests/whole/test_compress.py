@@ -41,7 +41,7 @@ async def in_play(house: House) -> list[str]:
 
 
 async def test_it_works_under_every_strategy(tmp_path: Path) -> None:
-    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured"):
+    for strategy in ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs"):
         folder = tmp_path / strategy
         folder.mkdir()
         context = {"max_tokens": 32_000, "strategy": strategy, "full_turns": 8}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memory.context.limits import Limits
 from memory.context.plan import Plan
-from memory.context.strategies import slim, split, trim
+from memory.context.strategies import slim, split, stubs, trim
 from memory.context.summary import Style
 from memory.context.view import Rendering, View
 
@@ -32,7 +32,25 @@ STRATEGIES: dict[str, Strategy] = {
     "trim": Strategy(trim.plan),
     "slim": Strategy(slim.plan, "exchange", "rollup"),
     "full": Strategy(lambda view, limits: None),  # flo.monster: everything is sent, always
+    "stubs": Strategy(stubs.plan),
     "truncate": Strategy(split.plan, "system", "reminder", waits=True, by_rule=True),
     "summarize": Strategy(split.plan, "system", "recap", waits=True, by_rule=True),
     "structured": Strategy(split.plan_structured, "system", "structured", waits=True),
 }
+
+
+def next_plan(view: View, limits: Limits) -> Plan | None:
+    """What the strategy in force wants done. With `stub_tools` old tool results become stubs first,
+    and only what is due after that is done besides, as a plan of its own."""
+    plan = STRATEGIES[limits.strategy].plan(view, limits)
+    if plan is None or not limits.context.stub_tools:
+        return plan
+    return stubs.plan(view, limits) or plan
+
+
+def next_cut(view: View, limits: Limits) -> Plan | None:
+    """The same but for a first stage of stubs: what it leaves to be done."""
+    plan = next_plan(view, limits)
+    if plan is None or plan.kind != "stub":
+        return plan
+    return STRATEGIES[limits.strategy].plan(view.apply(plan.change), limits)

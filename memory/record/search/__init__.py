@@ -18,7 +18,7 @@ from peewee import SqliteDatabase
 
 from memory.context.change import NOTHING_AWAY, TakenAway, replay
 from memory.keys import ConversationKey
-from memory.messages import Message
+from memory.messages import SEARCHES, Message
 from memory.record import conversations, transcript
 from memory.record.daily import Note
 from memory.record.migrations import migrate
@@ -34,7 +34,6 @@ from memory.record.search.index import (
 )
 from memory.record.search.ranking import Posting, Ranking
 from memory.record.search.said import (
-    SEARCHES,
     Span,
     finder,
     spans,
@@ -276,7 +275,15 @@ class Around:
     after: int = 0
 
 
-Wanted = Words | Tail | Head | Around
+@dataclass(frozen=True, slots=True)
+class Exactly:
+    """One message, as the model was shown it whole, by its turn and seq: how a stub names it."""
+
+    turn: int
+    seq: int
+
+
+Wanted = Words | Tail | Head | Around | Exactly
 
 
 def passages(
@@ -298,12 +305,13 @@ def passages(
         numbers = spread(matches[-MOST:], wanted.before, wanted.after, len(places))[-MOST:]
         left_out = sum(number < numbers[0] for number in matches) if matches else 0
     else:
-        chosen = _choose(wanted, [turn for _, turn in places])
+        chosen = _choose(wanted, places)
         numbers, left_out = chosen[:MOST], len(chosen[MOST:])
     entries = transcript.entries_at(database, conversation, (places[n - 1][0] for n in numbers))
     hits = []
     for number, entry in zip(numbers, entries, strict=True):
-        text = to_model_text(entry.message)
+        is_whole = isinstance(wanted, Exactly)
+        text = entry.message.shown_text if is_whole else to_model_text(entry.message)
         match = pattern.search(text) if pattern else None
         hits.append(Hit(entry, text, (Span(*match.span()),) if match else (), number=number))
     return Found(tuple(hits), len(places), left_out=left_out)
@@ -315,9 +323,9 @@ def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozen
     return frozenset(seq for seq, text in said if pattern.search(text))
 
 
-def _choose(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
-    """The numbers of the messages wanted; `turns` has each message's turn."""
-    total = len(turns)
+def _choose(wanted: Tail | Head | Around | Exactly, places: Sequence[tuple[int, int]]) -> list[int]:
+    """The numbers of the messages wanted; `places` has each message's seq and turn."""
+    total = len(places)
     match wanted:
         case Tail():
             return list(range(max(1, total - wanted.last + 1), total + 1))
@@ -325,7 +333,10 @@ def _choose(wanted: Tail | Head | Around, turns: Sequence[int]) -> list[int]:
             return list(range(1, min(total, wanted.first) + 1))
         case Around():
             near = range(wanted.turn - wanted.before, wanted.turn + wanted.after + 1)
-            return [number for number, turn in enumerate(turns, 1) if turn in near]
+            return [number for number, (_, turn) in enumerate(places, 1) if turn in near]
+        case Exactly():
+            place = wanted.seq, wanted.turn
+            return [number for number, other in enumerate(places, 1) if other == place]
 
 
 def spread(numbers: Iterable[int], before: int, after: int, total: int) -> list[int]:

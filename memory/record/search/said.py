@@ -7,11 +7,7 @@ from dataclasses import dataclass, replace
 
 import regex
 
-from memory.messages import Message
-
-SEARCHES = frozenset({"memory_search", "context_search"})
-"""Tools that return what was said. What they found is not found again: it would be found each time
-with all that was found before."""
+from memory.messages import SEARCHES, Message
 
 
 @dataclass(frozen=True, slots=True)

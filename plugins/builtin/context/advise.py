@@ -13,6 +13,7 @@ from typing import Any
 
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
+from memory.context.strategies.stubs import may_come
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.facts import Facts, gather
 from plugins.builtin.context.show import BY_RULE, format_rules
@@ -26,6 +27,8 @@ LESS_OFTEN, EARLIER = 0.85, 0.6
 LONGER_SUMMARY = 2_048
 HUGE = 0.25
 """A result of this share of the window makes a request overflow at once (Digitorn)."""
+MUCH = 0.3
+"""The share of the context that old results must fill to be put away."""
 MANY_CALLS = 50
 CALLS_RULE = {
     "id": "many_calls",
@@ -169,7 +172,7 @@ def _earlier(limits: Limits) -> tuple[str, ...]:
             return (here("context.full_turns", limits.context.full_turns - 1),)
         case "trim":
             return (here("agent_max_context_tokens", max(1_000, limits.budget * 3 // 4)),)
-        case "full":
+        case "full" | "stubs":
             return (here("context.strategy", "trim"),)
     return ()
 
@@ -191,6 +194,20 @@ def one_tool_fills_the_window(facts: Facts) -> Advice | None:
         return None
     do = "Cut long results when they arrive; what is left out stays on disk."
     return Advice(found, do, (here("context.tool_result_limit", limit),))
+
+
+def old_results_fill_the_context(facts: Facts) -> Advice | None:
+    limits, freeable = facts.limits, facts.freeable
+    if may_come(limits) or freeable < max(limits.stub_batch, MUCH * facts.tokens):
+        return None
+    found = (
+        f"Old tool results fill the context: {amount(freeable)} of {amount(facts.tokens)} tokens "
+        "would be free if they were one line each."
+    )
+    do = "Make them so; the model can read each one again."
+    is_full = limits.strategy == "full"
+    setting = ("context.strategy", "stubs") if is_full else ("context.stub_tools", "true")
+    return Advice(found, do, (here(*setting),))
 
 
 def many_calls(facts: Facts) -> Advice | None:
@@ -259,6 +276,7 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
     loses_the_thread,
     summaries_cost_too_much,
     one_tool_fills_the_window,
+    old_results_fill_the_context,
     many_calls,
     folds_too_little,
 )

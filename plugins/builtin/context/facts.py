@@ -10,7 +10,8 @@ from typing import Any
 
 from memory.context.change import ViewEvent
 from memory.context.limits import Limits
-from memory.messages import Message
+from memory.context.strategies.stubs import count_freeable
+from memory.messages import SEARCHES, Message
 from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
@@ -19,8 +20,6 @@ from plugins.rules import find_compacting, parse
 
 LOOKED_AT = 100
 """The newest turns that are looked at."""
-SEARCHES = ("context_search", "memory_search")
-"""Tools by which the model looks for what has left its context."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +41,7 @@ class Facts:
     arrived, `searches` how often the model looked for what had left, and `summary_model` writes
     the summaries ("": the one that answers). `too_small` says that the
     system prompt and the tools leave no room for turns, and `enough` is a budget that would (0:
-    none)."""
+    none); `freeable` is what old tool results would free as stubs."""
 
     limits: Limits
     turns: int
@@ -58,6 +57,7 @@ class Facts:
     summary_model: str = ""
     too_small: str = ""
     enough: int = 0
+    freeable: int = 0
 
     @property
     def cuts(self) -> list[ViewEvent]:
@@ -129,6 +129,7 @@ async def gather(ask: Ask) -> Facts:
         hooks=tuple(settings.describe("hooks", scope).value),
         too_small=too_small(view, conversation.context.limits),
         enough=enough(view, conversation.context.limits),
+        freeable=count_freeable(view, conversation.context.limits),
         summary_model=settings.describe("context.summary_brain.model", scope).value,
     )
 

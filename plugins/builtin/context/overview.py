@@ -41,6 +41,9 @@ GOVERNING = (
     "context.trigger_ratio",
     "context.reserve_ratio",
     "context.auto_compact",
+    "context.stub_tools",
+    "context.stub_keep",
+    "context.stub_batch",
     "hooks",
 )
 """The settings whose layers are shown."""

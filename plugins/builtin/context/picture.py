@@ -57,6 +57,7 @@ _STATES = {
     state.IN_PLAY: "#3f7fc1",
     state.SQUEEZED: "#7fb2e0",
     state.CLIPPED: "#3aa5ad",
+    state.STUBBED: "#6f9f8a",
     state.LOGGED: "#a8803f",
     state.SUMMARISED: "#c9952c",
     state.CLEARED: "#a9abb0",

@@ -10,6 +10,7 @@ from typing import Any
 from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help
+from memory.context.strategies.stubs import may_come
 from memory.context.view import View
 from memory.turns import format_turns
 from plugins.api import Action, Ask, Reply
@@ -38,6 +39,7 @@ KINDS: Mapping[Kind, str] = {
     "compact": "compaction",
     "squeeze": "squeeze to question and reply",
     "clip": "clip of long messages",
+    "stub": "old tool results to stubs",
     "fold": "fold into the log",
     "unfold": "return from the log",
     "new": "new start",
@@ -215,11 +217,21 @@ def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
     limits = overview.limits
     folding = f"{count(limits.fold_turns, 'turn')} at a time into the log"
     by_rule = ((f"the last {limits.context.keep_recent} messages stay", "context.keep_recent"),)
-    return {
+    stubs = (
+        (
+            f"the last {count(limits.context.stub_keep, 'tool result')} whole",
+            "context.stub_keep",
+        ),
+        (f"{amount(limits.stub_batch)} tokens at a time become stubs", "context.stub_batch"),
+    )
+    first = (("old tool results become stubs first", "context.stub_tools"), *stubs)
+    is_first = may_come(limits) and limits.strategy != "stubs"
+    return (first if is_first else ()) + {
         "trim": (
             (f"{amount(limits.max_tokens)} tokens", "agent_max_context_tokens"),
             (count(limits.max_turns, "turn"), "agent_max_context_turns"),
         ),
+        "stubs": stubs,
         "slim": (
             (f"the last {count(limits.context.full_turns, 'turn')} in full", "context.full_turns"),
             (folding, "context.fold_turns"),
@@ -286,6 +298,9 @@ def effect(plan: Plan) -> str:
         "question and reply",
         change.clip
         and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
+        change.stub
+        and f"{count(len(change.stub), 'old tool result')} "
+        f"{_verb(change.stub, 'becomes a stub', 'become stubs')}",
     )
     return ", ".join(filter(None, map(str, filter(None, done)))) or "the rest of a turn leaves"
 

@@ -13,7 +13,7 @@ from memory.turns import Turn, format_turns, turn_number
 from plugins.api import CommandError
 
 IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
-SQUEEZED, CLIPPED = "squeezed", "clipped"
+SQUEEZED, CLIPPED, STUBBED = "squeezed", "clipped", "results as stubs"
 LOGGED, SUMMARISED, CLEARED = "in the log", "summarised", "cleared"
 DROPPED, GONE = "dropped", "gone"
 STATES = (
@@ -22,6 +22,7 @@ STATES = (
     IN_PLAY,
     SQUEEZED,
     CLIPPED,
+    STUBBED,
     LOGGED,
     SUMMARISED,
     CLEARED,
@@ -57,6 +58,7 @@ class States:
             PINNED: whole.number in bounds.pinned,
             SQUEEZED: whole.number in bounds.squeezed and whole.squeezed != whole.entries,
             CLIPPED: any(entry.seq in bounds.clipped for entry in whole.entries),
+            STUBBED: any(entry.seq in bounds.stubbed for entry in whole.entries),
         }
         return tuple(sign for sign, holds in signs.items() if holds) or (IN_PLAY,)
 

@@ -1,0 +1,66 @@
+"""`stubs`: old tool results become one line each, and all else stays.
+
+The line names the tool, its arguments and the size, and how the model reads the result again. The
+newest `stub_keep` results stay whole, as do those of pinned turns, short ones, and always the
+running turn's. They are put away in batches of at least `stub_batch` tokens, because each batch
+rewrites the prompt from its first result on (DESIGN.md, rule 4).
+
+With `stub_tools` the same comes before the cuts of the other strategies: a cut that is due is made
+only where it still is once old results are stubs.
+"""
+
+from __future__ import annotations
+
+from memory.context.change import Change
+from memory.context.limits import Limits
+from memory.context.plan import Plan
+from memory.context.view import View
+from memory.turns import Entry, format_turns
+
+LEAST = 100
+"""Raw tokens up to which a result stays: a stub would not be much shorter."""
+STUB = 50
+"""Raw tokens of a stub, until it is counted."""
+
+
+def plan(view: View, limits: Limits) -> Plan | None:
+    """The batch that is due: one that frees enough, or anything at all where the request would be
+    over the ceiling."""
+    old = _find_old(view, limits)
+    change = Change(stub={entry.seq: STUB for entry in old})
+    freed = view.scale.part(freed_by(view, change))
+    is_enough = freed >= limits.stub_batch or view.tokens > limits.ceiling
+    if not old or not is_enough:
+        return None
+    turns = format_turns(sorted({entry.turn for entry in old}))
+    why = f"old tool results of {turns} could free {freed:,} tokens"
+    return Plan(change, why, tokens_after=view.apply(change).tokens, kind="stub")
+
+
+def may_come(limits: Limits) -> bool:
+    """Whether old results become stubs under these settings, as all or as the first of it."""
+    return limits.strategy == "stubs" or (limits.context.stub_tools and limits.strategy != "full")
+
+
+def count_freeable(view: View, limits: Limits) -> int:
+    """Tokens that old results would free as stubs now, whatever a batch frees at least."""
+    old = Change(stub={entry.seq: STUB for entry in _find_old(view, limits)})
+    return view.scale.part(freed_by(view, old))
+
+
+def freed_by(view: View, change: Change) -> int:
+    """Raw tokens that the stubs of a change are shorter than what the view has in their place."""
+    entries = (entry for turn in view.turns for entry in turn.entries)
+    return sum(e.tokens - change.stub[e.seq] for e in entries if e.seq in change.stub)
+
+
+def _find_old(view: View, limits: Limits) -> list[Entry]:
+    results = [e for turn in view.complete for e in turn.entries if e.message.role == "tool"]
+    stays = view.boundaries.pinned
+    return [
+        entry
+        for entry in results[: max(0, len(results) - limits.context.stub_keep)]
+        if entry.tokens > LEAST
+        and entry.turn not in stays
+        and entry.seq not in view.boundaries.stubbed
+    ]

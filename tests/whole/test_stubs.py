@@ -1,0 +1,145 @@
+"""Old tool results as stubs, in a whole bot: what the model is sent, and what it reads again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.points.wire import data, events, results, with_plugin
+from tests.whole.house import House, living
+
+PAGES = '''
+from plugins.api import hookimpl, tool
+
+@tool(touches={"network"}, asks_first=False)
+def look(page: str) -> str:
+    """Look at a page."""
+    return f"Page {page}: " + "the tide comes in at noon. " * 60
+
+@tool
+def count(to: int) -> str:
+    """Count."""
+    return " ".join(map(str, range(to)))
+
+@hookimpl
+def parley_tools():
+    return [look, count]
+'''
+STUBS: dict[str, Any] = {"context": {"strategy": "stubs", "stub_keep": 1, "stub_batch": 300}}
+ARRIVED = re.compile(r'context_search\(mode="turn", turnId="(t\d+\.\d+)"\)')
+
+
+@pytest.fixture(autouse=True)
+def pages(tmp_path: Path) -> None:
+    with_plugin(tmp_path, PAGES)
+
+
+def script(request: Received) -> Answer:
+    """A model that looks and counts when it is told to, and reads the first stub when asked."""
+    last = str(request.body["messages"][-1]["content"])
+    if request.body["messages"][-1]["role"] == "tool":
+        return Say("Done.")
+    if found := re.search(r"look at (\w+)", last):
+        return Say(calls=(Call("look", f'{{"page": "{found[1]}"}}', "c"),))
+    if found := re.search(r"count to (\d+)", last):
+        return Say(calls=(Call("count", f'{{"to": {found[1]}}}', "c"),))
+    if found := re.search(r"read (t\d+\.\d+|the first) again", last):
+        turn = found[1] if found[1].startswith("t1") else next(named(request.body))
+        arguments = f'{{"mode": "turn", "turnId": "{turn}"}}'
+        return Say(calls=(Call("context_search", arguments, "c"),))
+    return Say("Yes.")
+
+
+def named(body: dict[str, Any]) -> Iterator[str]:
+    """What the stubs of a request say that the model has to ask for."""
+    return (found[1] for text in results(body) if (found := ARRIVED.search(text)))
+
+
+def sent(house: House) -> list[str]:
+    return results(house.server.requests[-1].body)
+
+
+async def test_the_model_reads_a_stub_again_and_what_is_from_outside_stays_marked(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, STUBS) as house:
+        for page in ("one", "two", "three"):
+            await house.says(f"Please look at {page}")
+        await house.says("Thanks")
+        first, second, third = sent(house)
+        await house.says("Please read the first again")
+        again = sent(house)[-1]
+        turns = (await house.says("/context turns")).text
+        history = (await house.says("/context history")).text
+        shown = (await house.says("/context")).text
+    assert first.startswith('[put away: the result of look({"page": "one"}), 1,630 characters; ')
+    assert second.startswith('[put away: the result of look({"page": "two"})')
+    assert third.startswith('<untrusted source="look">\nPage three')
+    assert again.startswith('<untrusted source="context_search">\nPage one: the tide')
+    assert again.count("the tide comes in") == 60
+    assert "results as stubs" in turns
+    assert "old tool results to stubs" in history
+    assert "strategy stubs (file), the last 1 tool result whole (file)" in shown
+
+
+async def test_stubs_stand_after_a_restart_and_undo_brings_the_results_back(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, STUBS) as house:
+        for number in (300, 301, 302):
+            await house.says(f"Please count to {number}")
+        await house.says("Thanks")
+        before = sent(house)
+    async with living(tmp_path, script, STUBS) as house:
+        await house.says("And?")
+        assert sent(house) == before
+        stubs = await events(house, "stub")
+        for _ in stubs:
+            undone = (await house.says("/context undo")).text
+        await house.says("And now?")
+        assert stubs
+        assert all("put away" not in text for text in sent(house))
+    assert "old tool results to stubs" in undone
+
+
+@pytest.mark.parametrize("way", ["/context drop t1", "/context clear"])
+async def test_what_was_taken_away_is_not_read_again_by_its_stub(tmp_path: Path, way: str) -> None:
+    async with living(tmp_path, script, STUBS) as house:
+        for number in (300, 301, 302):
+            await house.says(f"Please count to {number}")
+        await house.says("Thanks")
+        (stub, *_) = named(house.server.requests[-1].body)
+        await house.says(way)
+        await house.says(f"Please read {stub} again")
+        answer = sent(house)[-1]
+    assert "298 299" not in answer
+    assert answer.startswith((f"There is no message {stub} among the", "Nothing was said before"))
+
+
+async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
+    tmp_path: Path,
+) -> None:
+    settings = {
+        "context": {"stub_tools": True, "stub_keep": 0, "stub_batch": 300},
+        "agent_max_context_turns": 3,
+    }
+    async with living(tmp_path, script, settings) as house:
+        for number in (300, 301, 302):
+            await house.says(f"Please count to {number}")
+        preview = await house.says("/context preview")
+        plans = (await data(house, "/context preview"))["plans"]
+        await house.says("Thanks")
+        kinds = [event["kind"] for event in await events(house, "stub", "compact")]
+        limits = (await house.says("/context")).text
+    assert "Before that, 3 old tool results become stubs (about " in preview.text
+    assert [plan["effect"] for plan in plans] == [
+        "3 old tool results become stubs",
+        "t1 leaves",
+    ]
+    assert kinds == ["stub", "compact"]
+    assert "old tool results become stubs first" in limits
