@@ -15,6 +15,7 @@ from memory.context.view import View
 from memory.conversation import Conversation
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly
+from tests.docs.pages import ROOT
 from tests.memory.rooms import Lodge, texts
 
 RESULT = "A finding of many words. " * 40  # 200 tokens
@@ -82,6 +83,7 @@ async def test_a_stub_names_the_tool_its_arguments_and_the_size_in_one_line(lodg
         '[put away: the result of read_file({"path": "files/notes.txt"}), 2,000 characters; '
         'context_search(mode="turn", turnId="t1.3") shows it again]'
     )
+    assert one in (ROOT / "docs" / "context.md").read_text("utf-8")
     assert "\n" not in one + other
     assert len(other) < 250
 
