@@ -239,13 +239,26 @@ class Compactor:
     def _job(spec: SummarySpec, ready: Summary | None = None) -> Job:
         made = ready.id if ready else 0
         return Job(
-            0, spec.turns, spec.after, spec.focus, spec.style, made, stand_ins=spec.stand_ins
+            0,
+            spec.turns,
+            spec.after,
+            spec.focus,
+            spec.style,
+            made,
+            stand_ins=spec.stand_ins,
+            edited=spec.edited,
         )
 
     def _spec_of_job(self, job: Job) -> SummarySpec:
         pinned = self._state.boundaries.pinned
         return SummarySpec(
-            job.turns, job.prior, job.focus, pinned, job.style, stand_ins=job.stand_ins
+            job.turns,
+            job.prior,
+            job.focus,
+            pinned,
+            job.style,
+            stand_ins=job.stand_ins,
+            edited=job.edited,
         )
 
     async def _is_held_off(self, plan: Plan) -> bool:

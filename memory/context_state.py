@@ -304,7 +304,8 @@ class ContextState:
 
         def read(db: Any) -> tuple[Summary | None, Snapshot | None]:
             summary = summaries.summary(db, summary_id)
-            return summary, transcript.snapshot_of(db, self.row, summary_id)
+            origin = summary.origin if summary else summary_id
+            return summary, transcript.snapshot_of(db, self.row, origin)
 
         summary, at_hand = await self._services.store.read(read)
         return None if summary is None else self._preface_of(summary, at_hand, kept)

@@ -6,6 +6,7 @@
 | `calibration` | what corrects the meter |
 | `compactor` | what leaves the view; summaries; its `forecaster` says when |
 | `editor` | what a person does to the view |
+| `summary` | what stands for the turns that left, as a person sees and changes it |
 | `turns` | the turns as they run |
 
 A conversation is used from the event loop only, and one turn at a time (`bot/turns` sees to that);
@@ -52,6 +53,7 @@ from memory.record.forget import StoredCounts
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found, Scope, Wanted
 from memory.services import MemoryServices
+from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
 from memory.turns import Entry, Turn
 
@@ -95,6 +97,7 @@ class Conversation:
         self.context = ContextState(services, key, self.calibration)
         self.compactor = Compactor(services, self.context)
         self.editor = ContextEditor(services, self.context, self.compactor, self._follow)
+        self.summary = SummaryEditor(services, self.context, self.compactor)
         self.turns = TurnLog(
             services, self.context, self.calibration, self.compactor, self._turn_ended
         )

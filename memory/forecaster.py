@@ -151,4 +151,5 @@ class Forecaster:
             compaction.style_of(plan, state.limits, actor),
             plan.once,
             tuple(s.event for s in state.boundaries.stand_ins if leaving.issuperset(s.turns)),
+            state.replayed.edited,
         )

@@ -28,6 +28,8 @@ Kind = Literal[
     "unpin",
     "inject",
     "expand",
+    "edit",
+    "hold",
     "rebase",
     "reframe",
     "restart",
@@ -103,8 +105,8 @@ class Change:
     `reference` where what left is kept, which stands beside it. `stand_in`: turns leave, and their
     summary stands in their place; one without turns says what the summary of its event is from now
     on. `back`: turns that come back into play in spite of a cut or of such a summary. `target`: the
-    event that an undo, a redo or an injection speaks of; of an expansion, the one whose summary the
-    next one continues.
+    event that an undo, a redo, an injection or the edit of a summary speaks of; of an expansion,
+    the one whose summary the next one continues.
     """
 
     cut: int = 0
@@ -341,7 +343,7 @@ class Boundaries:
 
 def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that hold: those that change the view and were not undone. An injection holds as
-    long as the event does whose summary it brought."""
+    long as the event does whose summary it brought, and so does the edit of that."""
     undone: set[int] = set()
     changes: list[ViewEvent] = []
     for event in events:
@@ -355,15 +357,15 @@ def list_effective(events: Iterable[ViewEvent]) -> list[ViewEvent]:
 
 
 def _is_void(event: ViewEvent, undone: Collection[int]) -> bool:
-    return event.kind == "inject" and event.change.target in undone
+    return event.kind in ("inject", "edit") and event.change.target in undone
 
 
-_BY_THE_WAY = ("inject", "rebase", "reframe", "unfold")
+_BY_THE_WAY = ("inject", "hold", "rebase", "reframe", "unfold")
 
 
 def undoable(events: Iterable[ViewEvent]) -> list[ViewEvent]:
     """The events that `/context undo` can take back, oldest first: an injection goes with its
-    cut, and a change of strategy or of the prompt with the setting."""
+    cut, a change of strategy or of the prompt with the setting, and a no to a cut lapses."""
     return [event for event in list_effective(events) if event.kind not in _BY_THE_WAY]
 
 
@@ -414,7 +416,8 @@ class ReplayedState:
     newest event by which turns left, or an undo or redo of one, and `compaction` the id of the
     newest compaction (0: none), whether they hold or not. `cleared`: nothing from this seq on was
     cleared by a person; what stands before it was in play at a clear that holds, or had left before
-    that. `reached` is the farthest that any strategy has cut.
+    that. `reached` is the farthest that any strategy has cut. `edited` is the id of the summary
+    that a person has put in the place of that of `cut`, by an edit or an expansion (0: none).
     """
 
     boundaries: Boundaries = Boundaries()
@@ -424,6 +427,7 @@ class ReplayedState:
     compaction: int = 0
     cleared: int = 0
     reached: int = 0
+    edited: int = 0
 
     @property
     def taken_away(self) -> TakenAway:
@@ -437,6 +441,9 @@ class ReplayedState:
         """
         change = event.change
         applies = event.actor != "strategy" or event.strategy == strategy
+        is_edit = event.kind == "edit"
+        if is_edit and (self.cut is None or change.target != self.cut.id):
+            return self  # of what does not stand while this strategy is in force
         reached = max(self.reached, change.cut, change.folded.cut if change.folded else 0)
         cut = self.cut
         if event.kind in ("clear", "new"):
@@ -447,8 +454,10 @@ class ReplayedState:
             change = _named_by(event)  # whose summary stands in its place, and continues none
         elif event.leaving and applies and event.kind not in ("fold", "unfold"):
             cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
-        is_late = event.kind == "inject" and bool(change.preface)
+        is_put = event.kind in ("edit", "expand") and change.preface > 0 and cut is not None
+        is_late = is_put or (event.kind == "inject" and bool(change.preface))
         is_injection = is_late and cut is not None and change.target == cut.id
+        edited = self.edited if cut is self.cut else 0
         return ReplayedState(
             self.boundaries.apply(change) if applies else self.boundaries,
             cut,
@@ -457,22 +466,13 @@ class ReplayedState:
             event.id if event.kind == "compact" else self.compaction,
             reached if event.kind == "clear" else self.cleared,
             reached,
+            change.preface if is_put else edited,
         )
 
 
 _MOVES = (
-    "compact",
-    "squeeze",
-    "clip",
-    "stub",
-    "fold",
-    "restart",
-    "new",
-    "clear",
-    "drop",
-    "expand",
-    "undo",
-    "redo",
+    *("compact", "squeeze", "clip", "stub", "fold", "restart", "new", "clear", "drop", "expand"),
+    *("hold", "undo", "redo"),
 )
 
 

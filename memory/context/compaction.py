@@ -37,9 +37,9 @@ def due(view: View, limits: Limits, move: ViewEvent | None, by_rule: bool = Fals
 
 
 def is_held(view: View, limits: Limits, move: ViewEvent | None) -> bool:
-    """Whether a person has just taken a cut back, or opened a summary (by `ReplayedState.move`), so
-    that none is made for a while."""
-    if move is None or move.kind not in ("undo", "expand") or not view.turns:
+    """Whether a person has just taken a cut back, said no to one, or opened a summary (by
+    `ReplayedState.move`), so that none is made for a while."""
+    if move is None or move.kind not in ("undo", "hold", "expand") or not view.turns:
         return False
     return (
         view.turns[-1].number - move.turn < HELD_TURNS
@@ -196,9 +196,9 @@ def make_one_off_planner(config: Mapping[str, Any]) -> Planner:
 class SummarySpec:
     """What a summary must be made for; a prepared one serves for exactly this and nothing else.
 
-    `after` is the event whose summary it continues (0: none); `once` are limits, as (name, value),
-    that hold for it alone; `stand_ins` are the events whose summaries stand for some of the turns
-    until then.
+    `after` is the event whose summary it continues (0: none), and `edited` the summary that a
+    person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
+    it alone; `stand_ins` are the events whose summaries stand for some of the turns until then.
     """
 
     turns: tuple[int, ...]
@@ -208,6 +208,7 @@ class SummarySpec:
     style: Style = "notes"
     once: tuple[tuple[str, Any], ...] = ()
     stand_ins: tuple[int, ...] = ()
+    edited: int = 0
 
 
 def style_of(plan: Plan, limits: Limits, actor: Actor) -> Style:

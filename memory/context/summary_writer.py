@@ -312,12 +312,19 @@ class SummaryWriter:
         """What a summary is made of. What stood for turns of which one was taken away since serves
         no more."""
         turns = await self._turns(spec.turns)
-        after = await self.summary_of(spec.after) if spec.after else 0
         there = {turn.number for turn in turns}
         found = [await self.summary_of(event) for event in spec.stand_ins]
         stood = [await self.read(one) for one in found if one]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
-        return SummarySource(turns, await self.read(after) if after else None, tuple(whole))
+        return SummarySource(turns, await self._before(spec), tuple(whole))
+
+    async def _before(self, spec: SummarySpec) -> Summary | None:
+        """The summary that one for this continues: as a person has edited it, if they did, and that
+        was not forgotten."""
+        if spec.edited and (edited := await self.read(spec.edited)) is not None:
+            return edited
+        after = await self.summary_of(spec.after) if spec.after else 0
+        return await self.read(after) if after else None
 
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits

@@ -341,6 +341,15 @@ def _search_signs(database: SqliteDatabase) -> None:
     )
 
 
+def _edited_summaries(database: SqliteDatabase) -> None:
+    """Which summary is what a person made of which, and which ones continue that."""
+    for table, column in (
+        ("summary", "edits INTEGER NOT NULL DEFAULT 0"),
+        ("job", "edited INTEGER NOT NULL DEFAULT 0"),
+    ):
+        database.execute_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -368,6 +377,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _forms,
     _requests,
     _search_signs,
+    _edited_summaries,
 ]
 
 

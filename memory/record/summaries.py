@@ -22,7 +22,8 @@ class Summary:
     """What stands for `turns` and, cumulatively, for what the summary `prior` stood for (0: none).
 
     `number` is its conversation's own, 0 for one that is for the daily memory alone; `stand_ins`
-    are the ids of those that stood for some of `turns` when it was written.
+    are the ids of those that stood for some of `turns` when it was written. `edits` is the id of
+    the one that was written for the turns, where this is what a person has made of it.
     `section` is what of it the daily memory has: what is of `turns` alone, "" where only excerpts
     tell that. `model` is the one that wrote it, "" for a plain extract; `tokens` is raw;
     `is_untrusted` says whether it was made of results from outside that nobody has looked through.
@@ -39,6 +40,12 @@ class Summary:
     section: str = ""
     number: int = 0
     stand_ins: tuple[int, ...] = ()
+    edits: int = 0
+
+    @property
+    def origin(self) -> int:
+        """The id of the one that was written for the turns, whatever a person made of it."""
+        return self.edits or self.id
 
     @property
     def name(self) -> str:
@@ -50,7 +57,8 @@ class Summary:
 class Job:
     """Turns that left by an event and are on their way to the daily memory. `summary` is the one
     that exists for them already, or 0; `style` how one is made; `stand_ins` are the events whose
-    summaries stood for some of the turns until then."""
+    summaries stood for some of the turns until then; `edited` is the summary that a person had put
+    in the place of that of `prior`, or 0."""
 
     event: int
     turns: tuple[int, ...]
@@ -61,6 +69,7 @@ class Job:
     is_done: bool = False
     id: int = 0
     stand_ins: tuple[int, ...] = ()
+    edited: int = 0
 
 
 def insert_summary(
@@ -81,6 +90,7 @@ def insert_summary(
         is_untrusted=summary.is_untrusted,
         number=number,
         stand_ins=orjson.dumps(summary.stand_ins).decode(),
+        edits=summary.edits,
         at=time.time(),
     ).execute(database)
     return replace(summary, id=row, number=number)
@@ -114,6 +124,16 @@ def numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
     return list(readable(query.dicts().execute(database), _summary))
 
 
+def covered_turns(database: SqliteDatabase, summary: Summary) -> tuple[int, ...]:
+    """All turns that a summary stands for: its own, and those of the ones that it continues."""
+    columns, found, prior = tables.Summary, set(summary.turns), summary.prior
+    while prior:
+        query = columns.select(columns.turns, columns.prior).where(columns.id == prior)
+        turns, prior = next(iter(query.tuples().execute(database)), ("[]", 0))
+        found.update(orjson.loads(turns))
+    return tuple(sorted(found))
+
+
 def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
     """Store a job; returns its id."""
     row: int = tables.Job.insert(
@@ -125,6 +145,7 @@ def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
         style=job.style,
         summary=job.summary,
         stand_ins=orjson.dumps(job.stand_ins).decode(),
+        edited=job.edited,
         at=time.time(),
         is_done=False,
     ).execute(database)
@@ -143,9 +164,12 @@ def trust(database: SqliteDatabase, job: int) -> None:
     columns, made = tables.Job, tables.Summary
     wanted = columns.select().where(columns.id == job).dicts().execute(database)
     for row in wanted:
-        made.update(is_untrusted=False).where(made.id == row["summary"]).execute(database)
+        is_it = (made.id == row["summary"]) | (made.edits == (row["summary"] or -1))
+        made.update(is_untrusted=False).where(is_it).execute(database)
         doubted = made.select().where(
-            made.is_untrusted & (made.conversation == row["conversation"])
+            made.is_untrusted
+            & (made.conversation == row["conversation"])
+            & (made.edits == 0)  # an edit is as its origin is
         )
         left = list(readable(doubted.dicts().execute(database), _summary))
         of_event = columns.select(columns.summary).where(columns.event == (row["event"] or -1))
@@ -157,7 +181,8 @@ def trust(database: SqliteDatabase, job: int) -> None:
             turns = {turn for other in others for turn in other.turns}
             is_seen = turns.isdisjoint(one.turns) and one.prior not in {o.id for o in others}
             if one.id in siblings and not one.model and is_seen:
-                made.update(is_untrusted=False).where(made.id == one.id).execute(database)
+                is_it = (made.id == one.id) | (made.edits == one.id)
+                made.update(is_untrusted=False).where(is_it).execute(database)
 
 
 def keep_reference(database: SqliteDatabase, job: int, reference: str) -> None:
@@ -330,6 +355,7 @@ def _summary(row: dict[str, Any]) -> Summary:
         row["section"],
         row["number"],
         tuple(orjson.loads(row["stand_ins"])),
+        row["edits"],
     )
 
 
@@ -344,4 +370,5 @@ def _job(row: dict[str, Any]) -> Job:
         bool(row["is_done"]),
         row["id"],
         tuple(orjson.loads(row["stand_ins"])),
+        row["edited"],
     )

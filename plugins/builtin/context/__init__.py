@@ -17,6 +17,7 @@ from plugins.builtin.context import (
     requests,
     show,
     steering,
+    summary,
     transfer,
     turns,
 )
@@ -36,6 +37,10 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),
     "advise": (advise.show, "which settings to change, judging by this conversation's figures"),
+    "summary": (
+        summary.summary,
+        "what stands for the turns that left; edit changes it (summary edit)",
+    ),
     "compact": (
         steering.compact,
         "replace the turns by a summary (compact what was decided)",

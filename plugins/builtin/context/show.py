@@ -45,6 +45,8 @@ KINDS: Mapping[Kind, str] = {
     "new": "new start",
     "restart": "restart",
     "inject": "summary in place",
+    "edit": "edit of the summary",
+    "hold": "no to a cut",
     "rebase": "change of strategy",
     "reframe": "change of the prompt",
 }

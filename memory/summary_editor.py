@@ -1,0 +1,182 @@
+"""The summary that stands in the context, as a person sees and changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from memory.compactor import Compactor
+from memory.context.change import Change, ViewEvent
+from memory.context_state import ContextState
+from memory.record import summaries
+from memory.record.summaries import Summary
+from memory.services import MemoryServices
+from memory.turns import format_turns
+
+SHARE = 2
+"""A person's summary may take this part of what the context may hold: one half."""
+
+
+class EditRefused(Exception):
+    """A summary is left as it is; the text is a sentence that says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandingSummary:
+    """The summary in force, which stands for `turns`; `late` says that it stands from the next turn
+    on, `coming` are turns of which one is being written that will take its place. `event` is the
+    one that an undo takes back: the edit, or the cut (0: none)."""
+
+    summary: Summary
+    turns: tuple[int, ...]
+    tokens: int
+    is_late: bool = False
+    coming: tuple[int, ...] = ()
+    event: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EditedSummary:
+    """What an edit has put in the place of what."""
+
+    before: Summary
+    after: Summary
+    event: ViewEvent
+
+
+class SummaryEditor:
+    """Lets a person see and change what stands for the turns that left. Each change is a summary of
+    its own and an event; no text of a summary is lost by it."""
+
+    def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
+        self._services, self._state, self._compactor = services, state, compactor
+
+    async def standing(self) -> StandingSummary | None:
+        """The summary in force; None where none is."""
+        state, read = self._state, self._services.store.read
+        late = await self._compactor.forecaster.find_late()
+        wanted = late[1] if late else state.boundaries.preface
+        summary = await self._compactor.summaries.read(wanted) if wanted else None
+        if summary is None:
+            return None
+        turns = await read(lambda db: summaries.covered_turns(db, summary))
+        scale, meter = state.view().scale, self._services.meter
+        tokens = scale.part(await meter.text(summary.text))
+        return StandingSummary(
+            summary,
+            turns,
+            tokens,
+            late is not None,
+            await self.coming(),
+            await self._event(summary),
+        )
+
+    async def coming(self) -> tuple[int, ...]:
+        """The turns whose summary is being written, and takes the place of the one in force."""
+        cut = self._state.replayed.cut
+        if cut is None or self._state.replayed.edited:
+            return ()
+        return () if await self._compactor.summaries.summary_of(cut.id) else cut.leaving
+
+    async def _event(self, summary: Summary) -> int:
+        cut = self._state.replayed.cut
+        if self._state.replayed.edited != summary.id:
+            return cut.id if cut else 0
+        events = reversed(await self._state.history())
+        return next((e.id for e in events if e.change.preface == summary.id), 0)
+
+    async def numbered(self, number: int) -> Summary | None:
+        """The summary of this number, in force or not."""
+        row = self._state.row
+        found = await self._services.store.read(lambda db: summaries.numbered(db, row))
+        return next((one for one in found if one.number == number), None)
+
+    def longest(self, present: int = 0) -> int:
+        """Tokens that a person's summary may have: half of what the context may hold, less where
+        there is less room; but always what it has at `present`."""
+        limits, view = self._state.limits, self._state.view()
+        now = view.scale.part(view.preface.tokens) if view.preface else 0
+        room = limits.ceiling - (view.tokens - now)
+        return max(present, min(limits.threshold // SHARE, room))
+
+    async def edit(self, text: str, number: int = 0) -> EditedSummary:
+        """Put a person's text in the place of the summary in force, which has this number (0:
+        whatever it has). Raises EditRefused."""
+        return await self.change(lambda before: text.strip(), number)
+
+    async def change(
+        self,
+        write: Callable[[Summary], str],
+        number: int = 0,
+        why: str = "",
+        is_untrusted: bool = False,
+    ) -> EditedSummary:
+        """Put what `write` makes of the summary in force in its place. Raises EditRefused."""
+        async with self._state.changing:
+            standing = await self.find_editable(number)
+            before, text = standing.summary, write(standing.summary)
+            raw = await self._checked(text, standing)
+            row, store = self._state.row, self._services.store
+            made = replace(
+                before,
+                text=text,
+                tokens=raw,
+                section="",
+                edits=before.origin,
+                is_untrusted=before.is_untrusted or is_untrusted,
+            )
+            after = await store.write(lambda db: summaries.insert_summary(db, row, made))
+            event = await self._state.record(await self._to_event(before, after, why))
+            return EditedSummary(before, after, event[0])
+
+    async def find_editable(self, number: int = 0) -> StandingSummary:
+        """The summary in force, if it may be changed, and is the one that a person has seen. Raises
+        EditRefused."""
+        standing = await self.standing()
+        if standing is None:
+            raise EditRefused("No summary stands in the context, so there is nothing to change.")
+        now = standing.summary
+        if standing.coming:
+            raise EditRefused(
+                f"A summary of {format_turns(standing.coming)} is being written, and takes the "
+                f"place of {now.name}; nothing was changed. Edit it when it is there: /context "
+                "summary shows it."
+            )
+        if number and number != now.number:
+            raise EditRefused(
+                f"s{number} does not stand in the context any more, {now.name} does, so nothing "
+                "was changed. /context summary shows it."
+            )
+        return standing
+
+    async def _checked(self, text: str, standing: StandingSummary) -> int:
+        """The raw tokens of a text that may stand there. Raises EditRefused."""
+        if not text:
+            raise EditRefused("A summary needs some text; nothing was changed.")
+        if text == standing.summary.text:
+            raise EditRefused("That is what the summary says already; nothing was changed.")
+        raw = await self._services.meter.text(text)
+        tokens, most = self._state.view().scale.part(raw), self.longest(standing.tokens)
+        if tokens > most:
+            raise EditRefused(
+                f"That is {tokens:,} tokens, and a summary may have {most:,} here: half of what "
+                "the context may hold, or less where it is fuller. Nothing was changed."
+            )
+        return raw
+
+    async def _to_event(self, before: Summary, after: Summary, why: str) -> ViewEvent:
+        state, cut = self._state, self._state.replayed.cut
+        view = state.view()
+        preface = await state.read_preface(after.id, state.boundaries.reference)
+        return ViewEvent(
+            at=datetime.now(UTC),
+            kind="edit",
+            actor="person",
+            strategy=state.limits.strategy,
+            reason=why or f"{before.name} was changed to {after.name}",
+            change=Change(preface=after.id, target=cut.id if cut else 0),
+            turn=state.newest,
+            tokens_before=view.tokens,
+            tokens_after=replace(view, preface=preface).tokens,
+        )

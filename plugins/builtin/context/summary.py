@@ -1,0 +1,149 @@
+"""`/context summary`: what stands for the turns that left, shown and changed."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from memory.record.summaries import Summary
+from memory.summary_editor import EditedSummary, EditRefused, StandingSummary
+from memory.turns import format_turns
+from plugins.api import Action, Ask, CommandError, Form, Reply
+from plugins.builtin.context.show import UNDO
+from plugins.builtin.context.state import ids
+from plugins.builtin.context.turns import quote
+from plugins.wording import amount, clip, literal
+
+EDIT = "/context summary edit"
+_NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
+
+
+async def summary(ask: Ask, rest: str) -> Reply:
+    """`/context summary [s3]`, `/context summary edit [s3] [TEXT]`"""
+    word, *more = re.split(r"\s+", rest.strip(), maxsplit=1)
+    if word.lower() == "edit":
+        return await _edit(ask, more[0] if more else "")
+    if not word:
+        return await _show(ask)
+    if (found := _NUMBER.fullmatch(word)) is None or more:
+        raise CommandError(
+            "/context summary takes nothing, a summary like s3, or edit; not "
+            f"“{literal(clip(rest))}”."
+        )
+    return await _show_numbered(ask, int(found[1]))
+
+
+async def _show(ask: Ask) -> Reply:
+    editor = ask.conversation.summary
+    standing = await editor.standing()
+    if standing is None:
+        coming = await editor.coming()
+        why = (
+            f"No summary stands in the context yet; one of {format_turns(coming)} is being written."
+            if coming
+            else "No summary stands in the context: no turn has left it for one."
+        )
+        return Reply(why, {"summary": None})
+    return Reply(
+        f"{_headline(standing)}\n\n{quote(standing.summary.text)}",
+        _to_data(standing.summary, standing),
+        _actions(standing),
+    )
+
+
+async def _show_numbered(ask: Ask, number: int) -> Reply:
+    editor = ask.conversation.summary
+    standing = await editor.standing()
+    if standing is not None and standing.summary.number == number:
+        return await _show(ask)
+    found = await editor.numbered(number)
+    if found is None:
+        raise CommandError(f"There is no summary s{number} in this conversation.")
+    text = (
+        f"**{found.name}** of {format_turns(found.turns)}, {_author(found)}; it does not stand in "
+        f"the context now.\n\n{quote(found.text)}"
+    )
+    return Reply(text, _to_data(found))
+
+
+def _headline(standing: StandingSummary) -> str:
+    """Which summary it is, and what there is to know of it."""
+    one = standing.summary
+    parts = (
+        f"**{one.name}** stands for {format_turns(standing.turns)}",
+        f"{amount(standing.tokens)} tokens",
+        _author(one),
+        "made of what came from outside" if one.is_untrusted else "",
+        "from your next message on" if standing.is_late else "",
+        f"a summary of {format_turns(standing.coming)} is being written, which takes its place"
+        if standing.coming
+        else "",
+    )
+    return f"{' · '.join(filter(None, parts))}."
+
+
+def _author(one: Summary) -> str:
+    """Who wrote it."""
+    by = f"by {one.model}" if one.model else "an extract that no model wrote"
+    return f"{by}, edited by hand" if one.edits else by
+
+
+def _actions(standing: StandingSummary) -> tuple[Action, ...]:
+    edit = () if standing.coming else (Action("Edit", f"{EDIT} {standing.summary.name}"),)
+    undo = (Action("Undo", f"/context undo e{standing.event}"),) if standing.event else ()
+    return (*edit, *undo)
+
+
+def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str, Any]:
+    data: dict[str, Any] = {
+        "summary": one.name,
+        "text": one.text,
+        "turns": ids(standing.turns if standing else one.turns),
+        "model": one.model,
+        "is_edited": bool(one.edits),
+        "is_untrusted": one.is_untrusted,
+        "stands": standing is not None,
+    }
+    if standing is None:
+        return data
+    return data | {
+        "tokens": standing.tokens,
+        "is_late": standing.is_late,
+        "coming": ids(standing.coming),
+    }
+
+
+async def _edit(ask: Ask, rest: str) -> Reply:
+    found = _NUMBER.match(rest)
+    number, text = (int(found[1]), rest[found.end() :]) if found else (0, rest)
+    editor = ask.conversation.summary
+    try:
+        if text.strip():
+            return _report(await editor.edit(text, number))
+        standing = await editor.find_editable(number)
+    except EditRefused as error:
+        raise CommandError(str(error)) from None
+    one, most = standing.summary, editor.longest(standing.tokens)
+    return Reply(
+        f"{_headline(standing)} Write what shall stand in its place, in at most "
+        f"{amount(most)} tokens.",
+        _to_data(one, standing),
+        form=Form(f"{EDIT} {one.name}", one.text),
+    )
+
+
+def _report(edited: EditedSummary) -> Reply:
+    after, event = edited.after, edited.event
+    text = (
+        f"{after.name} stands in the place of {edited.before.name} from the next request on: "
+        f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens. The next summary "
+        "continues it."
+    )
+    data = {
+        "summary": after.name,
+        "before": edited.before.name,
+        "text": after.text,
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+    }
+    return Reply(text, data, (UNDO,))
