@@ -15,6 +15,7 @@ from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record.forget import StoredCounts, delete_folder
 from plugins.api import ForgetReport, ForgetRequest
+from plugins.wording import name_branch
 
 
 class Forgetting:
@@ -30,53 +31,94 @@ class Forgetting:
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
-        conversations = [await self._conversations.get(k) for k in await self._keys(key, wish)]
-        held = [
-            await conversation.count_stored(wish.turns or None) for conversation in conversations
-        ]
-        return _sum_up(held, await self._files(key, wish))
+        if wish.is_audience:
+            keys = await self._conversations.of_audience(key.audience)
+            every = [await self._conversations.get(one) for one in keys]
+            held = [await one.count_stored(is_shared_too=True) for one in every]
+            return _sum_up(held, await self._files(key, wish))
+        here = await self._conversations.get(key)
+        held = [await here.count_stored(wish.turns or None)]
+        return _sum_up(held, names=await self._names(await self._sharing(key, wish)))
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
-        keys = await self._keys(key, wish)
+        if wish.is_audience:
+            return await self._forget_audience(key, wish)
+        sharing = await self._sharing(key, wish)
+        names = await self._names(sharing)
+        async with self._quiet([key, *sharing]) as conversations:
+            here, others = conversations[key.id], [conversations[one.id] for one in sharing]
+            gone = await here.forget(wish.turns or None, others if wish.turns else ())
+            is_whole = not wish.turns and not gone.staying
+            self._tell_channel(key, None if is_whole else gone.questions)
+            await self._finish()
+        return _sum_up([gone], names=names)
+
+    async def _forget_audience(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
+        keys = await self._conversations.of_audience(key.audience)
         async with self._quiet(keys) as conversations:
             files = await self._files(key, wish)
-            held = [await conversation.forget(wish.turns or None) for conversation in conversations]
-            if wish.is_audience:
-                async with conversations[0].long_term.forgetting_all():
-                    await asyncio.to_thread(delete_folder, self._folder(key))
-            for mine, gone in zip(keys, held, strict=True):
-                self._tell_channel(mine, gone.questions if wish.turns else None)
-            await self._conversations.services.store.scrub()
+            # The newest first, so that a branch is gone before what it shares.
+            held = [await conversations[one.id].forget() for one in reversed(keys)]
+            async with conversations[key.id].long_term.forgetting_all():
+                await asyncio.to_thread(delete_folder, self._folder(key))
+            self._tell_channel(key, None)
+            await self._finish()
         return _sum_up(held, files)
+
+    async def _finish(self) -> None:
+        await self._conversations.branches.take_up()  # a chat may have led to what is gone
+        await self._conversations.services.store.scrub()
+
+    async def _sharing(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
+        """The other branches that share turns of which a wish speaks."""
+        return await self._conversations.branches.sharing(key, wish.turns or (1,))
+
+    async def _names(self, keys: Sequence[ConversationKey]) -> tuple[str, ...]:
+        """Branches in words."""
+        found = await self._conversations.branches.of_chat(keys[0]) if keys else []
+        titles = {row.key: row.title for row in found}
+        return tuple(
+            name_branch(key.number, titles[key.id])
+            for key in sorted(keys, key=lambda key: key.number)
+            if key.id in titles
+        )
 
     async def retire(self, before: float) -> int:
         """Delete conversations in which nothing was said since a time (seconds since 1970), after
         their content has reached the daily memory; returns how many."""
         count = 0
-        for key in await self._conversations.idle_since(before):
-            async with self._turns.exclusive(key):
-                if key in await self._conversations.idle_since(before):
-                    conversation = await self._conversations.get(key, is_restart=False)
-                    count += await conversation.retire()
+        tried: set[ConversationKey] = set()
+        while idle := set(await self._conversations.idle_since(before)) - tried:
+            tried |= idle  # what these shared may be idle next
+            for key in sorted(idle, key=lambda key: key.id):
+                count += await self._retire_one(key, before)
         await self._conversations.delete_mail_before(before)
         pruned = await self._conversations.prune_memories(before)
         if count or pruned:
             await self._conversations.services.store.scrub()
         return count
 
-    async def _keys(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
-        """The conversations that a wish speaks of, in a stable order."""
-        return await self._conversations.of_audience(key.audience) if wish.is_audience else [key]
+    async def _retire_one(self, key: ConversationKey, before: float) -> bool:
+        async with self._turns.exclusive(key):
+            if key not in await self._conversations.idle_since(before):
+                return False
+            conversation = await self._conversations.get(key, is_restart=False)
+            is_gone = await conversation.retire()
+        await self._conversations.branches.take_up()  # the chat may have led to it
+        return is_gone
 
     @asynccontextmanager
-    async def _quiet(self, keys: Sequence[ConversationKey]) -> AsyncIterator[list[Conversation]]:
-        """The conversations, while no turn runs in any of them."""
+    async def _quiet(
+        self, keys: Sequence[ConversationKey]
+    ) -> AsyncIterator[Mapping[str, Conversation]]:
+        """The conversations by their ids, while no turn runs in any of them."""
+        keys = sorted(keys, key=lambda key: key.id)  # so that two who wait don't wait for another
         async with AsyncExitStack() as stack:
             for key in keys:
                 self._turns.stop(key)
                 await stack.enter_async_context(self._turns.exclusive(key))
-            yield [await self._conversations.get(key) for key in keys]
+            yield {key.id: await self._conversations.get(key) for key in keys}
 
     def _folder(self, key: ConversationKey) -> Path:
         return self._conversations.services.audience_folder(key.audience)
@@ -96,7 +138,9 @@ def _count(folder: Path) -> int:
     return sum(path.is_file() and path != folder / OWN for path in folder.rglob("*"))
 
 
-def _sum_up(held: Sequence[StoredCounts], files: int) -> ForgetReport:
+def _sum_up(
+    held: Sequence[StoredCounts], files: int = 0, names: tuple[str, ...] = ()
+) -> ForgetReport:
     return ForgetReport(
         turns=tuple(turn for part in held for turn in part.turns),
         messages=sum(part.messages for part in held),
@@ -104,4 +148,6 @@ def _sum_up(held: Sequence[StoredCounts], files: int) -> ForgetReport:
         lines=sum(part.lines for part in held),
         files=files,
         is_left=any(part.is_left for part in held),
+        branches=names,
+        staying=tuple(turn for part in held for turn in part.staying),
     )

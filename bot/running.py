@@ -21,6 +21,7 @@ from bot.turns import Turns
 from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
 from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, cleaned
 from memory.conversations import Conversations
+from memory.keys import home_of
 from memory.messages import Message
 from memory.record.store import StoreError
 from memory.turns import Entry
@@ -105,13 +106,22 @@ class RunningBot:
     # --- what pages and clients read and fill -------------------------------------------------
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
-        """The conversations of a channel, but for its threads."""
+        """The chats of a channel, but for its threads; each by the branch that it leads to."""
         prefix = f"{escape(channel)}/"
         found = await self.conversations.list_matching(prefix, words)
-        chats = ((listed.key.removeprefix(prefix), listed) for listed in found)
+        titles = {one.key: one.title for one in found}
+        at: dict[str, float] = {}
+        for one in found:  # the newest first
+            at.setdefault(home_of(one.key), one.at)
+        chats = {home: home.removeprefix(prefix) for home in at}
+        lead = self.conversations.branches.lead_of
         return [
-            Session(unquote(chat), clip(one.title), datetime.fromtimestamp(one.at, UTC))
-            for chat, one in chats
+            Session(
+                unquote(chat),
+                clip(titles.get(lead(home)) or titles.get(home, "")),
+                datetime.fromtimestamp(at[home], UTC),
+            )
+            for home, chat in chats.items()
             if "/" not in chat
         ]
 

@@ -46,6 +46,7 @@ from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait, run_shielded
 from memory.turn_log import OpenTurn
+from plugins.wording import name_branch
 
 log = logging.getLogger(__name__)
 
@@ -295,7 +296,7 @@ class Turns:
         if self._branches.is_current(key):
             return ""
         title = await (await self._conversations.get(key)).title()
-        called = f"branch {key.number}" + (f", “{title}”" if title else "")
+        called = name_branch(key.number, title)
         return f"(This answer belongs to {called}; /branches {key.number} goes back there.)"
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:

@@ -16,11 +16,12 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 
 from memory.long_term.document import facts, parse
-from memory.record import conversations, daily, memory_file, search, summaries
+from memory.record import conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import Note
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
-from memory.record.search import Found, Scope, index
+from memory.record.search import Found, index
+from memory.record.search.reach import Scope
 from memory.record.store import Store
 from memory.services import MemoryServices
 from memory.tasks import BackgroundTasks
@@ -113,7 +114,9 @@ class AudienceMemory:
             return found
         read, audience = self._services.store.read, self._audience
         names = await read(lambda db: {c.row: c.name for c in index.conversations(db, audience)})
-        said = await read(lambda db: search.scan(db, names, text.split(), most))
+        said = await read(
+            lambda db: search.scan(db, names, text.split(), most, transcript.own_entries)
+        )
         return replace(found, said=said)
 
     async def recall(self, text: str, most: int) -> Remembered:

@@ -25,11 +25,15 @@ class Branches:
 
     def current(self, key: ConversationKey) -> ConversationKey:
         """The conversation that a chat leads to, by the key of any of its branches."""
-        return replace(key, id=self._leading.get(key.home, key.home))
+        return replace(key, id=self.lead_of(key.home))
+
+    def lead_of(self, home: str) -> str:
+        """The id of the conversation that the chat leads to whose first one this is."""
+        return self._leading.get(home, home)
 
     def is_current(self, key: ConversationKey) -> bool:
         """Whether its chat leads to this conversation."""
-        return self._leading.get(key.home, key.home) == key.id
+        return self.lead_of(key.home) == key.id
 
     async def of_chat(self, key: ConversationKey) -> list[BranchRow]:
         """The branches of a chat, its first conversation before them."""

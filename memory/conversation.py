@@ -51,7 +51,8 @@ from memory.record import (
 )
 from memory.record.forget import StoredCounts
 from memory.record.ledger import Bill, Spent
-from memory.record.search import Found, Scope, Wanted
+from memory.record.search import Found, Wanted
+from memory.record.search.reach import Scope
 from memory.services import MemoryServices
 from memory.summary_editor import SummaryEditor
 from memory.turn_log import TurnLog
@@ -161,7 +162,8 @@ class Conversation:
         """What this conversation's audience remembers."""
         context = self.context
         begin = context.whole[-1].entries[0].seq if context.current else 0
-        scope = Scope(self.key.audience, running=(context.row, begin) if begin else (0, 0))
+        running = (context.row, begin) if begin else (0, 0)
+        scope = Scope(self.key.audience, running=running, here=context.row)
         return AudienceMemory(self._services, self._shared.indexer, scope)
 
     @property
@@ -320,10 +322,15 @@ class Conversation:
 
     # --- deletion ------------------------------------------------------------------------------
 
-    async def count_stored(self, turns: Collection[int] | None = None) -> StoredCounts:
-        """What is kept of these turns (None: of all of this conversation)."""
+    async def count_stored(
+        self, turns: Collection[int] | None = None, *, is_shared_too: bool = False
+    ) -> StoredCounts:
+        """What is kept of these turns (None: of all of this conversation that it shares with none,
+        or `is_shared_too`)."""
         row, data = self.context.row, self._services.data
-        counts = await self._services.store.read(lambda db: forget.count_stored(db, row, turns))
+        counts = await self._services.store.read(
+            lambda db: forget.count_stored(db, row, turns, is_shared_too=is_shared_too)
+        )
         which = self._sections(counts, turns)
         sections = 0
         for place in (data, daily.quarantine(data)):

@@ -351,8 +351,9 @@ class ForgetRequest:
 class ForgetReport:
     """What is kept of what is to be forgotten: turns and messages, the sections of the daily memory
     that were made from them, files of the audience (counted only where they go), and the `lines` of
-    `MEMORY.md` that come from them; `is_left` says
-    that a plugin's offloader may still hold some of it."""
+    `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
+    it. `branches` are the others that share turns with it, in words, and `staying` the turns that
+    stay with these where all of a conversation is meant."""
 
     turns: tuple[int, ...]
     messages: int
@@ -360,6 +361,8 @@ class ForgetReport:
     files: int = 0
     lines: int = 0
     is_left: bool = False
+    branches: tuple[str, ...] = ()
+    staying: tuple[int, ...] = ()
 
 
 class ForgetPort(Protocol):

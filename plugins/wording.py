@@ -78,6 +78,16 @@ def fence(text: str, language: str = "") -> str:
     return f"{marks}{language}\n{text}\n{marks}"
 
 
+def name_branch(number: int, title: str) -> str:
+    """A branch of a chat in a sentence."""
+    return f"branch {number}, “{literal(clip(title))}”" if title else f"branch {number}"
+
+
+def listing(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A Markdown table; a column whose name ends with a colon is aligned to the right."""
     ruler = ["---:" if name.endswith(":") else "---" for name in header]

@@ -103,11 +103,6 @@ def children(database: SqliteDatabase, conversation: int) -> dict[int, int]:
     return dict(query.where(columns.parent == conversation).tuples().execute(database))
 
 
-def first_own(database: SqliteDatabase, conversation: int) -> int:
-    """The first turn of a conversation that it shares with no other."""
-    return max(shared_with(database, conversation).values(), default=0) + 1
-
-
 def rows_of_chat(database: SqliteDatabase, home: str) -> list[int]:
     """The rows of a chat's first conversation and of all that was branched off it."""
     return [row for _, row, *_ in _of_chat(database, home)]
@@ -285,8 +280,8 @@ def leave_to_children(database: SqliteDatabase, key: ConversationKey, conversati
     columns.update(key=stays, title="").where(columns.id == conversation).execute(database)
     row = columns.insert(**{**kept, "id": None, "key": key.id, "title": ""}).execute(database)
     usage.update(conversation=row).where(usage.conversation == conversation).execute(database)
-    current = tables.CurrentBranch
-    current.delete().where(current.conversation == conversation).execute(database)
+    for table in (tables.CurrentBranch, tables.Request):
+        table.delete().where(table.conversation == conversation).execute(database)
 
 
 # --- where a chat leads --------------------------------------------------------------------

@@ -35,7 +35,8 @@ class StoredCounts:
     jobs by which summaries of them come into the daily memory, and the sections there; the lines of
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still have some of
     it. `shared` are the other conversations that share turns with theirs, by row, and the last that
-    each does; `has_children` says that some of these were branched off."""
+    each does; `has_children` says that some of these were branched off; `staying` are the turns
+    that stay with them where a whole conversation is meant."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -46,6 +47,7 @@ class StoredCounts:
     is_left: bool = False
     shared: Mapping[int, int] = field(default_factory=dict)
     has_children: bool = False
+    staying: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,15 +61,27 @@ class _Gone:
 
 
 def count_stored(
-    database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
+    database: SqliteDatabase,
+    conversation: int,
+    turns: Collection[int] | None = None,
+    *,
+    is_shared_too: bool = False,
 ) -> StoredCounts:
-    """What is kept of these turns of a conversation (None: of all that it shares with none)."""
-    own = branches.first_own(database, conversation) if turns is None else 0
-    wanted = None if turns is None else frozenset(turns)
+    """What is kept of these turns of a conversation (None: of all that it shares with none; with
+    `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
     places = transcript.places(database, conversation)
-    mine = [turn for _, turn in places if turn >= own and (wanted is None or turn in wanted)]
+    shared = branches.shared_with(database, conversation)
+    has_children = bool(branches.children(database, conversation)) and not is_shared_too
+    if is_shared_too:
+        last = branches.lineage(database, conversation)[-1].after_turn
+    else:
+        last = max(shared.values(), default=0)
+    if turns is None:
+        mine = [turn for _, turn in places if turn > last]
+    else:
+        wanted = frozenset(turns)
+        mine = [turn for _, turn in places if turn in wanted]
     numbers = frozenset(mine)
-    has_children = bool(branches.children(database, conversation))
     if turns is None and not has_children:
         jobs = summaries.jobs_of(database, conversation)
     else:
@@ -84,8 +98,9 @@ def count_stored(
         len(mine),
         questions,
         tuple(job.id for job in jobs),
-        shared=branches.shared_with(database, conversation),
+        shared=shared,
         has_children=has_children,
+        staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
 
 

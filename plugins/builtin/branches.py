@@ -11,7 +11,7 @@ from memory.turns import turn_number
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context.show import moment
 from plugins.builtin.session import LONGEST_TITLE
-from plugins.wording import cell, clip, literal, table
+from plugins.wording import cell, clip, listing, literal, name_branch, table
 
 _ALL = Action("All branches", "/branches")
 _MOST_BUTTONS = 8
@@ -80,7 +80,7 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
     if len(fits) == 1:
         return fits[0]
     if fits:
-        numbers = " and ".join(str(one.number) for one in fits)
+        numbers = listing([str(one.number) for one in fits])
         raise CommandError(f"“{literal(clip(wanted))}” could be branch {numbers}; give its number.")
     raise CommandError(f"There is no branch “{literal(clip(wanted))}” here; /branches lists them.")
 
@@ -126,8 +126,7 @@ async def _current(ask: Ask) -> BranchInfo:
 
 
 def _called(one: BranchInfo) -> str:
-    title = f", “{literal(clip(one.title))}”" if one.title else ""
-    return f"branch {one.number}{title}"
+    return name_branch(one.number, one.title)
 
 
 def _go_on(one: BranchInfo) -> str:

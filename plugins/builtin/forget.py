@@ -17,7 +17,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.context.state import turns_of
-from plugins.wording import count
+from plugins.wording import count, listing
 
 YES = "yes"
 SUBS = (
@@ -68,7 +68,8 @@ async def forget(ask: Ask) -> Reply:
         return _question(request, kept)
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     left = f" {_LEFT}" if gone.is_left else ""
-    said = f"Deleted: {_describe(request, gone)}. {_STAYS[request.scope]} {_BEYOND}{left}"
+    shared = _tell_branches(request, gone, is_done=True)
+    said = f"Deleted: {_describe(request, gone)}. {shared}{_STAYS[request.scope]} {_BEYOND}{left}"
     return Reply(said, _data(gone))
 
 
@@ -95,8 +96,8 @@ def _question(request: Request, kept: ForgetReport) -> Reply:
         )
     confirm = f"/forget {request.words} {YES}"
     text = (
-        f"This would delete {_describe(request, kept)}. Nothing can bring it back. "
-        f"{_STAYS[request.scope]} To do it, send `{confirm}`."
+        f"This would delete {_describe(request, kept)}. {_tell_branches(request, kept)}Nothing can "
+        f"bring it back. {_STAYS[request.scope]} To do it, send `{confirm}`."
     )
     data = {"confirm": confirm, **_data(kept)}
     return Reply(text, data, (Action("Delete for good", confirm),))
@@ -115,6 +116,24 @@ def _describe(request: Request, kept: ForgetReport) -> str:
     if request.scope == "all":
         parts.append(f"the folder of this chat's files ({count(kept.files, 'file')})")
     return " and ".join(parts)
+
+
+def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) -> str:
+    """What it means for the other branches that share turns, with a space behind it."""
+    if not kept.branches:
+        return ""
+    others = listing(kept.branches)
+    if request.scope == "turns":
+        return f"What is shared {'went' if is_done else 'goes'} from {others} too. "
+    if request.scope == "all" or not kept.staying:
+        return ""
+    turns = format_turns(kept.staying)
+    span = f"t{kept.staying[0]}-t{kept.staying[-1]}"
+    everywhere = "" if is_done else f" (/forget {span} deletes them everywhere)"
+    return (
+        f"What {others} share with this branch, {turns}, stays there{everywhere}, and leaves this "
+        "one. "
+    )
 
 
 def _data(kept: ForgetReport) -> dict[str, object]:

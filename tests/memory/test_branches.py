@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from memory.context.change import Change
+from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.record.search import Around, Tail
 from tests.memory.rooms import KEY, Lodge, texts
 
 
 @pytest.fixture
-async def lodge(tmp_path: Path):  # type: ignore[no-untyped-def]
+async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
     lodge = Lodge(tmp_path)
     await lodge.open()
     yield lodge
@@ -23,18 +28,201 @@ def sends(conversation: Conversation) -> list[str]:
     return texts(conversation.context.view())
 
 
-async def forked(lodge: Lodge, turn: int = 0, key: ConversationKey = KEY) -> Conversation:
+def numbers(conversation: Conversation) -> list[int]:
+    return [turn.number for turn in conversation.context.view().turns]
+
+
+async def fork(lodge: Lodge, turn: int = 0, key: ConversationKey = KEY) -> Conversation:
     return await lodge.conversation(await lodge.conversations.fork(key, turn))
+
+
+async def talk(lodge: Lodge, turns: int, key: ConversationKey = KEY) -> Conversation:
+    for _ in range(turns):
+        newest = (await lodge.conversation(key)).context.newest
+        await lodge.says(f"question {newest + 1} of {key.number}", key=key)
+    return await lodge.conversation(key)
 
 
 async def test_a_branch_sends_what_was_said_up_to_where_it_begins_and_then_its_own(
     lodge: Lodge,
 ) -> None:
-    for number in range(1, 4):
-        await lodge.says(f"question {number}")
-    branch = await forked(lodge, 2)
+    parent = await talk(lodge, 3)
+    branch = await fork(lodge, 2)
     await lodge.says("elsewhere", key=branch.key)
+    shared = ["question 1 of 1", "Yes.", "question 2 of 1", "Yes."]
+    assert sends(branch) == [*shared, "elsewhere", "Yes."]
+    assert sends(parent) == [*shared, "question 3 of 1", "Yes."]
+    assert numbers(branch) == [1, 2, 3]
+
+
+async def test_a_branch_of_a_branch_and_a_second_one_share_just_what_was_said_before_them(
+    lodge: Lodge,
+) -> None:
+    await talk(lodge, 4)
+    first = await fork(lodge, 3)
+    await talk(lodge, 3, first.key)
+    deeper, below = await fork(lodge, 5, first.key), await fork(lodge, 2, first.key)
+    await talk(lodge, 1, deeper.key)
+    await talk(lodge, 1, below.key)
+    said = [f"question {n} of {where}" for n, where in ((1, 1), (2, 1), (3, 1), (4, 2), (5, 2))]
+    assert sends(deeper)[::2] == [*said, "question 6 of 3"]
+    assert sends(below)[::2] == [*said[:2], "question 3 of 4"]
+    again = await fork(lodge, 3)
+    assert sends(again)[::2] == said[:3]
+
+
+async def test_undo_in_a_branch_takes_back_what_was_done_before_it_and_touches_no_other(
+    lodge: Lodge,
+) -> None:
+    parent = await talk(lodge, 3)
+    await parent.editor.change("drop", Change(drop=frozenset({2})))
+    branch = await fork(lodge)
+    before = sends(parent)
+    await branch.editor.undo()
+    assert numbers(branch) == [1, 2, 3]
+    assert sends(parent) == before
+    await parent.editor.change("pin", Change(pin=frozenset({1})))
+    assert not branch.context.boundaries.pinned
+    await lodge.restart()
+    branch, parent = await lodge.conversation(branch.key), await lodge.conversation()
+    assert numbers(branch) == [1, 2, 3]
+    assert sends(parent) == before
+
+
+async def test_a_branch_below_a_cut_has_the_view_of_that_time(lodge: Lodge) -> None:
+    lodge.limit(max_turns=6)
+    parent = await talk(lodge, 8)
+    await lodge.settle()
+    assert numbers(parent)[0] > 2
+    branch = await fork(lodge, 5)
+    assert sends(branch)[::2] == [f"question {n} of 1" for n in range(1, 6)]
+    await parent.editor.clear()
+    below = await fork(lodge, 5)
+    assert sends(below) == sends(branch)
+
+
+async def test_a_branch_after_a_cut_has_its_summary_also_one_that_comes_late(lodge: Lodge) -> None:
+    lodge.limit(max_turns=4)
+    parent = await talk(lodge, 6)
+    branch = await fork(lodge)
+    await lodge.settle()
+    await lodge.says("once more")
+    await lodge.says("once more", key=branch.key)
+    assert "They talked." in sends(parent)[0]
+    assert sends(branch)[0] == sends(parent)[0]
+
+
+@pytest.mark.parametrize("strategy", sorted(STRATEGIES))
+async def test_a_branch_sends_at_first_what_its_parent_would(lodge: Lodge, strategy: str) -> None:
+    lodge.limit(strategy=strategy, max_turns=5, full_turns=3, fold_turns=1)
+    parent = await talk(lodge, 9)
+    await parent.compactor.compact_for_person()
+    await lodge.settle()
+    await talk(lodge, 1)
+    branch = await fork(lodge)
+    assert sends(branch) == sends(parent)
+    await lodge.says("the same", key=branch.key)
+    await lodge.says("the same")
+    assert sends(branch) == sends(parent)
+
+
+async def test_a_running_turn_is_no_part_of_a_branch(lodge: Lodge) -> None:
+    parent = await talk(lodge, 2)
+    turn = await parent.turns.open("is still answered")
+    branch = await fork(lodge)
+    assert numbers(branch) == [1, 2]
+    await lodge.says("before it is over", key=branch.key)
+    assert numbers(branch) == [1, 2, 3]
+    await turn.break_off("stopped", "", "Stopped.")
+    with pytest.raises(ValueError, match="the last complete turn is t3"):
+        await lodge.conversations.fork(KEY, 4)
+
+
+async def test_nothing_can_be_branched_off_before_something_was_said(lodge: Lodge) -> None:
+    with pytest.raises(ValueError, match="no complete turn"):
+        await lodge.conversations.fork(KEY)
+
+
+async def test_the_models_search_of_its_conversation_finds_what_is_shared_and_its_own(
+    lodge: Lodge,
+) -> None:
+    await talk(lodge, 3)
+    branch = await fork(lodge, 2)
+    await talk(lodge, 2, branch.key)
+    sibling = await fork(lodge, 1)
+    await talk(lodge, 1, sibling.key)
+    found = await branch.passages(Tail(100))
+    said = [hit.text for hit in found.hits if hit.text.startswith("question")]
+    assert said == ["question 1 of 1", "question 2 of 1", "question 3 of 2", "question 4 of 2"]
+    around = await branch.passages(Around(3))
+    assert around.hits[0].text == "question 3 of 2"
+    assert (await branch.search(["question"], 20)).total == 4
+    assert await branch.count() == 8
+
+
+async def test_the_memory_finds_each_message_once_whoever_asks(lodge: Lodge) -> None:
+    await lodge.says("a zebra in the morning")
+    branch = await fork(lodge)
+    await lodge.says("a giraffe at noon", key=branch.key)
+    for asking in (await lodge.conversation(), branch):
+        for text in ("zebra", "giraffe", "raff"):
+            found = (await asking.memory.search(text, 10)).said
+            hits = [hit for hit in found.hits if text in hit.text]
+            assert len(hits) == 1
+    (hit, *_) = (await branch.memory.recall("zebra", 10)).said.hits
+    assert hit.conversation == branch.key.id, "it is a turn of the branch, too"
+
+
+async def test_what_one_branch_took_away_it_does_not_find_and_the_other_does(
+    lodge: Lodge,
+) -> None:
+    await lodge.says("a zebra in the morning")
+    await lodge.says("a giraffe at noon")
+    branch = await fork(lodge)
+    await lodge.says("at night", key=branch.key)
+    await branch.editor.change("drop", Change(drop=frozenset({1})))
     parent = await lodge.conversation()
-    assert sends(branch) == ["question 1", "Yes.", "question 2", "Yes.", "elsewhere", "Yes."]
-    assert sends(parent)[-2:] == ["question 3", "Yes."]
-    assert [turn.number for turn in branch.context.view().turns] == [1, 2, 3]
+
+    async def recalls(asking: Conversation, text: str) -> bool:
+        hits = (await asking.memory.recall(text, 10)).said.hits
+        return any(text in hit.text for hit in hits)
+
+    assert not await recalls(branch, "zebra")
+    assert await recalls(parent, "zebra")
+    await parent.editor.clear()
+    assert not await recalls(parent, "giraffe")
+    assert await recalls(branch, "giraffe"), "it still has what the other one cleared"
+    assert not await recalls(branch, "zebra")
+    await branch.editor.clear()
+    assert not await recalls(branch, "giraffe")
+
+
+async def test_what_a_branch_shares_is_told_in_the_daily_memory_once(lodge: Lodge) -> None:
+    parent = await talk(lodge, 4)
+    branch = await fork(lodge)
+    await parent.compactor.compact_for_person()
+    await branch.compactor.compact_for_person()
+    await lodge.settle()
+    files = [path.read_text() for path in lodge.folder.rglob("*.md")]
+    assert sum(text.count("They talked.") for text in files) == 1
+    assert len(lodge.summarizer.requests) == 2, "each has a summary of its own all the same"
+
+
+async def test_a_fork_costs_three_rows_however_long_the_conversation_is(lodge: Lodge) -> None:
+    await talk(lodge, 12)
+    await (await lodge.conversation()).compactor.compact_for_person()
+    await lodge.settle()
+
+    async def rows() -> int:
+        def count(db: Any) -> int:
+            return sum(
+                db.execute_sql(f'SELECT COUNT(*) FROM "{table}"').fetchone()[0]
+                for table in db.get_tables()
+                if not table.startswith(("sqlite", "passage"))
+            )
+
+        return await lodge.store.read(count)
+
+    before = await rows()
+    await lodge.conversations.fork(KEY)
+    assert await rows() == before + 3

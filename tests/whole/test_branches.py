@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
-from tests.fakes.openai_server import Say
+from channels.base import Activity, Delta, Done
+from tests.bot.test_backup import restore, save
+from tests.bot.test_schedule import retain, rows
+from tests.fakes.openai_server import Hang, Received, Say
+from tests.whole import test_forget as forgetting
 from tests.whole.house import House, living
+from tests.whole.test_busy import busy, gate
+from tests.whole.test_forget import MARK, found_in, says_many
+from tests.whole.test_spending import limit
+
+
+def echo(request: Received) -> Say:
+    return Say(f"re: {request.body['messages'][-1]['content']}")
 
 
 def asked(house: House, index: int = -1) -> list[Any]:
@@ -42,3 +54,243 @@ async def test_the_branch_that_a_chat_leads_to_is_the_same_after_a_restart(tmp_p
         await house.says("/branches 1")
         await house.says("again")
         assert asked(house) == ["first", "again"]
+
+
+async def test_what_was_set_here_goes_along_and_is_each_ones_own_from_then_on(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("first")
+        await house.says('/config system_prompt "Speak like a pirate." --here')
+        await house.says("/config agent_max_context_turns 7 --here")
+        await house.says("/title Treasure")
+        await house.says("/fork")
+        await house.says("second")
+        assert "Speak like a pirate." in house.sent_to_model()[0]["content"]
+        assert "“Treasure (2)”" in (await house.says("/title")).text
+        await house.says("/config agent_max_context_turns 9 --here")
+        await house.says("/branches 1")
+        assert "7" in (await house.says("/config agent_max_context_turns")).text
+    async with living(tmp_path, echo) as house:
+        await house.says("/branches 2")
+        assert "9" in (await house.says("/config agent_max_context_turns")).text
+        await house.says("third")
+        assert "Speak like a pirate." in house.sent_to_model()[0]["content"]
+
+
+async def test_a_turn_that_runs_when_its_branch_is_left_ends_with_a_word_where_it_belongs(
+    tmp_path: Path,
+) -> None:
+    async with busy(tmp_path, "queue") as house:  # a turn waits at the gate
+        assert "no complete turn" in (await house.says("/fork")).text
+        gate("opened").set()
+        await house.reply_to("first")
+        gate("opened").clear()
+        gate("reached").clear()
+        await house.writes("wait", id="second")
+        await gate("reached").wait()
+        events: list[Activity] = []
+        watching = await house.watches(events)
+        told = await house.says("/fork t1 Aside")
+        assert "in branch 1 goes on" in told.text
+        assert (await house.says("meanwhile")).text == "re: meanwhile"
+        gate("opened").set()
+        answer = await house.reply_to("second")
+        assert answer.reply.text.startswith("re: wait\n\n(This answer belongs to branch 1")
+        await house.app.turns.queues.idle()
+        streamed = "".join(one.text for one in events if isinstance(one, Delta))
+        assert streamed == "re: meanwhile", "what the other branch says does not come in between"
+        done = [one.reply_to for one in events if isinstance(one, Done)]
+        assert done == [house.sent[-2].reply_to, "second"]
+        watching.cancel()
+        await house.says("/branches 1")
+        await house.says("again")
+        assert asked(house) == ["wait", "wait", "again"]
+
+
+async def test_stop_ends_the_answer_of_a_branch_that_was_left(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("One."), Hang("Let me"), Say("Two.")]) as house:
+        await house.says("first")
+        await house.writes("second", id="second")
+        await house.server.reached.acquire()
+        await house.server.reached.acquire()
+        await house.says("/fork")
+        stopped = await house.says("/stop")
+        assert stopped.text == "Stopping the answer in branch 1; what was done so far is kept."
+        assert "Stopped, as you asked." in (await house.reply_to("second")).reply.text
+        assert "Nothing is running" in (await house.says("/stop")).text
+        await house.says("third")
+        assert asked(house) == ["first", "third"]
+
+
+async def test_what_is_said_right_behind_a_switch_goes_where_it_leads(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("first")
+        await house.says("/fork")
+        await house.writes("/branches 1", id="switch")
+        await house.writes("second", id="said")
+        await house.reply_to("said")
+        assert asked(house) == ["first", "second"]
+        assert "t2" in (await house.says("/context turns")).text
+        await house.says("/branches 2")
+        assert "t2" not in (await house.says("/context turns")).text
+
+
+async def test_a_message_that_a_crash_left_unanswered_is_answered_where_it_was_said(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, [Say("One."), Hang(), Say("Aside.")]) as house:
+        await house.says("first")
+        await house.writes("second", id="second")
+        await house.server.reached.acquire()
+        await house.server.reached.acquire()
+        await house.says("/fork")
+        await house.says("aside")
+        await house.app.turns.queues.close()  # as at a kill: what runs is cut short
+    async with living(tmp_path, echo) as house:
+        answer = await house.reply_to("second")
+        assert "This answer belongs to branch 1" in answer.reply.text
+        assert asked(house) == ["first", "second"]
+        await house.says("more")
+        assert asked(house) == ["first", "aside", "more"]
+
+
+async def test_forgetting_a_shared_turn_takes_it_from_all_branches_and_says_so_before(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, forgetting.echo, {"agent_max_context_turns": 3}) as house:
+        await says_many(house, "Hello.", f"I live in {MARK}.", "And you?")
+        await house.says("/fork t3 Elsewhere")
+        await says_many(house, "What is it like?", "Hm.", "Well.")
+        await house.says("/branches 1")
+        await says_many(house, "Is it warm?", "Hm.", "Well.")
+        question = await house.says("/forget t2")
+        assert "What is shared goes from branch 2, “Elsewhere” too." in question.text
+        assert (await house.says("/forget t2 yes")).text.startswith("Deleted: t2 (2 messages)")
+        await house.app.conversations.settle()
+        assert found_in(tmp_path) == []
+        await house.says("Here?")
+        assert MARK not in str(house.sent_to_model())
+        await house.says("/branches 2")
+        await house.says("There?")
+        assert MARK not in str(house.sent_to_model())
+        assert "t2" not in str((await house.says("/context turns")).data)
+    assert found_in(tmp_path) == []
+
+
+async def test_forgetting_the_chat_in_a_branch_leaves_what_others_share_and_goes_back(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, forgetting.echo) as house:
+        await says_many(house, "Hello.", "And you?")
+        await house.says("/fork t1")
+        await says_many(house, f"I live in {MARK}.")
+        question = await house.says("/forget chat")
+        assert question.text.startswith("This would delete 1 turn (2 messages)")
+        assert "What branch 1, “Hello.” share with this branch, t1, stays there" in question.text
+        await house.says("/forget chat yes")
+        assert found_in(tmp_path) == []
+        assert "no branches" in (await house.says("/branches")).text
+        await house.says("Still here?")
+        assert asked(house) == ["Hello.", "And you?", "Still here?"]
+        made = await house.says("/fork")
+        assert made.data is not None
+        assert made.data["number"] == 3, "a number is not given out twice"
+
+
+async def test_forgetting_a_chat_that_branches_share_leaves_them_what_they_share(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, forgetting.echo) as house:
+        await says_many(house, "Hello.", f"I live in {MARK}.")
+        await house.says("/fork t1")
+        await says_many(house, "Go on.")
+        await house.says("/branches 1")
+        cost = (await house.says("/usage")).data
+        question = await house.says("/forget chat")
+        assert question.text.startswith("This would delete 1 turn (2 messages)")
+        await house.says("/forget chat yes")
+        assert found_in(tmp_path) == []
+        await house.says("Anew.")
+        assert asked(house) == ["Anew."]
+        assert (await house.says("/context turns")).data["turns"][0]["turn"] == "t3"  # type: ignore[index]
+        after = (await house.says("/usage")).data
+        assert cost is not None
+        assert after is not None
+        ever, before = after["all chats"]["ever"]["calls"], cost["all chats"]["ever"]["calls"]
+        assert ever == before + 1
+        assert after["this month by chat"]["pipe/main"]["calls"] == ever - 1
+        await house.says("/branches 2")
+        await house.says("Further.")
+        assert asked(house) == ["Hello.", "Go on.", "Further."]
+    async with living(tmp_path, forgetting.echo) as house:
+        await house.says("And on.")
+        assert asked(house) == ["Hello.", "Go on.", "Further.", "And on."]
+        assert "Hello." in (await house.says("/memory search Hello")).text
+        await house.says("/forget all yes")
+        assert await rows(house, "message") == 0
+        assert await rows(house, "branch") == 0
+
+
+async def test_a_conversation_that_a_branch_shares_is_not_deleted_for_being_idle(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, forgetting.echo) as house:
+        await says_many(house, "Hello.", "And you?")
+        await house.says("/fork t1")
+        await house.says("Go on.")
+        await house.app.store.write(
+            lambda db: db.execute_sql(
+                "UPDATE conversation SET active_at = 0 WHERE key = 'pipe/main'"
+            )
+        )
+        await retain(house, days=1)
+        await house.says("Further.")
+        assert asked(house) == ["Hello.", "Go on.", "Further."]
+        await house.app.store.write(
+            lambda db: db.execute_sql("UPDATE conversation SET active_at = 0")
+        )
+        await retain(house, days=1)
+        assert await rows(house, "message") == 0
+        assert await rows(house, "branch") == 0
+        await house.says("Anew.")
+        assert asked(house) == ["Anew."]
+
+
+async def test_a_limit_of_spending_holds_for_a_chat_with_all_its_branches(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("first")
+        await limit(house, "spend_limit_chat", 1.5)
+        await house.says("/fork")
+        await house.says("second")
+        refused = await house.says("third")
+        assert "was not sent to the model" in refused.text
+        bill = (await house.says("/usage")).data
+        assert bill is not None
+        by_chat = bill["this month by chat"]
+        assert {name: part["calls"] for name, part in by_chat.items()} == {
+            "pipe/main": 1,
+            "pipe/main//2": 1,
+        }
+        assert bill["all chats"]["ever"]["calls"] == 2
+    async with living(tmp_path, echo) as house:
+        assert "was not sent to the model" in (await house.says("fourth")).text
+
+
+async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("first")
+        await house.says("/fork")
+        await house.says("second")
+        await house.says("/context export")
+    (export,) = (tmp_path / "data").rglob("context.json")
+    assert [m["content"] for m in json.loads(export.read_text())["messages"]][::2] == [
+        "first",
+        "second",
+    ]
+    made, restored = tmp_path / "made.tar.gz", tmp_path / "elsewhere"
+    save(tmp_path / "data", made)
+    restore(made, restored / "data")
+    async with living(restored, echo) as house:
+        await house.says("third")
+        assert asked(house) == ["first", "second", "third"]

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, time, tzinfo
 from itertools import groupby
 
 from peewee import SqliteDatabase
 
-from memory.context.change import NOTHING_AWAY, TakenAway, replay
+from memory.context.change import TakenAway
 from memory.keys import ConversationKey
 from memory.messages import SEARCHES, Message
 from memory.record import conversations, transcript
@@ -25,14 +25,11 @@ from memory.record.migrations import migrate
 from memory.record.search import index, words
 from memory.record.search.dates import NamedDate
 from memory.record.search.index import (
-    IndexedConversation,
-    Range,
-    Ranges,
     home_of,
     place_of,
-    range_of,
 )
 from memory.record.search.ranking import Posting, Ranking
+from memory.record.search.reach import Reach, Scope
 from memory.record.search.said import (
     Span,
     finder,
@@ -81,17 +78,6 @@ class Found:
 # --- the best answers ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """What may be found: all that is kept of an audience. For the model (`is_model`) only what no
-    person took away, and of the conversation in which a turn runs only what was said before that:
-    `running` is the conversation's row, and the seq at which the turn begins."""
-
-    audience: str
-    is_model: bool = False
-    running: tuple[int, int] = (0, 0)
-
-
 def find(database: SqliteDatabase, scope: Scope, text: str, most: int, zone: tzinfo) -> Found:
     """The messages that answer a text best. The model is given some that hold none of its words,
     but stand beside those that do. `zone` is the time zone in which a date in the text is meant.
@@ -104,11 +90,8 @@ class _Search:
 
     def __init__(self, database: SqliteDatabase, scope: Scope, zone: tzinfo) -> None:
         self._database, self._scope, self._zone = database, scope, zone
-        conversations = index.conversations(database, scope.audience)
-        self._names = {one.row: one.name for one in conversations}
-        away = {one.row: self._find_taken_away(one) for one in conversations}
-        gaps = (gap for row, taken in away.items() for gap in self._gaps(row, taken))
-        self._ranges = Ranges((self._visible(row, taken) for row, taken in away.items()), gaps)
+        self._reach = Reach(database, scope)
+        self._ranges = self._reach.ranges
         self._sessions = index.sessions(database, self._ranges)
 
     def find(self, text: str, most: int) -> Found:
@@ -129,24 +112,6 @@ class _Search:
         wanted = [term.word for term in question.terms]
         return Found(tuple(self._hits(order[:most], wanted)), len(holding))
 
-    def _find_taken_away(self, one: IndexedConversation) -> TakenAway:
-        """What may not be found of a conversation."""
-        if not (self._scope.is_model and one.lacks_some):
-            return NOTHING_AWAY
-        return replay(transcript.events_of(self._database, one.row), "").taken_away
-
-    def _visible(self, row: int, away: TakenAway) -> Range:
-        """The places of a conversation that may be found, but for the gaps in them."""
-        running, begin = self._scope.running
-        if self._scope.is_model and row == running:
-            return range_of(row, away.cleared, begin - 1)
-        return range_of(row, away.cleared)
-
-    def _gaps(self, row: int, away: TakenAway) -> list[Range]:
-        """The places of the turns that a person dropped."""
-        spans = transcript.spans(self._database, row, away.dropped) if away.dropped else []
-        return [range_of(row, first, last) for first, last in spans]
-
     def _find_posting(self, term: Term) -> Posting:
         return Posting(term, index.places(self._database, term, self._ranges))
 
@@ -166,7 +131,7 @@ class _Search:
             return entries[other] if is_near and not is_search else None
 
         for place in places:
-            said, name = to_search_text(entries[place].message), self._names[home_of(place)[0]]
+            said, name = to_search_text(entries[place].message), self._reach.name(place)
             neighbours = neighbour(place, place - 1), neighbour(place, place + 1)
             yield Hit(entries[place], said, spans(said, wanted), name, *neighbours)
 
@@ -217,17 +182,21 @@ def _fill(database: SqliteDatabase, notes: Sequence[Note], zone: tzinfo) -> None
 
 
 def scan(
-    database: SqliteDatabase, conversations: Mapping[int, str], texts: Iterable[str], most: int
+    database: SqliteDatabase,
+    conversations: Mapping[int, str],
+    texts: Iterable[str],
+    most: int,
+    read: Callable[[SqliteDatabase, int], Iterable[Entry]] = transcript.every_entry,
 ) -> Found:
     """The messages that hold the most of these texts, the newest first among equals: in any case
     (Unicode's folding), also within words, and also what is no word, such as "C++". It reads all of
-    these conversations, which are given by row and name."""
+    these conversations, which are given by row and name; `read` gives the entries of each."""
     wanted = list(dict.fromkeys(text.casefold() for text in texts))
     counts = Counter[int]()
 
     def iter_scored() -> Iterator[tuple[int, datetime, int, int, Entry]]:
         for row in conversations:
-            for entry in transcript.every_entry(database, row):
+            for entry in read(database, row):
                 said = to_search_text(entry.message).casefold()
                 if score := sum(text in said for text in wanted):
                     counts[score] += 1

@@ -230,8 +230,8 @@ def conversations(database: SqliteDatabase, audience: str) -> list[IndexedConver
 def sessions(database: SqliteDatabase, ranges: Ranges) -> list[ChatSession]:
     """The sittings of the conversations that these ranges are in."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ?"
-    spans = ((place_of(home_of(span.first)[0], 0), span.last) for span in ranges)
-    rows = chain.from_iterable(database.execute_sql(query, span) for span in spans)
+    spans = {place_of(home_of(span.first)[0], 0): span.last for span in ranges}  # each once
+    rows = chain.from_iterable(database.execute_sql(query, span) for span in spans.items())
     return [*map(ChatSession._make, rows)]
 
 
