@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.models.base import Model
-from agent.models.catalogue import window_of
+from agent.models.catalogue import input_price, window_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
@@ -137,7 +137,8 @@ class ChosenModels:
         model = self._models.of(choice)
         window = window_in_force(settings, model)
         where = self._models.where(choice)
-        return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where)
+        price = None if model.is_free else input_price(model.name, model.provider)
+        return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where, price)
 
 
 class ConfiguredAgents:

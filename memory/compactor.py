@@ -312,7 +312,7 @@ class Compactor:
         await state.switch(strategy, await state.history())
         why = f"the strategy was changed from {limits.strategy} to {strategy}"
         plan = Plan(Change(), why, tokens_after=state.view().tokens, kind="rebase")
-        await state.store(self.event(plan, before, "person"))
+        await state.store(state.count_broken(self.event(plan, before, "person"), before))
 
     async def _note_changed_prompt(self) -> None:
         """Record that something else stands before the conversation than in its last request."""
@@ -324,7 +324,8 @@ class Compactor:
             view = state.view(limits=limits)
             why = describe_change(self._fingerprint, now)
             plan = Plan(Change(), why, tokens_after=view.tokens, kind="reframe")
-            await self._keep_fingerprint(now, self.event(plan, view, "person") if why else None)
+            event = state.count_ahead(self.event(plan, view, "person"))
+            await self._keep_fingerprint(now, event if why else None)
         self._fingerprint, self._fingerprint_of = now, prefix
 
     async def _keep_fingerprint(self, now: PromptFingerprint, event: ViewEvent | None) -> None:

@@ -130,7 +130,7 @@ class ContextEditor:
     async def _turn_back(
         self, kind: Kind, event: ViewEvent, events: Sequence[ViewEvent]
     ) -> ViewEvent:
-        state = self._state
+        state, before = self._state, self._state.view()
         move = ViewEvent(
             at=datetime.now(UTC),
             kind=kind,
@@ -138,11 +138,12 @@ class ContextEditor:
             reason=ASKED,
             change=Change(target=event.id),
             turn=state.newest,
-            tokens_before=state.view().tokens,
+            tokens_before=before.tokens,
         )
         await state.replay([*events, move])
+        move = state.count_broken(replace(move, tokens_after=state.view().tokens), before)
         try:
-            stored, _ = await state.store(replace(move, tokens_after=state.view().tokens))
+            stored, _ = await state.store(move)
         except StoreError:
             await state.replay(events)  # what is not on disk does not hold
             raise
@@ -212,10 +213,12 @@ class ContextEditor:
         """Move the boundaries by a change by which turns come back."""
         state, events = self._state, await self._state.history()
         plan = Plan(change, ASKED, kind="expand")
-        event = self._compactor.event(plan, state.view(), "person")
+        before = state.view()
+        event = self._compactor.event(plan, before, "person")
         await state.replay([*events, event])
+        event = state.count_broken(replace(event, tokens_after=state.view().tokens), before)
         try:
-            stored, _ = await state.store(replace(event, tokens_after=state.view().tokens))
+            stored, _ = await state.store(event)
         except StoreError:
             await state.replay(events)  # what is not on disk does not hold
             raise

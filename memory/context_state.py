@@ -11,6 +11,7 @@ from typing import Any
 
 from memory.calibration import Calibration
 from memory.context.change import Boundaries, ReplayedState, ViewEvent, replay
+from memory.context.cut_cost import count_broken
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
@@ -36,6 +37,10 @@ from memory.turns import Entry, Turn
 FOLDED_TURNS = 7
 """Turns that `slim` folds at a time where the provider caches (docs/performance.md)."""
 KEPT = "What has left is kept, whole, in '{}'."
+_IN_FORCE_ALREADY = ("undo", "redo", "expand", "rebase")
+"""Events that are in force before they are stored, since only then their sizes are known."""
+_SOME_PREFACE = Preface("", 0)
+"""A summary of which only that much is known, that it is another one than before."""
 _BEGINNING = 400  # characters of a message that a line of the activity log may be made from
 
 
@@ -251,6 +256,8 @@ class ContextState:
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
         """Put an event on disk, with its job, and move nothing."""
+        if event.kind not in _IN_FORCE_ALREADY:
+            event = self.count_ahead(event)
 
         def insert(db: Any) -> tuple[ViewEvent, Job | None]:
             stored = replace(event, id=transcript.insert_event(db, self.row, event))
@@ -262,6 +269,34 @@ class ContextState:
         stored = await self._services.store.write(insert)
         self.last_event = stored[0].id
         return stored
+
+    @property
+    def cached(self) -> int:
+        """How many tokens the provider may have cached: those of the last request that it counted,
+        or where that is not known, all that would be sent; 0 where it has reported no hits here."""
+        if not self.bill.cached:
+            return 0
+        anchor = self._calibration.anchor
+        return anchor.reported if anchor else self.view().tokens
+
+    def count_broken(self, event: ViewEvent, before: View, after: View | None = None) -> ViewEvent:
+        """The event with what it breaks in the provider's cache: it makes of `before` what is seen
+        now, or `after`."""
+        if not (cached := self.cached):
+            return event
+        broken, anew = count_broken(before, after or self.view(), cached)
+        return replace(event, broken=broken, anew=anew)
+
+    def count_ahead(self, event: ViewEvent) -> ViewEvent:
+        """The same for an event that is not in force yet."""
+        before = self.view()
+        if event.kind == "reframe":
+            cached = self.cached
+            return replace(event, broken=cached, anew=cached) if cached else event
+        after = before.apply(event.change)
+        if event.change.preface:
+            after = replace(after, preface=_SOME_PREFACE)
+        return self.count_broken(event, before, after)
 
     async def _show(self, whole: tuple[Turn, ...], result: ReplayedState) -> None:
         boundaries = result.boundaries

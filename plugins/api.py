@@ -28,6 +28,7 @@ from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
 from agent.tools.schema import tool
 from channels.message import Action, Address, Form, Reply
+from memory.context.cut_cost import InputPrice
 from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
@@ -175,13 +176,15 @@ class TurnsPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The model in force for a conversation. `window` in tokens, 0 where it is unknown."""
+    """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
+    what it reads, None where that is unknown, or nothing."""
 
     name: str
     window: int
     fallbacks: tuple[str, ...]
     takes_tools: bool
     where: str
+    price: InputPrice | None = None
 
 
 class ModelsPort(Protocol):

@@ -10,6 +10,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from agent.models.base import Model, ModelReply, Usage
+from memory.context.cut_cost import InputPrice
 from memory.record.ledger import Spent
 
 
@@ -71,6 +72,20 @@ def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
         except LookupError:
             continue
     return None
+
+
+@lru_cache(maxsize=256)
+def input_price(model: str, provider: str = "") -> InputPrice | None:
+    """What a token of a prompt costs where this provider serves the model; None where that is
+    unknown."""
+    fresh = cost_of(model, Usage(_SOME, 0), provider)
+    cached = cost_of(model, Usage(_SOME, 0, _SOME), provider)
+    if fresh is None or cached is None:
+        return None
+    return InputPrice(fresh / _SOME, cached / _SOME)
+
+
+_SOME = 10_000  # tokens: some prices rise with the size of a prompt
 
 
 def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> Spent:

@@ -205,8 +205,10 @@ class ViewEvent:
 
     `strategy` is the one that made it: the one in force, or the one that a rule names. `turn` is
     the number of the newest turn at that moment, `leaving` names the turns that left by
-    it; tokens are the meter's. `snapshot` is what the model had at hand when turns left. `id` is 0
-    until it is stored.
+    it; tokens are the meter's, `broken` those that the provider had cached and that were no use
+    any more (-1: not counted, since nothing was known of a cache), `anew` what stood in their
+    place. `snapshot` is what the model had at hand when
+    turns left. `id` is 0 until it is stored.
     """
 
     at: datetime
@@ -220,6 +222,8 @@ class ViewEvent:
     tokens_before: int = 0
     tokens_after: int = 0
     snapshot: Snapshot | None = None
+    broken: int = -1
+    anew: int = 0
     id: int = 0
 
 

@@ -27,11 +27,13 @@ _LINE = 25  # tokens of a line of the activity log
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`plan` is due when turn `at_turn` begins; `tokens` is what leaves by it, by the meter."""
+    """`plan` is due when turn `at_turn` begins; `tokens` is what leaves by it, by the meter, and
+    `view` what would be sent then without it."""
 
     at_turn: int
     plan: Plan
     tokens: int
+    view: View
 
 
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
@@ -73,7 +75,7 @@ def forecast(
     gone = {*plan.leaving, *plan.change.fold}
     raw = sum(turn.tokens for turn in later.turns if turn.number in gone)
     raw += stubs.freed_by(later, plan.change)
-    return Forecast(later.current, plan, view.scale.part(raw))
+    return Forecast(later.current, plan, view.scale.part(raw), later)
 
 
 def _with_turns(view: View, count: int, sizes: Sizes) -> View:

@@ -350,6 +350,12 @@ def _edited_summaries(database: SqliteDatabase) -> None:
         database.execute_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
+def _broken_tokens(database: SqliteDatabase) -> None:
+    """What a change broke in the provider's cache, and what stood in its place."""
+    for column in ("broken INTEGER NOT NULL DEFAULT -1", "anew INTEGER NOT NULL DEFAULT 0"):
+        database.execute_sql(f"ALTER TABLE view_event ADD COLUMN {column}")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -378,6 +384,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _requests,
     _search_signs,
     _edited_summaries,
+    _broken_tokens,
 ]
 
 

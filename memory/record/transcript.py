@@ -266,6 +266,8 @@ def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) 
         leaving=orjson.dumps(event.leaving).decode(),
         tokens_before=event.tokens_before,
         tokens_after=event.tokens_after,
+        broken=event.broken,
+        anew=event.anew,
         snapshot=_snapshot(event),
     ).execute(database)
     return row
@@ -430,5 +432,7 @@ def _event(row: dict[str, Any]) -> ViewEvent:
         leaving=tuple(orjson.loads(row["leaving"])),
         tokens_before=row["tokens_before"],
         tokens_after=row["tokens_after"],
+        broken=row["broken"],
+        anew=row["anew"],
         snapshot=_read_snapshot(row["snapshot"]),
     )

@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from memory.context.change import Actor, Change, Kind, ViewEvent
+from memory.context.cut_cost import InputPrice
 from memory.context.limits import Limits
 from memory.record.ledger import Bill
 from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
+from plugins.builtin.context.cost import Cache
 from plugins.builtin.context.facts import Facts, Results
 from plugins.rules import parse
 from plugins.rules.conditions import ContextPressure
@@ -264,3 +266,19 @@ async def test_every_line_that_is_advised_is_taken(tmp_path: Path) -> None:
     async with living(tmp_path) as house:
         for line in lines:
             assert "(from: " in (await house.says(line)).text, line
+
+
+def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_their_figures() -> (
+    None
+):
+    cache = Cache(tokens=9_000, price=InputPrice(0.000_01, 0.000_001), strategy="truncate")
+    sizes = (9_000, 6_000)
+    often = cuts(28, 32, 36, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)
+    one = only(advice(facts("truncate", events=often, cache=cache)))
+    assert one.found == (
+        "Cuts cost more than they save: each one breaks 8.5k cached tokens ($0.0495) and pays back "
+        "after 17 turns, but the next comes after 4.0 turns."
+    )
+    assert one.commands == ("/config context.compression_trigger 0.85 --here",)
+    seldom = cuts(0, 20, 40, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)
+    assert advice(facts("truncate", events=seldom, cache=cache)) == ()

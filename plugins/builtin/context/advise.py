@@ -64,14 +64,32 @@ def has_no_room(facts: Facts) -> Advice | None:
 def cuts_too_often(facts: Facts) -> Advice | None:
     if not 0 < facts.distance <= OFTEN:
         return None
+    broken = _broken(facts) or "breaks the provider's cache"
     found = (
         f"Cuts come often: the last {len(facts.cuts)} came every {facts.distance:.1f} turns, and "
-        "each one breaks the provider's cache."
+        f"each one {broken}."
     )
     if facts.rules and facts.cuts[-1].actor == "rule":
         do = "Give it a longer cooldown, or a condition that is met less often (/config hooks)."
         return Advice(f"{found} Here {format_rules(facts.rules)}.", do)
     return Advice(found, *_later(facts))
+
+
+def cuts_do_not_pay(facts: Facts) -> Advice | None:
+    turns = [facts.cache.turns(cost) for cost in facts.broken]
+    known = sorted(number for number in turns if number is not None)
+    if not known or facts.distance <= OFTEN or known[len(known) // 2] <= facts.distance:
+        return None
+    found = (
+        f"Cuts cost more than they save: each one {_broken(facts)}, but the next comes after "
+        f"{facts.distance:.1f} turns."
+    )
+    return Advice(found, *_later(facts))
+
+
+def _broken(facts: Facts) -> str:
+    """What the newest cut has broken; "" where nothing is known of a cache."""
+    return facts.cache.clause(facts.broken[-1]) if facts.broken else ""
 
 
 def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
@@ -273,6 +291,7 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
     overflows,
     nothing_compacts,
     cuts_too_often,
+    cuts_do_not_pay,
     loses_the_thread,
     summaries_cost_too_much,
     one_tool_fills_the_window,

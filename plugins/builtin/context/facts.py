@@ -9,12 +9,14 @@ from itertools import pairwise
 from typing import Any
 
 from memory.context.change import ViewEvent
+from memory.context.cut_cost import CutCost
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import count_freeable
 from memory.messages import SEARCHES, Message
 from memory.record.ledger import Bill
 from memory.turns import Turn
 from plugins.api import Ask
+from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.show import enough, too_small
 from plugins.rules import find_compacting, parse
 
@@ -41,7 +43,8 @@ class Facts:
     arrived, `searches` how often the model looked for what had left, and `summary_model` writes
     the summaries ("": the one that answers). `too_small` says that the
     system prompt and the tools leave no room for turns, and `enough` is a budget that would (0:
-    none); `freeable` is what old tool results would free as stubs."""
+    none); `freeable` is what old tool results would free as stubs, and `cache` what is known of the
+    provider's."""
 
     limits: Limits
     turns: int
@@ -58,6 +61,7 @@ class Facts:
     too_small: str = ""
     enough: int = 0
     freeable: int = 0
+    cache: Cache = field(default_factory=Cache)
 
     @property
     def cuts(self) -> list[ViewEvent]:
@@ -91,6 +95,11 @@ class Facts:
         """Turns from one cut to the next, on average; 0 with fewer than three cuts."""
         cuts = self.cuts
         return (cuts[-1].turn - cuts[0].turn) / (len(cuts) - 1) if len(cuts) > 2 else 0
+
+    @property
+    def broken(self) -> tuple[CutCost, ...]:
+        """What each of these cuts has broken in the provider's cache, as far as that is known."""
+        return tuple(filter(None, map(self.cache.of_event, self.cuts)))
 
     @property
     def saved(self) -> int:
@@ -130,6 +139,7 @@ async def gather(ask: Ask) -> Facts:
         too_small=too_small(view, conversation.context.limits),
         enough=enough(view, conversation.context.limits),
         freeable=count_freeable(view, conversation.context.limits),
+        cache=cache_of(ask),
         summary_model=settings.describe("context.summary_brain.model", scope).value,
     )
 

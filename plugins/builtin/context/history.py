@@ -11,6 +11,7 @@ from memory.context.change import ViewEvent, list_effective
 from memory.record.search import Found, Hit
 from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply
+from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, list_touched
 from plugins.builtin.context.show import by, moment, name_kind
 from plugins.builtin.context.state import IN_PLAY, States, states
@@ -30,18 +31,28 @@ async def show(ask: Ask, rest: str) -> Reply:
     held = {event.id for event in list_effective(events)}
     undone = {e.id for e in events if e.id not in held and e.kind not in ("undo", "redo")}
     by_id = {event.id: event for event in events}
-    lines = [_line(event, by_id, undone, ask.bot.zone()) for event in reversed(events)]
+    cache = cache_of(ask)
+    costs = {event.id: cache.of_event(event) for event in events}
+    said = {event.id: cache.clause(costs[event.id], is_past=True) for event in events}
+    zone = ask.bot.zone()
+    lines = [_line(e, by_id, undone, zone, said[e.id]) for e in reversed(events)]
     text = "\n".join(lines[:NEWEST])
     if len(lines) > NEWEST:
         text += f"\n\nThe newest {NEWEST} of {len(lines)} are shown."
-    data = [{**event_data(event), "undone": event.id in undone} for event in events]
+    data = [
+        {**event_data(e), "undone": e.id in undone, "cost": cache.data(costs[e.id])} for e in events
+    ]
     return Reply(text, {"events": data})
 
 
 def _line(
-    event: ViewEvent, by_id: Mapping[int, ViewEvent], undone: Collection[int], zone: tzinfo
+    event: ViewEvent,
+    by_id: Mapping[int, ViewEvent],
+    undone: Collection[int],
+    zone: tzinfo,
+    cost: str,
 ) -> str:
-    """One event: what and when, the turns and sizes, who and why."""
+    """One event: what and when, the turns and sizes, what it cost, who and why."""
     target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
     what = f"{event.kind} of a {name_kind(target)} (e{target.id})" if target else name_kind(event)
     said = (
@@ -49,6 +60,7 @@ def _line(
         moment(event.at, zone),
         format_turns(list_touched(target or event)),
         _sizes(event),
+        cost,
         literal(clip(by(event), 120)),
     )
     return f"- {' · '.join(filter(None, said))}"

@@ -21,6 +21,7 @@ from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
 from memory.record.ledger import Bill
 from plugins.api import Ask
+from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
@@ -68,13 +69,14 @@ class Overview:
     what is done before the next step of the running turn; `layers` says where each setting comes
     from; `chosen` is the strategy that is in force from the next turn on; `rules` are the ids of
     the person's own hook rules that compact; `remembered` is what of `MEMORY.md` is in the
-    prompt."""
+    prompt; `cache` is what is known of the provider's."""
 
     view: View
     limits: Limits
     learned: LearnedWindow | None
     due: Plan | None
     next_cut: Forecast | None
+    cache: Cache
     hold: Hold | None
     last: ViewEvent | None
     summary: Summary
@@ -103,6 +105,7 @@ async def gather(ask: Ask) -> Overview:
         learned=conversation.calibration.find_learned_window(conversation.context.limits_as_set),
         due=conversation.compactor.forecaster.due() if conversation.context.current else None,
         next_cut=conversation.compactor.forecaster.forecast(),
+        cache=cache_of(ask),
         hold=hold(view, limits, conversation),
         last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
         summary=await _summary(conversation),
@@ -197,7 +200,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "layers": overview.layers,
         "compacting_rules": overview.rules,
         "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
-        "next_cut": overview.next_cut and _describe_cut(overview.next_cut),
+        "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview.cache),
         "held_off_until": overview.hold and asdict(overview.hold),
         "last_change": overview.last and event_data(overview.last),
         "summary": overview.summary,
@@ -208,9 +211,10 @@ def as_data(overview: Overview) -> dict[str, Any]:
     }
 
 
-def _describe_cut(cut: Forecast) -> dict[str, Any]:
+def _describe_cut(cut: Forecast, cache: Cache) -> dict[str, Any]:
     turns = tuple(sorted({*cut.plan.leaving, *cut.plan.change.fold}))
-    return {"at": f"t{cut.at_turn}", "turns": ids(turns), "tokens": cut.tokens}
+    cost = cache.data(cache.of_forecast(cut))
+    return {"at": f"t{cut.at_turn}", "turns": ids(turns), "tokens": cut.tokens, "cost": cost}
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:

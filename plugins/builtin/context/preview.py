@@ -12,6 +12,7 @@ from memory.context.strategies.stubs import freed_by
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
+from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import Hold, hold
 from plugins.builtin.context.show import effect, explain_hold, reason
 from plugins.builtin.context.state import ids
@@ -31,14 +32,16 @@ async def show(ask: Ask, rest: str) -> Reply:
     context = conversation.context
     held = hold(context.view(), context.limits, conversation)
     rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
-    text = "\n\n".join(
-        (
-            _headline(preview, context.limits.budget, bool(context.current)),
-            show_messages(rows),
-            describe_steps(preview, held),
-        )
+    cache = cache_of(ask)
+    cost = cache.of_preview(preview)
+    parts = (
+        _headline(preview, context.limits.budget, bool(context.current)),
+        show_messages(rows),
+        describe_steps(preview, held),
+        f"That {cache.clause(cost)}." if cost else "",
     )
-    return Reply(text, _data(preview, rows))
+    text = "\n\n".join(filter(None, parts))
+    return Reply(text, {**_data(preview, rows), "cost": cache.data(cost)})
 
 
 def _round_down(rows: list[Row], most: int) -> list[Row]:

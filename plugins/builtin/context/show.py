@@ -281,7 +281,9 @@ def next_cut(overview: Overview) -> str:
     gone = (*cut.plan.leaving, *cut.plan.change.fold)
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = f", about {amount(cut.tokens)} tokens" if is_known else ""
-    return f"Next cut: when t{cut.at_turn} begins, at this pace. {effect(cut.plan)}{tokens}."
+    cost = overview.cache.clause(overview.cache.of_forecast(cut))
+    done = f"{effect(cut.plan)}{tokens}{cost and f', which {cost}'}"
+    return f"Next cut: when t{cut.at_turn} begins, at this pace. {done}."
 
 
 def effect(plan: Plan) -> str:

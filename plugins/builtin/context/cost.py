@@ -1,0 +1,89 @@
+"""What a change of the context breaks in the provider's cache, and costs: in a clause."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from memory.context.change import ViewEvent
+from memory.context.cut_cost import CutCost, InputPrice, count_broken, cut_cost
+from memory.context.forecast import Forecast, Preview
+from memory.context.plan import Plan
+from memory.context.view import View
+from plugins.api import Ask
+from plugins.wording import amount, count, money
+
+WITHOUT_MODEL = ("truncate", "slim", "full", "stubs")
+"""Strategies by which no model summarises what leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cache:
+    """What is known of the provider's cache: how many tokens it may hold of this conversation (0:
+    it has reported no hits), what a token costs (None: unknown), how many requests a turn takes on
+    average, and the strategy in force."""
+
+    tokens: int = 0
+    price: InputPrice | None = None
+    per_turn: float = 1.0
+    strategy: str = ""
+
+    def of_forecast(self, cut: Forecast) -> CutCost | None:
+        """What the next cut costs; None where it breaks nothing that is known to be cached."""
+        return self._of_plans(cut.view, cut.view.apply(cut.plan.change), cut.view.tokens, cut.plan)
+
+    def of_preview(self, preview: Preview) -> CutCost | None:
+        """What is done before the next request costs."""
+        return self._of_plans(preview.now, preview.then, self.tokens, *preview.plans)
+
+    def of_event(self, event: ViewEvent) -> CutCost | None:
+        """What a change has cost."""
+        is_read = event.leaving and event.strategy not in WITHOUT_MODEL and event.kind != "clear"
+        read = max(0, event.tokens_before - event.tokens_after) if is_read else 0
+        return _if_any(cut_cost(event.broken, event.anew, self.price, read))
+
+    def _of_plans(self, before: View, after: View, cached: int, *plans: Plan) -> CutCost | None:
+        if not plans or not self.tokens:
+            return None
+        gone = {number for plan in plans for number in plan.leaving}
+        raw = sum(turn.tokens for turn in before.turns if turn.number in gone)
+        read = 0 if self.strategy in WITHOUT_MODEL else before.scale.part(raw)
+        return _if_any(cut_cost(*count_broken(before, after, cached), self.price, read))
+
+    def clause(self, cost: CutCost | None, *, is_past: bool = False) -> str:
+        """ "breaks 12k cached tokens ($0.02) and pays back after 4 turns"; "" for nothing."""
+        if cost is None:
+            return ""
+        price = f" ({money(cost.dollars)})" if cost.dollars else ""
+        broken = f"{'broke' if is_past else 'breaks'} {amount(cost.broken)} cached tokens{price}"
+        turns = self.turns(cost)
+        if turns is None:
+            return broken
+        when = f"after {count(turns, 'turn')}" if turns else "at once"
+        return f"{broken} and {'paid' if is_past else 'pays'} back {when}"
+
+    def turns(self, cost: CutCost) -> int | None:
+        """After how many turns it has paid; None where that is unknown, or never."""
+        if cost.requests is None or math.isinf(cost.requests):
+            return None
+        return math.ceil(cost.requests / self.per_turn)
+
+    def data(self, cost: CutCost | None) -> dict[str, Any] | None:
+        """The same for programs."""
+        if cost is None:
+            return None
+        known = {name: value for name, value in asdict(cost).items() if name != "requests"}
+        return {**known, "turns": self.turns(cost)}
+
+
+def _if_any(cost: CutCost) -> CutCost | None:
+    return cost if cost.broken > 0 else None
+
+
+def cache_of(ask: Ask) -> Cache:
+    """What is known of the cache in the conversation that is asked in."""
+    context = ask.conversation.context
+    per_turn = context.bill.calls / max(1, context.newest)
+    price = ask.bot.models.about(ask.conversation.key).price
+    return Cache(context.cached, price, max(1.0, per_turn), context.limits.strategy)
