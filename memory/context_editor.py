@@ -207,7 +207,7 @@ class ContextEditor:
             summary = await writer.read(summary.prior) if summary.prior else None
         if not first or (summary is not None and summary.id == first):
             return 0, 0
-        return (summary.id, await writer.event_of(summary.id)) if summary else (-1, 0)
+        return (summary.id, await writer.event_of(summary.origin)) if summary else (-1, 0)
 
     async def _bring_back(self, change: Change) -> ViewEvent:
         """Move the boundaries by a change by which turns come back."""

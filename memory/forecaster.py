@@ -141,7 +141,8 @@ class Forecaster:
     def spec(self, plan: Plan, actor: Actor) -> SummarySpec:
         """What a summary of what leaves by this plan must be made for."""
         state = self._state
-        before = None if plan.change.stand_in else state.replayed.cut
+        is_in_place = plan.change.stand_in is not None  # which continues none
+        before = None if is_in_place else state.replayed.cut
         leaving = frozenset(plan.leaving)
         return SummarySpec(
             plan.leaving,
@@ -151,5 +152,5 @@ class Forecaster:
             compaction.style_of(plan, state.limits, actor),
             plan.once,
             tuple(s.event for s in state.boundaries.stand_ins if leaving.issuperset(s.turns)),
-            state.replayed.edited,
+            0 if is_in_place else state.replayed.edited,
         )

@@ -39,6 +39,8 @@ NOON = datetime(2025, 11, 21, 12, tzinfo=UTC)
         ("t3 - t5, t9", (3, 4, 5, 9)),
         ("t3–5", (3, 4, 5)),
         ("t9 t3-t4 t4", (3, 4, 9)),
+        ("t8-", (8, 9, 10)),
+        ("t2 t9-", (2, 9, 10)),
         ("", ()),
     ],
 )
@@ -51,7 +53,7 @@ def test_turns_are_named_one_by_one_or_as_ranges(text: str, numbers: tuple[int, 
     [
         ("t0", "'t0' is not a turn"),
         ("x", "'x' is not a turn"),
-        ("t3-", "'' is not a turn"),
+        ("t11-", "There is no turn t11"),
         ("t-3", "is not a turn"),
         ("t٣", "is not a turn"),
         ("t99", "There is no turn t99; the newest is t10."),

@@ -14,6 +14,7 @@ from plugins.builtin.context import (
     history,
     picture,
     preview,
+    ranges,
     requests,
     show,
     steering,
@@ -43,13 +44,20 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     ),
     "compact": (
         steering.compact,
-        "replace the turns by a summary (compact what was decided)",
+        "replace the turns by a summary (compact what was decided), or some of them (compact "
+        "t3-t9 what was decided)",
     ),
     "compress": (
         steering.compress,
         'do once what the strategy structured does (compress {"trigger_ratio": 0.5})',
     ),
-    "free": (steering.free, "in an emergency: let all but the newest messages leave at once"),
+    "free": (
+        steering.free,
+        "in an emergency: let all but the newest messages leave at once, or some turns (free "
+        "t1-t9)",
+    ),
+    "expand": (ranges.expand, "open a summary into its turns again (expand s3)"),
+    "summaries": (ranges.show_summaries, "which summary stands for what"),
     "undo": (steering.undo, "take back the last change, or the one you name (undo e12)"),
     "redo": (steering.redo, "do again what was undone"),
     "pin": (steering.pin, "keep turns when others leave (pin t7)"),

@@ -57,10 +57,12 @@ Summary = Literal["", "coming", "ready"]
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Cuts are held off after an undo, until this turn begins or the context is this large."""
+    """Cuts are held off after an undo, or after a summary was opened, until this turn begins or the
+    context is this large."""
 
     turn: int
     tokens: int
+    is_opened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
     if undo is None or not compaction.holds_off(view, limits, undo):
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
-    return Hold(undo.turn + compaction.HELD_TURNS, min(most, limits.ceiling))
+    turn = undo.turn + compaction.HELD_TURNS
+    return Hold(turn, min(most, limits.ceiling), undo.kind == "expand")
 
 
 async def _summary(conversation: Conversation) -> Summary:
@@ -153,6 +156,7 @@ def parts(overview: Overview) -> dict[str, int]:
         "tools": part(view.prefix.tools),
         "summary": summary,
         "activity log": part(view.front_tokens) - summary,
+        "summaries of turns": part(view.stand_in_tokens),
         "turns": part(complete),
         "running turn": part(running),
     }
@@ -188,6 +192,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "parts": parts(overview),
         **counts(overview),
         "turns": [turn.id for turn in view.turns],
+        "summarised_in_place": [ids(stand_in.turns) for stand_in in view.stand_ins],
         "log": ids(view.logged),
         "running_turn": f"t{view.current}" if view.current else None,
         "pinned": ids(tuple(sorted(view.boundaries.pinned))),
@@ -235,5 +240,5 @@ def event_data(event: ViewEvent) -> dict[str, Any]:
 def list_touched(event: ViewEvent) -> tuple[int, ...]:
     """The turns that an event speaks of: those that left by it, or else those it changed."""
     change = event.change
-    left = {*event.leaving, *change.fold}
+    left = {*event.leaving, *change.fold, *change.back}
     return tuple(sorted(left or change.drop or change.pin or change.unpin or change.squeeze))

@@ -47,6 +47,7 @@ _PARTS = {
     "tools": "#b0699c",
     "summary": "#c9952c",
     "activity log": "#a8803f",
+    "summaries of turns": "#d9b45f",
     "turns": "#3f7fc1",
     "running turn": "#2f9e6e",
     "free": "#e3e1d9",

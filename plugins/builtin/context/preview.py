@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from memory.context.change import StandIn
 from memory.context.forecast import Preview
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
@@ -76,7 +77,13 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
     if view.log:
         log = part(view.front_tokens - (view.preface.tokens if view.preface else 0))
         rows.append(("", "activity log", log, f"{len(view.log)} lines; {view.log[-1].text}"))
-    rows += [_row(entry, part(entry.tokens)) for turn in view.turns for entry in turn.entries]
+    waiting = [s for s in view.stand_ins if s.summary in view.summaries]
+    for turn in view.turns:
+        due = [s for s in waiting if s.seq < turn.entries[0].seq]
+        waiting = waiting[len(due) :]
+        rows += [_stand_in_row(s, view) for s in due]
+        rows += [_row(entry, part(entry.tokens)) for entry in turn.entries]
+    rows += [_stand_in_row(s, view) for s in waiting]
     if not is_asked:
         rows[-1] = (rows[-1][0], "user", None, "(your next message)")
     besides = view.tokens - sum(row[2] or 0 for row in rows)
@@ -93,6 +100,12 @@ def show_messages(rows: Sequence[Row]) -> str:
     ]
     shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
     return table(("turn", "message", "tokens:", "beginning"), shown)
+
+
+def _stand_in_row(stand_in: StandIn, view: View) -> Row:
+    summary, turns = view.summaries[stand_in.summary], stand_in.turns
+    name = f"t{turns[0]}" if turns[0] == turns[-1] else f"t{turns[0]}-t{turns[-1]}"
+    return name, "summary", view.scale.part(summary.tokens), clip(summary.text)
 
 
 def _row(entry: Entry, tokens: int) -> Row:

@@ -47,6 +47,7 @@ KINDS: Mapping[Kind, str] = {
     "inject": "summary in place",
     "edit": "edit of the summary",
     "hold": "no to a cut",
+    "expand": "opening of a summary",
     "rebase": "change of strategy",
     "reframe": "change of the prompt",
 }
@@ -261,8 +262,9 @@ def _explain_ceiling(overview: Overview) -> str:
 
 def explain_hold(until: Hold) -> str:
     """How long nothing is cut after an undo."""
+    why = "you opened a summary" if until.is_opened else "of your undo"
     return (
-        "Because of your undo, nothing is cut before "
+        f"Because {why}, nothing is cut before "
         f"t{until.turn} begins, unless the context grows to {amount(until.tokens)} tokens first."
     )
 

@@ -82,10 +82,13 @@ def _after(event: ViewEvent, number: int, state: str) -> str:
 
 
 _LONGEST = 20  # characters of a turn's name
+_RANGE = r"t\d+(?:[-–]t?\d+|\s+[-–]\s+t\d+|[-–])?"
+_RANGES = re.compile(rf"{_RANGE}(?:[\s,]+{_RANGE})*(?=[\s,:]|$)", re.IGNORECASE)
 
 
 def turns_of(text: str, newest: int) -> tuple[int, ...]:
-    """ "t3-t5, t9" -> (3, 4, 5, 9); "newest" is the number of the newest turn there is.
+    """ "t3-t5, t9" -> (3, 4, 5, 9), and "t9-" up to the newest; `newest` is the number of the
+    newest turn there is.
 
     Raises CommandError with a sentence for what is no turn, or none that there is.
     """
@@ -94,10 +97,21 @@ def turns_of(text: str, newest: int) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
+def split_turns(text: str, newest: int) -> tuple[tuple[int, ...], str]:
+    """The turns that a text begins with, each written with its t, and the words behind them.
+
+    Raises CommandError as `turns_of` does.
+    """
+    found = _RANGES.match(text.strip())
+    if found is None:
+        return (), text.strip()
+    return turns_of(found[0], newest), text.strip()[found.end() :].strip(" \t\n,:")
+
+
 def _range(word: str, newest: int) -> range:
     first, is_range, last = word.partition("-")
     start = _turn(first, newest)
-    end = _turn(last, newest) if is_range else start
+    end = _turn(last, newest) if last else newest if is_range else start
     if end < start:
         raise CommandError(f"{word} is backwards; write t{end}-t{start}.")
     return range(start, end + 1)

@@ -14,9 +14,10 @@ from memory.context.view import View
 from memory.record.summaries import Summary
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context import ranges
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
-from plugins.builtin.context.state import be, ids, turns_of
+from plugins.builtin.context.state import be, ids, split_turns, turns_of
 from plugins.builtin.context.turns import quote
 from plugins.wording import amount, clip, count, literal
 
@@ -24,8 +25,11 @@ REDO = Action("Redo", "/context redo")
 
 
 async def compact(ask: Ask, focus: str) -> Reply:
-    """`/context compact [focus]`"""
+    """`/context compact [t3-t9] [focus]`"""
     conversation = ask.conversation
+    numbers, focus = split_turns(focus, conversation.context.newest)
+    if numbers:
+        return await ranges.compact_range(ask, numbers, focus)
     view = conversation.context.view()
     compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
@@ -149,8 +153,9 @@ def _not_smaller(summary: Summary | None, view: View) -> Reply:
 
 
 async def free(ask: Ask, rest: str) -> Reply:
-    """`/context free`"""
-    del rest
+    """`/context free [t1-t9]`"""
+    if numbers := turns_of(rest, ask.conversation.context.newest):
+        return await ranges.free_range(ask, numbers)
     view = ask.conversation.context.view()
     event = await ask.conversation.compactor.free()
     if event is None:
@@ -323,9 +328,17 @@ async def drop(ask: Ask, rest: str) -> Reply:
             "Nothing was changed."
         )
     await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers)))
+    there = {turn.number for turn in view.turns}
+    back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
+    opened = (
+        f" A summary told of {'them' if numbers[1:] else 'it'}, so it left, too: "
+        f"{be(back)} back in play."
+        if back
+        else ""
+    )
     return Reply(
         f"Dropped: {_format_size(numbers, view)} left the context, without a summary. "
-        "All is kept on disk; /context undo brings it back.",
+        f"All is kept on disk; /context undo brings it back.{opened}",
         {"dropped": ids(numbers)},
         (UNDO,),
     )
@@ -341,6 +354,7 @@ def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     numbers = _parse_turns(ask, rest, verb)
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
+    there.update(*(stand_in.turns for stand_in in view.stand_ins))
     if gone := tuple(n for n in numbers if n not in there):
         raise CommandError(f"{be(gone)} not in play (see /context turns); nothing was changed.")
     return numbers
@@ -349,6 +363,8 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
 def _format_size(numbers: tuple[int, ...], view: View) -> str:
     raw = sum(turn.tokens for turn in view.turns if turn.number in numbers)
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
+    gone = (s.summary for s in view.stand_ins if not set(numbers).isdisjoint(s.turns))
+    raw += sum(view.summaries[one].tokens for one in gone if one in view.summaries)
     return f"{format_turns(numbers)} (about {amount(view.scale.part(raw))} tokens)"
 
 
@@ -357,5 +373,7 @@ def _fullness(ask: Ask) -> str:
     conversation = ask.conversation
     view, budget = conversation.context.view(), conversation.context.limits.budget
     raw = sum(turn.tokens for turn in view.turns if turn.number in view.boundaries.pinned)
+    pinned = (s.summary for s in view.stand_ins if s not in view.loose)
+    raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
     share = view.scale.part(raw) / budget
     return f" All pins together take up {share:.0%} of the budget." if share >= 0.5 else ""

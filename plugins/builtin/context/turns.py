@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from memory.conversation import Conversation
 from memory.messages import Message
-from memory.turns import Turn
+from memory.turns import Turn, format_turns
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
@@ -95,8 +95,13 @@ def _settings(overview: Overview) -> str:
 
 
 def _preface(overview: Overview) -> str:
-    preface = overview.view.preface
-    return f"Summary at the beginning:\n\n{quote(preface.text)}" if preface else ""
+    view = overview.view
+    said = [f"Summary at the beginning:\n\n{quote(view.preface.text)}"] if view.preface else []
+    for stand_in in view.stand_ins:
+        if summary := view.summaries.get(stand_in.summary):
+            where = format_turns(stand_in.turns)
+            said.append(f"Summary in the place of {where}:\n\n{quote(summary.text)}")
+    return "\n\n".join(said)
 
 
 def quote(text: str) -> str:

@@ -1,0 +1,335 @@
+"""Any range of turns: `/context compact t3-t9`, `/context free t3-t9`; and summaries by their
+names: `/context expand s3`, `/context summaries`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory.context.change import ViewEvent
+from memory.context.view import View
+from memory.context_editor import Expanded
+from memory.conversation import Conversation
+from memory.record.summaries import Summary
+from memory.turns import format_turns
+from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context.overview import hold
+from plugins.builtin.context.show import UNDO, explain_hold
+from plugins.builtin.context.state import be, ids, turns_of
+from plugins.builtin.context.turns import quote
+from plugins.wording import amount, clip, literal
+
+SHOWN = 20
+"""Lines of the tree that are shown; `data` has all."""
+
+Turns = tuple[int, ...]
+
+
+# --- a summary in the place of turns --------------------------------------------------------------
+
+
+async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
+    """`/context compact t3-t9 [focus]`"""
+    conversation = ask.conversation
+    view, named = conversation.context.view(), await _names(conversation)
+    compacted = await conversation.compactor.compact_range(numbers, focus)
+    if compacted is None:
+        raise CommandError(_explain_nothing(numbers, view, named))
+    if compacted.is_overtaken:
+        raise CommandError(
+            "Nothing was done: the context was changed while the summary was being written. "
+            "Say it again."
+        )
+    if compacted.event is None or compacted.summary is None:
+        return Reply(
+            f"Nothing was changed: a summary of {format_turns(numbers)} would not make the context "
+            "smaller.",
+            {"turns": []},
+        )
+    return _to_reply(compacted.event, compacted.summary, numbers, view, named)
+
+
+def _to_reply(
+    event: ViewEvent, summary: Summary, numbers: Turns, view: View, named: Mapping[int, str]
+) -> Reply:
+    who = f"by {summary.model}" if summary.model else "an extract, since the model's was no shorter"
+    besides = _explain_rest(event, numbers, view, named)
+    text = (
+        f"Compacted {format_turns(event.leaving)}: {amount(event.tokens_before)} → "
+        f"{amount(event.tokens_after)} tokens. The summary {summary.name} ({who}) stands where "
+        f"{'they' if event.leaving[1:] else 'it'} stood.{besides}\n\n{quote(summary.text)}"
+    )
+    data = {
+        "turns": ids(event.leaving),
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+        "model": summary.model,
+        "summary": summary.text,
+        "name": summary.name,
+    }
+    return Reply(text, data, (Action("Expand", f"/context expand {summary.name}"), UNDO))
+
+
+async def free_range(ask: Ask, numbers: Turns) -> Reply:
+    """`/context free t1-t9`"""
+    conversation = ask.conversation
+    view, named = conversation.context.view(), await _names(conversation)
+    event = await conversation.compactor.free_range(numbers)
+    if event is None:
+        raise CommandError(_explain_nothing(numbers, view, named))
+    before, after = event.tokens_before, event.tokens_after
+    text = (
+        f"Freed about {amount(before - after)} tokens: {format_turns(event.leaving)} left the "
+        f"context ({amount(before)} → {amount(after)}). The summary is written in the background, "
+        f"and stands in {'their' if event.leaving[1:] else 'its'} place from your next message "
+        "on; /context undo brings back what left."
+        f"{_explain_rest(event, numbers, view, named)}"
+    )
+    data = {
+        "turns": ids(event.leaving),
+        "tokens_before": before,
+        "tokens_after": after,
+        "freed": before - after,
+    }
+    return Reply(text, data, (UNDO,))
+
+
+def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> str:
+    """Why no turn of these leaves."""
+    inside = [s for s in view.stand_ins if not set(numbers).isdisjoint(s.turns)]
+    if len(inside) == 1:
+        (one,) = inside
+        summary = named.get(one.summary, "a summary that is being written")
+        return f"Nothing was changed: {summary} stands for {format_turns(one.turns)} already."
+    reasons = _explain_staying(numbers, view)
+    return f"There is nothing to compact: {' '.join(reasons)}" if reasons else "Nothing was changed"
+
+
+def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
+    """What of a range stays, and what else went into its summary."""
+    swallowed = [s for s in view.stand_ins if not set(event.leaving).isdisjoint(s.turns)]
+    within = [
+        f"{named.get(s.summary, 'the summary')} ({format_turns(s.turns)}) went into it whole."
+        for s in swallowed
+    ]
+    rest = tuple(n for n in numbers if n not in event.leaving)
+    return "".join(f" {sentence}" for sentence in (*within, *_explain_staying(rest, view)))
+
+
+def _explain_staying(numbers: Turns, view: View) -> list[str]:
+    """Why these turns stay as they are, in sentences."""
+    there = {turn.number for turn in view.turns}
+    pinned = tuple(n for n in numbers if n in view.boundaries.pinned and n in there)
+    gone = tuple(n for n in numbers if n not in there)
+    sentences = []
+    if view.current in numbers:
+        sentences.append(f"t{view.current} is being answered, and stays.")
+    if pinned:
+        sentences.append(f"{be(pinned)} pinned, and {_verb(pinned, 'stays', 'stay')}.")
+    if gone:
+        sentences.append(f"{be(gone)} not in play (see /context turns).")
+    return sentences
+
+
+def _verb(things: Sequence[Any], one: str, many: str) -> str:
+    return one if len(things) == 1 else many
+
+
+# --- summaries, and what they stand for -----------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryNode:
+    """A summary that the context has, or that went into one which it has: `turns` are those that it
+    stands for, with those of `inside`, which went into it; `place` is where it stands."""
+
+    summary: Summary
+    turns: Turns
+    inside: tuple[Summary, ...]
+    place: str
+
+    @property
+    def fresh(self) -> Turns:
+        """The turns that it tells of itself."""
+        told = {turn for one in self.inside for turn in one.turns}
+        return tuple(turn for turn in self.summary.turns if turn not in told)
+
+
+FRONT, IN_PLACE, INSIDE = "in front", "in place", "inside"
+
+
+def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
+    """The summaries that the context has, each before those that went into it."""
+    bounds = view.boundaries
+    roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.stand_ins)]
+    nodes: list[SummaryNode] = []
+    waiting = [(made[one], place) for one, place in reversed(roots) if one in made]
+    seen = set[int]()
+    while waiting:
+        summary, place = waiting.pop()
+        if summary.id in seen:
+            continue
+        seen.add(summary.id)
+        found = (made[i] for i in (summary.prior, *summary.stand_ins) if i in made)
+        inside = tuple(sorted(found, key=lambda one: one.turns[:1]))
+        turns = {turn for one in _below(summary, made) for turn in one.turns}
+        nodes.append(SummaryNode(summary, tuple(sorted(turns)), inside, place))
+        waiting += ((one, INSIDE) for one in reversed(inside))
+    return nodes
+
+
+def _below(summary: Summary, made: Mapping[int, Summary]) -> Iterator[Summary]:
+    """A summary, and those that it continues."""
+    one: Summary | None = summary
+    while one is not None:
+        yield one
+        one = made.get(one.prior)
+
+
+async def _made(conversation: Conversation) -> dict[int, Summary]:
+    return {one.id: one for one in await conversation.compactor.summaries.read_all()}
+
+
+async def _names(conversation: Conversation) -> dict[int, str]:
+    """The names of all summaries, by id."""
+    return {one.id: one.name for one in (await _made(conversation)).values()}
+
+
+async def show_summaries(ask: Ask, rest: str) -> Reply:
+    """`/context summaries`"""
+    del rest
+    conversation = ask.conversation
+    view = conversation.context.view()
+    nodes = build_tree(view, await _made(conversation))
+    coming = [s for s in view.stand_ins if not s.summary]
+    if not nodes and not coming:
+        return Reply("No summary stands in the context.", {"summaries": []})
+    lines = [_line(node) for node in nodes]
+    lines += [f"- one of {format_turns(s.turns)} is being written" for s in coming]
+    text = "\n".join(lines[:SHOWN])
+    if len(lines) > SHOWN:
+        text += f"\n\n{len(lines) - SHOWN} more went into these."
+    if nodes:
+        text += "\n\n`/context expand s…` opens one into its turns."
+    opened = [Action(f"Expand {n.summary.name}", _expand(n)) for n in nodes if n.place != INSIDE]
+    return Reply(text, {"summaries": [_data(node) for node in nodes]}, tuple(opened[-4:]))
+
+
+def _expand(node: SummaryNode) -> str:
+    return f"/context expand {node.summary.name}"
+
+
+def _line(node: SummaryNode) -> str:
+    one = node.summary
+    made_of = [other.name for other in node.inside]
+    if node.inside and node.fresh:
+        made_of.append(format_turns(node.fresh))
+    said = (
+        f"**{one.name}** {node.place}",
+        f"{format_turns(node.turns)}{' ← ' + ' + '.join(made_of) if node.inside else ''}",
+        f"{amount(one.tokens)} tokens",
+        f"by {one.model}" if one.model else "an extract",
+        "edited" if one.edits else "",
+        f"about {literal(clip(one.focus, 60))}" if one.focus else "",
+    )
+    return f"{'  ' if node.place == INSIDE else ''}- {' · '.join(filter(None, said))}"
+
+
+def _data(node: SummaryNode) -> dict[str, Any]:
+    one = node.summary
+    return {
+        "name": one.name,
+        "place": node.place,
+        "turns": ids(node.turns),
+        "own_turns": ids(one.turns),
+        "made_of": [other.name for other in node.inside],
+        "tokens": one.tokens,
+        "model": one.model,
+        "is_edited": bool(one.edits),
+        "focus": one.focus,
+    }
+
+
+# --- opened again ---------------------------------------------------------------------------------
+
+
+_NAME = re.compile(r"s\d{1,9}", re.IGNORECASE)
+
+
+async def expand(ask: Ask, rest: str) -> Reply:
+    """`/context expand s3`, `/context expand t3-t9`"""
+    words = rest.replace(",", " ").split()
+    if not words:
+        return await show_summaries(ask, "")
+    conversation = ask.conversation
+    nodes = build_tree(conversation.context.view(), await _made(conversation))
+    chosen = [_find(word, nodes) for word in words if _NAME.fullmatch(word)]
+    numbers = {turn for node in chosen for turn in node.summary.turns}
+    others = " ".join(word for word in words if not _NAME.fullmatch(word))
+    numbers.update(turns_of(others, conversation.context.newest))
+    before = conversation.context.view()
+    opened = await conversation.editor.expand(numbers)
+    what = ", ".join(node.summary.name for node in chosen)
+    if opened.event is None:
+        raise CommandError(_explain_closed(opened, tuple(sorted(numbers)), before))
+    return _tell_opened(what, opened, before, ask)
+
+
+def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
+    for node in nodes:
+        if node.summary.name == name.lower():
+            return node
+    names = ", ".join(node.summary.name for node in nodes[:SHOWN])
+    there = f"it has {names}" if names else "it has none"
+    raise CommandError(
+        f"There is no summary {name.lower()} in the context; {there} (see /context summaries). "
+        "Nothing was changed."
+    )
+
+
+def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
+    """Why no turn came back."""
+    if opened.left:
+        newest = opened.left[-1]
+        return (
+            f"Nothing was changed: t{newest} alone does not fit. There is room for "
+            f"{amount(opened.room)} tokens; compact or drop other turns first, or raise the limit."
+        )
+    if opened.away:
+        return _explain_away(opened.away) + " Nothing was changed."
+    there = {turn.number for turn in view.turns}
+    shown = tuple(n for n in numbers if n in there)
+    if shown:
+        return f"{be(shown)} in play already; nothing was changed."
+    return "Nothing is kept of these turns, so nothing was changed."
+
+
+def _explain_away(numbers: Turns) -> str:
+    return f"You took {format_turns(numbers)} away; only /context undo brings that back."
+
+
+def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
+    conversation = ask.conversation
+    view = conversation.context.view()
+    text = (
+        f"Opened{f' {what}' if what else ''}: {be(opened.back)} back in play. "
+        f"{amount(before.tokens)} → {amount(view.tokens)} tokens."
+    )
+    if opened.left:
+        text += (
+            f" {format_turns(opened.left)} did not fit, so a summary goes on standing for "
+            f"{'them' if opened.left[1:] else 'it'}."
+        )
+    if opened.away:
+        text += f" {_explain_away(opened.away)}"
+    if until := hold(view, conversation.context.limits, conversation):
+        text += f" {explain_hold(until)}"
+    data = {
+        "turns": ids(opened.back),
+        "left": ids(opened.left),
+        "tokens_before": before.tokens,
+        "tokens_after": view.tokens,
+    }
+    return Reply(text, data, (UNDO,))

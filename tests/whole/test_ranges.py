@@ -1,0 +1,351 @@
+"""A summary of any range in its place, and summaries opened again, with the whole bot: what reaches
+the model is looked at on the wire."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.docs.pages import ROOT
+from tests.fakes.openai_server import Answer, Received, Say
+from tests.points.scene import calls_paid, content, events, settled, state, steps, summaries, talk
+from tests.whole.house import House, living
+
+STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
+
+
+def echo(request: Received) -> Answer:
+    """A summary names the marks that it was made of; a reply repeats the question's, at length."""
+    if "tools" not in request.body:
+        return Say(f"SUM {' '.join(marks(content(request.body['messages'][-1])))}")
+    asked = content(request.body["messages"][-1])
+    return Say(f"reply to {asked.split()[-1]}" + " and so on" * 20)
+
+
+def marks(text: str) -> list[str]:
+    """The questions that a text tells of, each once."""
+    return list(dict.fromkeys(word for word in text.split() if word.startswith("mark")))
+
+
+async def say(house: House, *numbers: int) -> None:
+    await talk(house, *(f"question mark{number}" for number in numbers))
+
+
+async def sent_for(house: House, number: int) -> list[str]:
+    """The texts of the request in which a question is asked, without the system prompt."""
+    await say(house, number)
+    return [content(message) for message in steps(house)[-1] if message["role"] != "system"]
+
+
+def strategy(name: str, **more: Any) -> dict[str, Any]:
+    return {"context": {"strategy": name, **more}}
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_a_summary_of_a_range_stands_where_the_range_stood(tmp_path: Path, name: str) -> None:
+    settings = strategy(name, full_turns=10)
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4, 5)
+        paid = await calls_paid(house)
+        reply = await house.says("/context compact t2-t3 what was decided")
+        assert await calls_paid(house) == paid + 1
+        sent = await sent_for(house, 6)
+    assert reply.text.startswith("Compacted t2 to t3: ")
+    assert "The summary s1 (by gpt-4o-mini) stands where they stood." in reply.text
+    (asked,) = summaries(house)
+    assert "what was decided" in content(asked.body["messages"][0])
+    assert marks(content(asked.body["messages"][-1])) == ["mark2", "mark3"]
+    assert [s[:20] for s in sent if s.startswith("question")][:1] == ["question mark1"]
+    (place,) = [n for n, text in enumerate(sent) if "SUM" in text]
+    assert marks(sent[place]) == ["mark2", "mark3", "mark4"]
+    assert sent[place].startswith("<summary-of-earlier-turns")
+    assert sent[place].endswith("question mark4")
+    assert sent[place - 1].startswith("reply to mark1")
+    assert sent[-1] == "question mark6"
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_it_is_undone_and_done_again_byte_for_byte_and_survives_a_restart(
+    tmp_path: Path, name: str
+) -> None:
+    settings = strategy(name, full_turns=10)
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4)
+        before = await sent_for(house, 5)
+        await house.says("/undo")
+        await house.says("/context compact t2-t3")
+        with_summary = await sent_for(house, 5)
+        await house.says("/undo")
+        await house.says("/context undo e2")
+        assert await sent_for(house, 5) == before
+        await house.says("/undo")
+    async with living(tmp_path, echo, settings) as house:
+        await house.says("/context compact t2-t3")
+        assert await sent_for(house, 5) == with_summary
+        await house.says("/undo")
+    async with living(tmp_path, echo, settings) as house:
+        assert await sent_for(house, 5) == with_summary
+
+
+async def test_the_row_of_the_question_behind_it_is_left_as_it_was_said(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t1-t2")
+        assert "SUM" in (await sent_for(house, 4))[0]
+        detail = (await house.says("/context detail")).text
+    assert "| t3 | user | " in detail
+    assert " | question mark3 |" in detail
+    assert "Summary in the place of t1 to t2:\n\n> SUM mark1 mark2" in detail
+
+
+async def test_a_summary_of_the_newest_turns_stands_before_the_next_question(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t2-")
+        sent = await sent_for(house, 4)
+    assert len(sent) == 3
+    assert marks(sent[-1]) == ["mark2", "mark3", "mark4"]
+
+
+async def test_pinned_turns_inside_stay_and_it_is_said(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context pin t2")
+        reply = await house.says("/context compact t1-t3")
+        sent = await sent_for(house, 5)
+    assert "t2 is pinned, and stays." in reply.text
+    assert reply.data
+    assert reply.data["turns"] == ["t1", "t3"]
+    assert [marks(text) for text in sent[:3:2]] == [["mark2"], ["mark1", "mark3", "mark4"]]
+
+
+async def test_a_range_over_an_earlier_one_takes_its_summary_in_with_one_call(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4, 5, 6)
+        await house.says("/context compact t3-t4")
+        paid = await calls_paid(house)
+        reply = await house.says("/context compact t2-t3")
+        assert await calls_paid(house) == paid + 1
+        sent = await sent_for(house, 7)
+        tree = await house.says("/context summaries")
+    assert reply.data
+    assert reply.data["turns"] == ["t2", "t3", "t4"]
+    assert "s1 (t3 to t4) went into it whole." in reply.text
+    assert marks(sent[2]) == ["mark2", "mark3", "mark4", "mark5"]
+    assert sent[2].count("SUM") == 1
+    assert "**s2** in place · t2 to t4 ← s1 + t2 · " in tree.text
+    assert "  - **s1** inside · t3 to t4 · " in tree.text
+
+
+async def test_the_same_range_twice_costs_nothing_and_says_so(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t1-t2")
+        paid = await calls_paid(house)
+        for line, sentence in (
+            ("compact t1-t2", "s1 stands for t1 to t2 already."),
+            ("free t2", "s1 stands for t1 to t2 already."),
+            ("compact t9", "There is no turn t9"),
+            ("compact t2-t1", "is backwards"),
+            ("expand s7", "There is no summary s7 in the context; it has s1"),
+            ("expand t3", "t3 is in play already"),
+            ("expand x", "'x' is not a turn"),
+        ):
+            assert sentence in (await house.says(f"/context {line}")).text
+        assert await calls_paid(house) == paid
+        assert len(await events(house)) == 1
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_a_freed_range_leaves_at_once_and_its_summary_comes_to_its_place(
+    tmp_path: Path, name: str
+) -> None:
+    async with living(tmp_path, echo, strategy(name, full_turns=10)) as house:
+        await say(house, 1, 2, 3, 4)
+        reply = await house.says("/context free t2-t3")
+        await settled(house)
+        assert (await state(house))["turns"] == ["t1", "t4"]
+        sent = await sent_for(house, 5)
+        await house.says("/undo")
+        assert "t2 to t3 are back in play" in (await house.says("/context undo e1")).text
+        assert (await state(house))["turns"] == ["t1", "t2", "t3", "t4"]
+        again = await sent_for(house, 5)
+    assert "t2 to t3 left the context" in reply.text
+    assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
+    assert len(summaries(house)) == 1
+    assert not any("SUM" in text for text in again)
+
+
+async def test_a_cut_that_passes_a_summary_takes_its_turns_into_its_own(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 6, **strategy("trim")}
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t1-t2")
+        await say(house, 4, 5, 6, 7, 8)
+        sent = await sent_for(house, 9)
+        made = summaries(house)[1:]
+        history = await events(house)
+        tree = await house.says("/context summaries")
+    (asked,) = made
+    assert marks(content(asked.body["messages"][-1]))[:3] == ["mark1", "mark2", "mark3"]
+    assert "The diary of this conversation has what t1 to t2 tell already." in content(
+        asked.body["messages"][0]
+    )
+    cut = next(event for event in history[::-1] if event["kind"] == "compact")
+    assert cut["turns"][:3] == ["t1", "t2", "t3"]
+    assert sum("SUM" in text for text in sent) == 1
+    assert marks(sent[0])[:3] == ["mark1", "mark2", "mark3"]
+    assert "**s2** in front · " in tree.text
+    assert "← s1 + " in tree.text
+
+
+async def test_under_slim_a_summary_folds_into_the_lines_of_its_turns(tmp_path: Path) -> None:
+    settings = strategy("slim", full_turns=4, fold_turns=1)
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact t2-t3")
+        sent = await sent_for(house, 5)
+        assert sum("SUM" in text for text in sent) == 1
+        for number in range(6, 11):
+            sent = await sent_for(house, number)
+            assert ("[t2 " in sent[0]) != any("SUM" in text for text in sent)
+        assert not any("SUM" in text for text in sent)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_a_summary_in_its_place_is_opened_into_its_turns(tmp_path: Path, name: str) -> None:
+    async with living(tmp_path, echo, strategy(name, full_turns=10)) as house:
+        await say(house, 1, 2, 3, 4)
+        before = await sent_for(house, 5)
+        await house.says("/undo")
+        made = await house.says("/context compact t2-t3")
+        assert [action.command for action in made.actions] == [
+            "/context expand s1",
+            "/context undo",
+        ]
+        opened = await house.says("/context expand s1")
+        assert opened.text.startswith("Opened s1: t2 to t3 are back in play. ")
+        assert [action.command for action in opened.actions] == ["/context undo"]
+        assert await sent_for(house, 5) == before
+        await house.says("/undo")
+        assert "t2 to t3 are out of the context" in (await house.says("/context undo e3")).text
+        assert "SUM" in str(await sent_for(house, 5))
+
+
+@pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "structured"])
+async def test_the_summary_in_front_is_opened_and_the_one_before_it_stands_there(
+    tmp_path: Path, name: str
+) -> None:
+    async with living(tmp_path, echo, strategy(name)) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact")
+        await say(house, 4, 5)
+        await house.says("/context compact")
+        opened = await house.says("/context expand s2")
+        assert "t3 to t4 are back in play" in opened.text
+        await say(house, 6)
+        sent = "\n".join(content(message) for message in steps(house)[-1][1:])
+        assert sent.count("SUM") == 1
+        assert "SUM mark1 mark2\n" in sent
+        assert [f"t{number}" for number in (3, 4, 5, 6)] == (await state(house))["turns"]
+        await house.says("/context compact the next")
+        asked = content(summaries(house)[-1].body["messages"][-1])
+        assert asked.startswith("Summary of what came before:\nSUM mark1 mark2\n")
+        first = await house.says("/context expand s1")
+        assert "t1 to t2 are back in play" in first.text
+        assert "s3" in (await house.says("/context summaries")).text
+        await house.says("/context expand s3")
+        assert "No summary stands" in (await house.says("/context summaries")).text
+        assert len((await state(house))["turns"]) == 6
+
+
+async def test_what_does_not_fit_stays_summarised_and_it_is_said(tmp_path: Path) -> None:
+    settings = {"agent_max_context_tokens": 3_400, **strategy("trim")}
+
+    def long(request: Received) -> Answer:
+        if "tools" not in request.body:
+            return echo(request)
+        return Say("word " * 420)
+
+    async with living(tmp_path, long, settings) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact")
+        await say(house, 4)
+        await house.says("/context compact t3-t4")
+        await say(house, 5, 6)
+        tokens = (await state(house))["tokens"]
+        opened = await house.says("/context expand t1-t4")
+        now = await state(house)
+    assert opened.data
+    assert opened.data["left"]
+    assert opened.data["turns"][-1] == "t4"
+    assert "did not fit, so a summary goes on standing for" in opened.text
+    assert tokens < now["tokens"] <= 3_400
+
+
+async def test_nothing_is_cut_for_a_while_after_a_summary_was_opened(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 4, **strategy("trim")}
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4, 5)
+        opened = await house.says("/context expand s1")
+        assert "Because you opened a summary, nothing is cut before t10 begins" in opened.text
+        await say(house, 6, 7, 8, 9)
+        assert (await state(house))["turns"][0] == "t1"
+        await say(house, 10)
+        assert (await state(house))["turns"][0] != "t1"
+        assert (await events(house))[-1]["actor"] == "strategy"
+
+
+async def test_an_edited_summary_is_what_stands_there_again_and_is_in_no_summary_of_a_range(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo, strategy("trim")) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact")
+        await house.says("/context summary edit SUM as I want it marked")
+        await say(house, 4, 5)
+        await house.says("/context compact t3-t4")
+        asked = content(summaries(house)[-1].body["messages"][-1])
+        assert marks(asked) == ["mark3", "mark4"]
+        await house.says("/context undo")
+        await house.says("/context compact")
+        tree = await house.says("/context summaries")
+        assert "** inside · t1 to t2 · " in tree.text
+        assert " · edited" in tree.text
+        name = tree.actions[0].command.split()[-1]
+        assert "t3 to t4 are back in play" in (await house.says(f"/context expand {name}")).text
+        assert "SUM as I want it marked" in (await sent_for(house, 6))[0]
+        await house.says("/context compact")
+        asked = content(summaries(house)[-1].body["messages"][-1])
+        assert asked.startswith("Summary of what came before:\nSUM as I want it marked\n")
+
+
+async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
+    """docs/context.md, "Expand a summary", but for the sizes."""
+    async with living(tmp_path, echo, strategy("full")) as house:
+        await say(house, *range(1, 9))
+        await house.says("/context compact")
+        await say(house, 9, 10)
+        await house.says("/context summary edit SUM mark1 to mark7, as I see it")
+        await house.says("/context compact t8-t9 the invoice")
+        await say(house, *range(11, 22))
+        await house.says("/context compact")
+        await say(house, *range(22, 27))
+        await house.says("/context compact t23-t25")
+        tree = await house.says("/context summaries")
+        opened = await house.says("/context expand s4")
+    page = (ROOT / "docs" / "context.md").read_text("utf-8")
+    lines = [line for line in page.splitlines() if re.match(r" *- \*\*s\d", line)]
+    sizes = re.compile(r"\d+ tokens")
+    found = [line for line in tree.text.splitlines() if "**s" in line]
+    assert [sizes.sub("", line) for line in found] == [sizes.sub("", line) for line in lines]
+    assert tree.data
+    assert [one["name"] for one in tree.data["summaries"]] == ["s4", "s2", "s3", "s5"]
+    assert "t8 to t20 are back in play" in opened.text
