@@ -59,6 +59,10 @@ TOO_MANY_CALLS = (
     "The model called too many tools at once, so only the first {most} calls were run; the "
     "limit is `agent_max_calls`."
 )
+NO_TOOLS = (
+    "The model wanted to use the tool {name}, and a side question runs none; ask it in the "
+    "conversation."
+)
 INTERRUPTED = (
     "{name} was interrupted by a restart; it may have happened: check before trying again."
 )
@@ -110,6 +114,17 @@ class Agent:
             else:
                 await self._conclude(turn, output)
         return reply
+
+    async def answer_aside(self, turn: OpenTurn, output: Output) -> Message:
+        """Ask once, with the tools, since the request begins with them; none of them is run.
+        Raises ModelError."""
+        await self.model.ready()
+        view, reply = await self._ask_model(turn, "none", output)
+        note = _describe_shortfall(reply, len(reply.tool_calls))
+        if reply.tool_calls:
+            note = NO_TOOLS.format(name=reply.tool_calls[0].name)
+        await self._record(turn, view, replace(reply, tool_calls=()), note)
+        return turn.entries[-1].message
 
     async def _step(self, turn: OpenTurn, output: Output) -> None:
         view, reply = await self._ask_model(turn, "auto", output)

@@ -24,6 +24,7 @@ from bot.access import Access
 from bot.activity import EventBus
 from bot.alerts import Alerts
 from bot.approvals import Approvals
+from bot.asides import Asides
 from bot.branching import Branching
 from bot.clock import ClockWatch
 from bot.commands import CommandRunner
@@ -308,6 +309,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         ledger=StoredLedger(store),
         spending=spending,
         forgetting=forgetting,
+        asides=Asides(config.agent, lambda key: config.settings(key).turn_timeout, spending),
         branches=Branching(conversations, turns, book, lambda now: _show(bus, now)),
         access=LetIn(access, delivery),
         approvals=approvals,

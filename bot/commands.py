@@ -70,7 +70,7 @@ class CommandRunner:
         if self._leading[chat]:
             await self.queues.room(chat, 1)
 
-    async def run(self, address: Address, line: CommandLine) -> Reply:
+    async def run(self, address: Address, line: CommandLine, speaker: str = "") -> Reply:
         """Carry out a command now."""
         if (person := self._access.identify(address)) is None:
             return Reply(CLOSED)
@@ -80,7 +80,7 @@ class CommandRunner:
         try:
             key = self._conversations.branches.current(key_of(address))
             conversation = await self._conversations.get(key)
-            ask = Ask(line.rest, address, person, conversation, self._ports)
+            ask = Ask(line.rest, address, person, conversation, self._ports, speaker)
             return sendable(await command.run(ask))
         except (CommandError, StoreError) as error:
             return Reply(str(error))
@@ -99,7 +99,7 @@ class CommandRunner:
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
-            reply = await self.run(received.address, line)
+            reply = await self.run(received.address, line, received.speaker)
             reply = await self._asking(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])

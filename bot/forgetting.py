@@ -149,5 +149,6 @@ def _sum_up(
         files=files,
         is_left=any(part.is_left for part in held),
         branches=names,
+        asides=sum(part.asides for part in held),
         staying=tuple(turn for part in held for turn in part.staying),
     )

@@ -352,8 +352,7 @@ def _judge_ending(running: _RunningTurn, seconds: float, is_late: bool) -> _Endi
     if is_late:
         return _Ending(
             "failed",
-            f"The answer took longer than {seconds:g} s and was stopped; `/config turn_timeout` "
-            "shows how long it may take.",
+            describe_timeout(seconds),
             problem="timeout",
         )
     error = None if running.task.cancelled() else _first(running.task.exception())
@@ -365,6 +364,14 @@ def _judge_ending(running: _RunningTurn, seconds: float, is_late: bool) -> _Endi
         return _Ending("failed", str(error), is_for_owner, problem_of(error))
     log.error("the turn failed", exc_info=error)
     return _Ending("failed", BROKEN, problem="failed")
+
+
+def describe_timeout(seconds: float) -> str:
+    """What a person is told whose answer took too long."""
+    return (
+        f"The answer took longer than {seconds:g} s and was stopped; `/config turn_timeout` shows "
+        "how long it may take."
+    )
 
 
 def _first(error: BaseException | None) -> BaseException | None:

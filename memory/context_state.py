@@ -217,10 +217,10 @@ class ContextState:
         """Tell who watches."""
         self._services.on_change(self.key)
 
-    def book(self, spent: Spent) -> None:
-        """Put a call to a model on the bill."""
+    def book(self, spent: Spent, person: str = "") -> None:
+        """Put a call to a model on the bill; `person` pays for it, or who spoke last."""
         self.bill = self.bill.plus(spent)
-        self._services.on_spent(self.key, self.person, spent)
+        self._services.on_spent(self.key, person or self.person, spent)
 
     # --- events ------------------------------------------------------------------------------
 

@@ -341,6 +341,19 @@ class BranchesPort(Protocol):
         ...
 
 
+class AsidesPort(Protocol):
+    """Side questions."""
+
+    async def answer(self, ask: Ask, question: str) -> str:
+        """Ask with all that the model sees of the conversation; returns its answer, or a sentence
+        why there is none. Raises CommandError where no model may be asked."""
+        ...
+
+    def stop(self, key: ConversationKey) -> bool:
+        """End those that are being asked in this conversation; False where none is."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
     """What is to be forgotten: these turns of a conversation; without turns all of it; and with
@@ -356,7 +369,8 @@ class ForgetReport:
     that were made from them, files of the audience (counted only where they go), and the `lines` of
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
     it. `branches` are the others that share turns with it, in words, and `staying` the turns that
-    stay with these where all of a conversation is meant."""
+    stay with these where all of a conversation is meant. `asides` are the side questions that were
+    asked after these turns."""
 
     turns: tuple[int, ...]
     messages: int
@@ -366,6 +380,7 @@ class ForgetReport:
     is_left: bool = False
     branches: tuple[str, ...] = ()
     staying: tuple[int, ...] = ()
+    asides: int = 0
 
 
 class ForgetPort(Protocol):
@@ -395,6 +410,7 @@ class Ports:
     spending: SpendingPort
     forgetting: ForgetPort
     branches: BranchesPort
+    asides: AsidesPort
     access: AccessPort
     approvals: ApprovalsPort
     forms: FormsPort
@@ -408,13 +424,15 @@ class Ports:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What a command is handed: `text` is what follows its name."""
+    """What a command is handed: `text` is what follows its name, `speaker` the name by which the
+    model knows who asks ("" in a chat of one person alone)."""
 
     text: str
     address: Address
     person: Person
     conversation: Conversation
     bot: Ports
+    speaker: str = ""
 
     @property
     def words(self) -> list[str]:

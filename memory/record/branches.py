@@ -280,7 +280,7 @@ def leave_to_children(database: SqliteDatabase, key: ConversationKey, conversati
     columns.update(key=stays, title="").where(columns.id == conversation).execute(database)
     row = columns.insert(**{**kept, "id": None, "key": key.id, "title": ""}).execute(database)
     usage.update(conversation=row).where(usage.conversation == conversation).execute(database)
-    for table in (tables.CurrentBranch, tables.Request):
+    for table in (tables.CurrentBranch, tables.Request, tables.SideQuestion):
         table.delete().where(table.conversation == conversation).execute(database)
 
 

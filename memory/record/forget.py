@@ -21,7 +21,15 @@ from peewee import SqliteDatabase
 
 from memory.context.change import Change, StandIn, ViewEvent
 from memory.keys import ConversationKey
-from memory.record import branches, mailbox, requests, summaries, tables, transcript
+from memory.record import (
+    branches,
+    mailbox,
+    requests,
+    side_questions,
+    summaries,
+    tables,
+    transcript,
+)
 from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -35,8 +43,9 @@ class StoredCounts:
     jobs by which summaries of them come into the daily memory, and the sections there; the lines of
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still have some of
     it. `shared` are the other conversations that share turns with theirs, by row, and the last that
-    each does; `has_children` says that some of these were branched off; `staying` are the turns
-    that stay with them where a whole conversation is meant."""
+    each does; `has_children` says that some of these were branched off. `asides` are the side
+    questions that go, `staying` the turns that stay with others where a whole conversation is
+    meant."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -47,6 +56,7 @@ class StoredCounts:
     is_left: bool = False
     shared: Mapping[int, int] = field(default_factory=dict)
     has_children: bool = False
+    asides: int = 0
     staying: tuple[int, ...] = ()
 
 
@@ -84,6 +94,7 @@ def count_stored(
     numbers = frozenset(mine)
     if turns is None and not has_children:
         jobs = summaries.jobs_of(database, conversation)
+        asides = side_questions.count(database, conversation)
     else:
         gone = _find_gone(database, conversation, numbers)
         jobs = [
@@ -92,6 +103,7 @@ def count_stored(
             for job in summaries.jobs_of(database, row)
             if _is_hit(job, gone, lost)
         ]
+        asides = sum(side_questions.count(database, *lost) for lost in gone.turns.items())
     questions = _questions(database, conversation, numbers)
     return StoredCounts(
         tuple(sorted(numbers)),
@@ -100,6 +112,7 @@ def count_stored(
         tuple(job.id for job in jobs),
         shared=shared,
         has_children=has_children,
+        asides=asides,
         staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
 
@@ -138,7 +151,7 @@ def _delete_rows(database: SqliteDatabase, conversation: int) -> None:
     """All that is a conversation's own."""
     index.forget(database, conversation)  # while the words are there that are to go
     everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
-    for table in (*everything, tables.CallStart, tables.Request):
+    for table in (*everything, tables.CallStart, tables.Request, tables.SideQuestion):
         table.delete().where(table.conversation == conversation).execute(database)
     tables.update(database, tables.Conversation, conversation, title="")
 
@@ -151,7 +164,7 @@ def _delete_turns(database: SqliteDatabase, conversation: int, turns: frozenset[
         index.forget(database, row, lost)  # while the words are there that are to go
         _scrub_events(database, row, gone, dropped)
         _open_jobs_again(database, row, gone, priors)
-        for table in (tables.CallStart, tables.Message, tables.Request):
+        for table in (tables.CallStart, tables.Message, tables.Request, tables.SideQuestion):
             mine = table.conversation == row
             table.delete().where(mine & table.turn.in_(list(lost))).execute(database)
     summary = tables.Summary

@@ -68,8 +68,8 @@ def insert(
     spent: Spent,
     person: str = "",
 ) -> None:
-    """Store one call, booked to who spoke last in the conversation; to `person` where it belongs to
-    none."""
+    """Store one call, booked to `person`; where none is named, to who spoke last in the
+    conversation."""
     who = database.execute_sql("SELECT person FROM conversation WHERE id = ?", (conversation,))
     tables.insert(
         database,
@@ -84,7 +84,7 @@ def insert(
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,
-        person=(who.fetchone() or (person,))[0],
+        person=person or (who.fetchone() or ("",))[0],
     )
 
 

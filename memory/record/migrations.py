@@ -356,6 +356,20 @@ def _broken_tokens(database: SqliteDatabase) -> None:
         database.execute_sql(f"ALTER TABLE view_event ADD COLUMN {column}")
 
 
+def _side_questions(database: SqliteDatabase) -> None:
+    """What was asked aside, after which turn, and what came of it; no part of the transcript."""
+    database.execute_sql(
+        """CREATE TABLE side_question (
+            id INTEGER PRIMARY KEY AUTOINCREMENT,
+            conversation INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            turn INTEGER NOT NULL, speaker TEXT NOT NULL, question TEXT NOT NULL,
+            answer TEXT NOT NULL, state TEXT NOT NULL, at REAL NOT NULL)"""
+    )
+    database.execute_sql(
+        "CREATE INDEX side_question_conversation ON side_question(conversation, id)"
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -385,6 +399,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _search_signs,
     _edited_summaries,
     _broken_tokens,
+    _side_questions,
 ]
 
 

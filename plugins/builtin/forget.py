@@ -113,6 +113,8 @@ def _describe(request: Request, kept: ForgetReport) -> str:
         parts.append(f"{count(kept.sections, 'section')} of the daily memory{anew}")
     if kept.lines:
         parts.append(f"{count(kept.lines, 'line')} of MEMORY.md")
+    if kept.asides:
+        parts.append(count(kept.asides, "side question"))
     if request.scope == "all":
         parts.append(f"the folder of this chat's files ({count(kept.files, 'file')})")
     return " and ".join(parts)

@@ -70,7 +70,8 @@ async def title(ask: Ask) -> Reply:
 async def stop(ask: Ask) -> Reply:
     """Ends the running turn of this conversation."""
     key = ask.conversation.key
-    if ask.bot.turns.stop(key):
+    is_aside = ask.bot.asides.stop(key)
+    if ask.bot.turns.stop(key) or is_aside:
         return Reply("Stopping; what was done so far is kept.", {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):

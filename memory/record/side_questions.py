@@ -1,0 +1,78 @@
+"""Rows of side questions (`/btw`): asked with a conversation's context, and no part of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Any, Literal
+
+from peewee import SqliteDatabase
+
+from memory.record import tables
+
+State = Literal["", "answered", "failed", "stopped"]
+"""What came of it; "": nothing yet, or nothing will, where a process before this one asked it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SideQuestion:
+    """`turn` is the number of the last turn before it, `speaker` who asked where several people
+    talk, `answer` what the person was told, `at` when, in seconds since 1970."""
+
+    question: str
+    turn: int = 0
+    speaker: str = ""
+    answer: str = ""
+    state: State = ""
+    at: float = 0.0
+    id: int = 0
+
+
+def insert(database: SqliteDatabase, conversation: int, asked: SideQuestion) -> int:
+    """Store one that is being asked; returns its id."""
+    return tables.insert(
+        database,
+        tables.SideQuestion,
+        conversation=conversation,
+        turn=asked.turn,
+        speaker=asked.speaker,
+        question=asked.question,
+        answer="",
+        state="",
+        at=time.time(),
+    )
+
+
+def finish(database: SqliteDatabase, row: int, answer: str, state: State) -> None:
+    """What came of one."""
+    tables.update(database, tables.SideQuestion, row, answer=answer, state=state)
+
+
+def newest(
+    database: SqliteDatabase, conversation: int, most: int, words: Sequence[str] = ()
+) -> list[SideQuestion]:
+    """The newest of a conversation, oldest first; with `words`, those that hold any of them."""
+    columns = tables.SideQuestion
+    query = columns.select().where(columns.conversation == conversation)
+    if words:
+        holds = (columns.question.contains(w) | columns.answer.contains(w) for w in words)
+        query = query.where(reduce(or_, holds))
+    rows = query.order_by(columns.id.desc()).limit(most).dicts().execute(database)
+    return [_question(row) for row in rows][::-1]
+
+
+def _question(row: dict[str, Any]) -> SideQuestion:
+    names = ("question", "turn", "speaker", "answer", "state", "at", "id")
+    return SideQuestion(**{name: row[name] for name in names})
+
+
+def count(database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None) -> int:
+    """How many were asked after these turns of a conversation (None: in all of it)."""
+    columns = tables.SideQuestion
+    query = columns.select().where(columns.conversation == conversation)
+    if turns is not None:
+        query = query.where(columns.turn.in_(list(turns)))
+    return int(query.count(database))

@@ -1,0 +1,64 @@
+"""`/btw`: a question by the way, asked with the whole context and no part of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from memory.record.side_questions import SideQuestion
+from plugins.api import EVERYTHING, Ask, Command, Reply, command, hookimpl
+from plugins.builtin.context.show import moment
+from plugins.wording import clip, literal
+
+NEWEST = 10
+"""Side questions that are shown."""
+_CUT_OFF = "it was cut off by a restart, or is still being answered"
+
+
+@command(
+    "btw",
+    "Ask aside: the model answers with the whole context, and nothing of it stays there",
+    "[QUESTION]",
+    slow=[EVERYTHING],
+    interrupted="The bot was restarted before your side question was answered; ask it again.",
+)
+async def btw(ask: Ask) -> Reply:
+    """`/btw QUESTION`; without one, those that were asked lately."""
+    question = ask.text.strip()
+    if question:
+        answer = await ask.bot.asides.answer(ask, question)
+        return Reply(answer, {"question": question, "answer": answer})
+    asked = await ask.conversation.asides(NEWEST)
+    data = {"asides": [_data(one) for one in asked]}
+    if not asked:
+        return Reply(
+            "Nothing was asked aside here. /btw QUESTION asks with the whole context, and neither "
+            "the question nor the answer becomes a part of it.",
+            data,
+        )
+    return Reply("\n\n".join(_show(ask, one) for one in asked), data)
+
+
+def _show(ask: Ask, one: SideQuestion) -> str:
+    who = f"{literal(one.speaker)}: " if one.speaker else ""
+    answer = one.answer if one.state else f"({_CUT_OFF})"
+    at = moment(_time(one), ask.bot.zone())
+    return f"**{at}** {who}{literal(clip(one.question, 200))}\n\n{answer}"
+
+
+def _time(one: SideQuestion) -> datetime:
+    return datetime.fromtimestamp(one.at, UTC)
+
+
+def _data(one: SideQuestion) -> dict[str, object]:
+    return {
+        "question": one.question,
+        "answer": one.answer,
+        "state": one.state or "open",
+        "turn": f"t{one.turn}" if one.turn else "",
+        "at": _time(one).isoformat(),
+    }
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [btw]
