@@ -29,6 +29,7 @@ from bot.branching import Branching
 from bot.clock import ClockWatch
 from bot.commands import CommandRunner
 from bot.completions import Completions, clear_up
+from bot.cut_notices import CutNotices
 from bot.data_folder import DATABASE
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
@@ -257,6 +258,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             bus, conversations.in_memory(key), conversations.branches.is_current(key)
         ),
         on_spent=spending.book,
+        on_cut=CutNotices(store, delivery).tell,
         distiller=ThriftyDistiller(
             distiller,
             lambda request: (
@@ -287,6 +289,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
 
     async def run_often() -> None:
         await clock.look()
+        await conversations.settle_proposals()
         await conversations.rest()
 
     retention = Retention(

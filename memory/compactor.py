@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.context import compaction, emergency, ranges
-from memory.context.change import Actor, Change, ViewEvent
+from memory.context.change import Actor, Change, ViewEvent, list_effective
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
@@ -18,11 +18,13 @@ from memory.context.plan import Plan
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
+from memory.cut_approval import PATIENCE, CutApproval
 from memory.events import Event
 from memory.forecaster import Forecaster
 from memory.record import conversations, transcript
+from memory.record.proposals import Proposal
 from memory.record.summaries import Job, Summary
-from memory.services import MemoryServices
+from memory.services import CutNotice, MemoryServices
 from memory.turns import format_turns
 
 log = logging.getLogger(__name__)
@@ -58,9 +60,15 @@ class Compactor:
         self._services, self._state = services, state
         self._clock = clock
         self.summaries = SummaryWriter(
-            services, state.key, state.book, lambda: state.replayed.taken_away
+            services,
+            state.key,
+            state.book,
+            lambda: state.replayed.taken_away,
+            self._show_cut,
         )
         self.forecaster = Forecaster(state, self.summaries)
+        self.approval = CutApproval(services, state, self.summaries, self.forecaster)
+        self.forecaster.waits = lambda plan: self.approval.asks(plan, "strategy")
         self._fingerprint: PromptFingerprint = {}
         self._fingerprint_of: PromptPrefix | None = None
         self._is_vetoed = False
@@ -74,11 +82,13 @@ class Compactor:
         jobs: list[Job],
         reference: str,
         shared: int = 0,
+        pending: Proposal | None = None,
     ) -> None:
         """Begin with what is on disk, and take up the summaries that were left undone."""
         self.summaries.load(row, reference, shared)
         self._fingerprint, self._fingerprint_of = fingerprint, None
         self.take_up(jobs)
+        self.approval.load(pending)
 
     def take_up(self, jobs: list[Job]) -> None:
         """Have the summaries of these jobs written."""
@@ -92,10 +102,18 @@ class Compactor:
     ) -> Compacted | None:
         """Let leave what `planner` wants of the view; with `wait` its summary is there then. For a
         person nothing is done that would not shrink the context. None: the planner wants nothing,
-        or a listener has a veto."""
+        a listener has a veto, or it waits for the person's word."""
         plan = self._plan(planner, prefix)
-        if plan is None or (actor in BY_ITSELF and await self._is_held_off(plan)):
+        if plan is None:
             return None
+        if actor in BY_ITSELF:
+            if self.approval.current is not None and self.approval.concerns(plan, actor):
+                return await self.settle_proposal()
+            if await self._is_held_off(plan):
+                return None
+            if self.approval.asks(plan, actor):
+                await self.approval.put(plan, actor)
+                return None
         summary, before = None, self._state.replayed
         if wait and plan.leaving:
             summary = await self.summaries.ahead(self.forecaster.spec(plan, actor))
@@ -109,6 +127,51 @@ class Compactor:
             ):
                 return Compacted(None, summary, is_overtaken=True)
             return Compacted(await self.carry_out(plan, actor, actor == "person"), summary)
+
+    async def settle_proposal(self) -> Compacted | None:
+        """Make the cut that waits for a person, if it waits no longer. None: it does, or there is
+        none."""
+        proposal = self.approval.current
+        if proposal is None or not self.approval.is_due(proposal):
+            return None
+        is_answered = self.approval.clock() - proposal.asked_at < PATIENCE
+        late = "the window is full" if is_answered else "nobody answered in ten minutes"
+        return await self.carry_out_proposal(proposal, late)
+
+    async def carry_out_proposal(self, proposal: Proposal, how: str) -> Compacted:
+        """Make a cut as it was put to the person, who has said yes, or nothing."""
+        if not proposal.summary and self._state.strategy.waits:
+            await self.summaries.ahead(proposal.spec)
+        async with self._state.changing:
+            if self.approval.current != proposal:
+                return Compacted(is_overtaken=True)
+            summary = await self.approval.make_ready(proposal)
+            plan = replace(proposal.plan, why=f"{proposal.plan.why}; {how}")
+            event = await self.carry_out(plan, proposal.actor)
+            await self.approval.drop()
+            return Compacted(event, summary)
+
+    async def approve(self) -> Compacted | None:
+        """The person says yes to the cut that waits. None: none does."""
+        if (proposal := self.approval.current) is None:
+            return None
+        done = await self.carry_out_proposal(proposal, "you said yes")
+        if done.event is not None:
+            self.approval.answered.add(done.event.id)
+        return done
+
+    async def _show_cut(self, job: Job, summary: Summary) -> None:
+        """Tell the person of a cut that was made without them, where they want to hear of it."""
+        if self.approval.mode == "off" or job.event in self.approval.answered:
+            return
+        held = list_effective(await self._state.history())
+        event = next((event for event in held if event.id == job.event), None)
+        if event is None or event.actor not in BY_ITSELF:
+            return
+        is_late = event.change.preface != summary.id
+        sizes = event.tokens_before, event.tokens_after
+        notice = CutNotice(summary, event.leaving, event.reason, *sizes, event.id, is_late)
+        await self._services.on_cut(self._state.key, notice)
 
     async def compact_as_due(
         self, planner: Planner, *, wait: bool, prefix: PromptPrefix | None = None
@@ -295,6 +358,8 @@ class Compactor:
         turn would be money for nothing."""
         if self._is_vetoed or (self._state.strategy.by_rule and self._is_cooling):
             return
+        if self.approval.current is not None:
+            return  # whose summary is there
         if plan := self.forecaster.certain_cut():
             self.summaries.prepare(self.forecaster.spec(plan, "strategy"))
 

@@ -109,6 +109,7 @@ class ContextEditor:
         is_summarised = kind == "new" and bool(cleared.turns)
         job = self._compactor.job(plan, "person") if is_summarised else None
         await self._compactor.record(self._compactor.event(plan, view, "person"), job)
+        await self._compactor.approval.drop()
 
     async def undo(self, event_id: int = 0) -> ViewEvent | None:
         """Take an event back (0: the newest, `newest_undoable`); returns it, or None when there is

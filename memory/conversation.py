@@ -45,6 +45,7 @@ from memory.record import (
     forget,
     ledger,
     offload,
+    proposals,
     search,
     side_questions,
     summaries,
@@ -125,12 +126,14 @@ class Conversation:
             shared = branches.lineage(db, row.id)[:-1]
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
             last = max((link.event for link in shared), default=0)
-            return row, events, jobs, bill, summaries.newest_reference(db, row.id), last, caches
+            told = last, summaries.newest_reference(db, row.id), proposals.load(db, row.id)
+            return row, events, jobs, bill, caches, *told
 
-        row, events, jobs, bill, reference, last, caches = await self._services.store.write(read)
+        row, events, jobs, bill, caches, *told = await self._services.store.write(read)
+        last, reference, pending = told
         self.calibration.anchor = None
         await self.context.load(row, events, bill, caches=caches)
-        self.compactor.load(row.id, row.fingerprint, jobs, reference, last)
+        self.compactor.load(row.id, row.fingerprint, jobs, reference, last, pending)
 
     def _turn_ended(self) -> None:
         self._shared.indexer.turn_ended(self.context.row)

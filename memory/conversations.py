@@ -113,6 +113,11 @@ class Conversations:
         for name in [name for name, one in self._open.items() if one.is_at_rest][:excess]:
             self._leave(name)
 
+    async def settle_proposals(self) -> None:
+        """Make the cuts that have waited long enough for a person's word."""
+        for conversation in self.list_loaded():
+            await conversation.compactor.settle_proposal()
+
     async def rest(self) -> None:
         """Let those go that nobody has asked for in an hour; unlike those that are crowded out,
         their sessions are over."""

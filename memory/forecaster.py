@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from memory.context import compaction, emergency
@@ -29,10 +30,12 @@ SOFT_MARK = 2
 
 
 class Forecaster:
-    """Asks the strategy in force about the view as it is now, and as it will be."""
+    """Asks the strategy in force about the view as it is now, and as it will be. `waits` says
+    whether a plan waits for a person's word."""
 
     def __init__(self, state: ContextState, summaries: SummaryWriter) -> None:
         self._state, self._summaries = state, summaries
+        self.waits: Callable[[Plan], bool] = lambda plan: False
 
     def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
         """What the strategy in force would do before the next step, or as a turn begins."""
@@ -66,7 +69,7 @@ class Forecaster:
         if plan is not None and plan.kind == "stub":
             preview = preview.after(plan)
             plan = self.due_in(preview.then, limits, by_rule)
-        if plan is not None:
+        if plan is not None and not self.waits(plan):
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None
             preface = state.preface_of(summary, at_hand) if summary else None

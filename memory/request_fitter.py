@@ -38,6 +38,7 @@ class RequestFitter:
         state = self._state
         await self._climb(prefix, emergency.STEPS[:1])
         await self._unfold(prefix)
+        await self._compactor.settle_proposal()
         if self._forecaster.due(prefix) is not None:
             await self._compactor.compact_as_due(
                 self._forecaster.due_in, wait=state.strategy.waits, prefix=prefix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
 from pathlib import Path
@@ -16,11 +16,31 @@ from memory.long_term.asking import Distiller, NoDistiller
 from memory.record.ledger import Spent
 from memory.record.offload import Offloader
 from memory.record.store import Store
+from memory.record.summaries import Summary
 
 PrefixFor = Callable[[ConversationKey], PromptPrefix]
 OffloaderFor = Callable[[ConversationKey], Offloader | None]
 OnSpent = Callable[[ConversationKey, str, Spent], None]
 """Hears of every call to a model: in which conversation, who spoke last there, and the call."""
+
+
+@dataclass(frozen=True, slots=True)
+class CutNotice:
+    """A cut that a strategy or a rule wants, or has made (`event`: its id; 0: it waits for the
+    person): the turns that leave, their summary, and the meter's tokens before and after;
+    `is_late` says that the summary stands there only from the next turn on."""
+
+    summary: Summary
+    turns: tuple[int, ...]
+    why: str
+    tokens_before: int
+    tokens_after: int
+    event: int = 0
+    is_late: bool = False
+
+
+async def _unheard(key: ConversationKey, notice: CutNotice) -> None:
+    """Nobody is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +51,8 @@ class MemoryServices:
     `offloader_for` names who keeps what leaves (None: nobody), `plugin_offloader` is a plugin's,
     which hears of what is taken away, also where it is not to keep anything now; `hide` takes
     secrets out of what is exported. `on_change` hears that something in a conversation's context
-    has changed; `distiller` is the model that distils the daily memory."""
+    has changed, `on_cut` of cuts that a person is to hear of (`context.compaction_approval`);
+    `distiller` is the model that distils the daily memory."""
 
     store: Store
     meter: Meter
@@ -48,6 +69,7 @@ class MemoryServices:
     hide: Callable[[str], str] = str
     on_change: Callable[[ConversationKey], None] = lambda key: None
     on_spent: OnSpent = lambda key, person, spent: None
+    on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     distiller: Distiller = field(default_factory=NoDistiller)
 
     def audience_folder(self, audience: str) -> Path:

@@ -116,6 +116,14 @@ class ContextSettings(BaseModel):
         description="The longest a summary may be; never more than an eighth of the budget.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
+    compaction_approval: Literal["off", "show", "ask"] = Field(
+        default="off",
+        description="What you hear of cuts that a strategy or a rule makes. off: nothing. show: "
+        "the summary that stands there now, to edit or undo. ask: the same before the cut, "
+        "which waits ten minutes for your answer, but not where the window is full; "
+        "what slim folds into its log is not asked about.",
+        json_schema_extra={"here": True},
+    )
     full_turns: int = Field(
         default=3,
         ge=1,

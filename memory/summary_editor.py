@@ -10,6 +10,7 @@ from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
 from memory.context_state import ContextState
 from memory.record import summaries
+from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import MemoryServices
 from memory.turns import format_turns
@@ -38,11 +39,11 @@ class StandingSummary:
 
 @dataclass(frozen=True, slots=True)
 class EditedSummary:
-    """What an edit has put in the place of what."""
+    """What an edit has put in the place of what; `event` is None for a cut that waits."""
 
     before: Summary
     after: Summary
-    event: ViewEvent
+    event: ViewEvent | None
 
 
 class SummaryEditor:
@@ -102,8 +103,29 @@ class SummaryEditor:
 
     async def edit(self, text: str, number: int = 0) -> EditedSummary:
         """Put a person's text in the place of the summary in force, which has this number (0:
-        whatever it has). Raises EditRefused."""
+        whatever it has), or of the one of this number that a waiting cut brings. Raises
+        EditRefused."""
+        async with self._state.changing:
+            if (waiting := await self.find_waiting(number)) is not None:
+                return await self._edit_waiting(*waiting, text.strip())
         return await self.change(lambda before: text.strip(), number)
+
+    async def find_waiting(self, number: int) -> tuple[Proposal, Summary] | None:
+        """The cut that waits for a person, and its summary, if that has this number."""
+        proposal = self._compactor.approval.current
+        if proposal is None or not proposal.summary or not number:
+            return None
+        summary = await self._compactor.summaries.read(proposal.summary)
+        is_it = summary is not None and summary.number == number
+        return (proposal, summary) if is_it and summary else None
+
+    async def _edit_waiting(self, proposal: Proposal, before: Summary, text: str) -> EditedSummary:
+        raw = await self._checked(text, before, 0)
+        row, store = self._state.row, self._services.store
+        made = replace(before, text=text, tokens=raw, edits=before.origin)
+        after = await store.write(lambda db: summaries.insert_summary(db, row, made))
+        await self._compactor.approval.edit(proposal, after)
+        return EditedSummary(before, after, None)
 
     async def change(
         self,
@@ -116,7 +138,7 @@ class SummaryEditor:
         async with self._state.changing:
             standing = await self.find_editable(number)
             before, text = standing.summary, write(standing.summary)
-            raw = await self._checked(text, standing)
+            raw = await self._checked(text, before, standing.tokens)
             row, store = self._state.row, self._services.store
             made = replace(
                 before,
@@ -150,14 +172,14 @@ class SummaryEditor:
             )
         return standing
 
-    async def _checked(self, text: str, standing: StandingSummary) -> int:
+    async def _checked(self, text: str, before: Summary, present: int) -> int:
         """The raw tokens of a text that may stand there. Raises EditRefused."""
         if not text:
             raise EditRefused("A summary needs some text; nothing was changed.")
-        if text == standing.summary.text:
+        if text == before.text:
             raise EditRefused("That is what the summary says already; nothing was changed.")
         raw = await self._services.meter.text(text)
-        tokens, most = self._state.view().scale.part(raw), self.longest(standing.tokens)
+        tokens, most = self._state.view().scale.part(raw), self.longest(present)
         if tokens > most:
             raise EditRefused(
                 f"That is {tokens:,} tokens, and a summary may have {most:,} here: half of what "

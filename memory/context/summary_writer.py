@@ -43,7 +43,7 @@ class SummaryWriter:
     """`on_spent` hears of every call to a model that a summary took; `taken_away` says what a
     person took away, which is in no summary and in no file; `written_ahead` is the summary that was
     prepared for a cut, if there is one; `reference` is the newest one to what left, where the
-    offloader has told none in the prompt."""
+    offloader has told none in the prompt; `on_written` hears that the summary of a job is there."""
 
     def __init__(
         self,
@@ -51,9 +51,10 @@ class SummaryWriter:
         key: ConversationKey,
         on_spent: Callable[[Spent], None],
         taken_away: Callable[[], TakenAway],
+        on_written: Callable[[Job, Summary], Awaitable[None]],
     ) -> None:
         self._services, self._key, self._on_spent = services, key, on_spent
-        self._taken_away = taken_away
+        self._taken_away, self._on_written = taken_away, on_written
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
         self.load(0)
@@ -155,6 +156,17 @@ class SummaryWriter:
             self.written_ahead = (spec, summary)
             return summary
 
+    def write_for(self, spec: SummarySpec, then: Callable[[Summary], Awaitable[None]]) -> None:
+        """Write the summary of a cut that somebody is to be asked about, and tell them."""
+
+        async def work() -> None:
+            self._preparing = spec
+            summary = self.find_prepared(spec) or await self._make(spec)
+            self.written_ahead = (spec, summary)
+            await then(summary)
+
+        self._start(work)
+
     async def cancel(self) -> None:
         """Forget what is under way and waiting, on disk too (`/context clear`)."""
         self._tasks.cancel()
@@ -210,6 +222,8 @@ class SummaryWriter:
             await run_shielded(asyncio.to_thread(daily.append, place, section))
         if summary is not None and job.style != "excerpt":
             self._note(job.event, summary.id)
+        if summary is not None and job.style not in words.OUT_OF_CONTEXT:
+            await self._on_written(job, summary)
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
         if summary is not None and summary.model and summary.section:
             await self._drop_excerpts(summary.is_untrusted)

@@ -24,6 +24,7 @@ from memory.keys import ConversationKey
 from memory.record import (
     branches,
     mailbox,
+    proposals,
     requests,
     side_questions,
     summaries,
@@ -151,7 +152,8 @@ def _delete_rows(database: SqliteDatabase, conversation: int) -> None:
     """All that is a conversation's own."""
     index.forget(database, conversation)  # while the words are there that are to go
     everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
-    for table in (*everything, tables.CallStart, tables.Request, tables.SideQuestion):
+    own = (tables.CallStart, tables.Request, tables.SideQuestion, tables.Proposal)
+    for table in (*everything, *own):
         table.delete().where(table.conversation == conversation).execute(database)
     tables.update(database, tables.Conversation, conversation, title="")
 
@@ -164,6 +166,7 @@ def _delete_turns(database: SqliteDatabase, conversation: int, turns: frozenset[
         index.forget(database, row, lost)  # while the words are there that are to go
         _scrub_events(database, row, gone, dropped)
         _open_jobs_again(database, row, gone, priors)
+        proposals.delete(database, row)  # it is put anew, if it is still wanted
         for table in (tables.CallStart, tables.Message, tables.Request, tables.SideQuestion):
             mine = table.conversation == row
             table.delete().where(mine & table.turn.in_(list(lost))).execute(database)

@@ -203,6 +203,13 @@ def forget(database: SqliteDatabase, conversation: str) -> None:
     aside.delete().where(aside.chat.in_(chats)).execute(database)
 
 
+def last_place(database: SqliteDatabase, conversation: str) -> AddressColumns | None:
+    """Where somebody wrote last in a conversation's chat, and who."""
+    inbox = tables.Inbox
+    query = inbox.select().where(_is_at(inbox, conversation)).order_by(inbox.id.desc()).limit(1)
+    return next((_inbox_row(row).place for row in query.tuples().execute(database)), None)
+
+
 def delete_before(database: SqliteDatabase, before: float) -> None:
     """Delete what was answered and sent, or put aside, before a time (seconds since 1970)."""
     inbox, outbox, aside = tables.Inbox, tables.Outbox, tables.Aside

@@ -370,6 +370,16 @@ def _side_questions(database: SqliteDatabase) -> None:
     )
 
 
+def _proposals(database: SqliteDatabase) -> None:
+    """Cuts that wait for a person's word, one a conversation."""
+    database.execute_sql(
+        """CREATE TABLE proposal (
+            conversation INTEGER PRIMARY KEY REFERENCES conversation(id) ON DELETE CASCADE,
+            plan TEXT NOT NULL, actor TEXT NOT NULL, spec TEXT NOT NULL,
+            summary INTEGER NOT NULL, asked_at REAL NOT NULL)"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -400,6 +410,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _edited_summaries,
     _broken_tokens,
     _side_questions,
+    _proposals,
 ]
 
 

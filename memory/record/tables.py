@@ -52,6 +52,7 @@ ApiKey = _Table("api_key")
 Inbox = _Table("inbox")
 Outbox = _Table("outbox")
 Form = _Table("form")
+Proposal = _Table("proposal")
 Request = _Table("request")
 RequestPrefix = _Table("request_prefix")
 

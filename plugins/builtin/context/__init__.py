@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
     advise,
+    approval,
     history,
     picture,
     preview,
@@ -42,6 +43,8 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         summary.summary,
         "what stands for the turns that left; edit changes it (summary edit)",
     ),
+    "approve": (approval.approve, "let the cut be made that waits for you (approve s5)"),
+    "decline": (approval.decline, "hold off the cut that waits for you (decline s5)"),
     "compact": (
         steering.compact,
         "replace the turns by a summary (compact what was decided), or some of them (compact "

@@ -20,6 +20,7 @@ from memory.conversation import Conversation
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
 from memory.record.ledger import Bill
+from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.state import ids
@@ -57,21 +58,22 @@ Summary = Literal["", "coming", "ready"]
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Cuts are held off after an undo, or after a summary was opened, until this turn begins or the
-    context is this large."""
+    """Cuts are held off, because of what a person did, until this turn begins or the context is
+    this large."""
 
     turn: int
     tokens: int
-    is_opened: bool = False
+    because: str = "of your undo"
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`learned` is a window that the provider has named, in force instead of the one set; `due` is
-    what is done before the next step of the running turn; `layers` says where each setting comes
-    from; `chosen` is the strategy that is in force from the next turn on; `rules` are the ids of
-    the person's own hook rules that compact; `remembered` is what of `MEMORY.md` is in the
-    prompt; `cache` is what is known of the provider's."""
+    """`learned` is a window that the provider has named, in force instead of the one set; `due`
+    is what is done before the next step of the running turn; `layers` says where each setting
+    comes from; `chosen` is the strategy that is in force from the next turn on; `waiting` is a
+    cut that waits for a person's word; `rules` are the ids of the person's own hook rules that
+    compact; `remembered` is what of `MEMORY.md` is in the prompt; `cache` is what is known of the
+    provider's."""
 
     view: View
     limits: Limits
@@ -79,6 +81,7 @@ class Overview:
     due: Plan | None
     next_cut: Forecast | None
     cache: Cache
+    waiting: CutNotice | None
     hold: Hold | None
     last: ViewEvent | None
     summary: Summary
@@ -108,6 +111,7 @@ async def gather(ask: Ask) -> Overview:
         due=conversation.compactor.forecaster.due() if conversation.context.current else None,
         next_cut=conversation.compactor.forecaster.forecast(),
         cache=cache_of(ask),
+        waiting=await conversation.compactor.approval.notice(),
         hold=hold(view, limits, conversation),
         last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
         summary=await _summary(conversation),
@@ -131,7 +135,11 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
     turn = undo.turn + compaction.HELD_TURNS
-    return Hold(turn, min(most, limits.ceiling), undo.kind == "expand")
+    because = _BECAUSE.get(undo.kind, "of your undo")
+    return Hold(turn, min(most, limits.ceiling), because)
+
+
+_BECAUSE = {"hold": "of your no", "expand": "you opened a summary"}
 
 
 async def _summary(conversation: Conversation) -> Summary:
@@ -206,6 +214,8 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "compacting_rules": overview.rules,
         "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
         "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview.cache),
+        "waiting_cut": overview.waiting
+        and {"summary": overview.waiting.summary.name, "turns": ids(overview.waiting.turns)},
         "held_off_until": overview.hold and asdict(overview.hold),
         "last_change": overview.last and event_data(overview.last),
         "summary": overview.summary,

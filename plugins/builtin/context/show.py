@@ -261,10 +261,9 @@ def _explain_ceiling(overview: Overview) -> str:
 
 
 def explain_hold(until: Hold) -> str:
-    """How long nothing is cut after an undo."""
-    why = "you opened a summary" if until.is_opened else "of your undo"
+    """How long nothing is cut after an undo, a no, or the opening of a summary."""
     return (
-        f"Because {why}, nothing is cut before "
+        f"Because {until.because}, nothing is cut before "
         f"t{until.turn} begins, unless the context grows to {amount(until.tokens)} tokens first."
     )
 
@@ -273,6 +272,11 @@ def next_cut(overview: Overview) -> str:
     """When the next cut comes, and what it does."""
     if overview.hold:
         return f"Next cut: none for now. {explain_hold(overview.hold)}"
+    if overview.waiting:
+        waiting = format_turns(overview.waiting.turns)
+        return (
+            f"Next cut: {waiting}, when you have answered (`/context approve` shows the question)."
+        )
     if overview.due:
         return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
     cut = overview.next_cut

@@ -34,7 +34,7 @@ async def compact(ask: Ask, focus: str) -> Reply:
     compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
         return Reply(_explain_unmovable(view), {"turns": []})
-    return _to_reply(compacted, view)
+    return to_reply(compacted, view)
 
 
 ONCE = (
@@ -61,7 +61,7 @@ async def compress(ask: Ask, rest: str) -> Reply:
     if compacted is None:
         why = _below(view, limits.but(strategy="structured", **config))
         return Reply(why, {"turns": []})
-    return _to_reply(compacted, view)
+    return to_reply(compacted, view)
 
 
 def _once(text: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _below(view: View, limits: Limits) -> str:
     return f"Compressing would not help: {sizes}, which the system prompt and the tools alone fill."
 
 
-def _to_reply(compacted: Compacted, view: View) -> Reply:
+def to_reply(compacted: Compacted, view: View) -> Reply:
     """What came of compacting a view."""
     if compacted.event is not None and compacted.summary is not None:
         return _report_compaction(compacted.summary, compacted.event)

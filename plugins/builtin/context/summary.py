@@ -120,6 +120,8 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     try:
         if text.strip():
             return _report(await editor.edit(text, number))
+        if (waiting := await editor.find_waiting(number)) is not None:
+            return _ask_for(waiting[1], editor.longest())
         standing = await editor.find_editable(number)
     except EditRefused as error:
         raise CommandError(str(error)) from None
@@ -132,8 +134,28 @@ async def _edit(ask: Ask, rest: str) -> Reply:
     )
 
 
+def _ask_for(one: Summary, most: int) -> Reply:
+    text = (
+        f"Write what {one.name} shall say before the cut is made, in at most {amount(most)} "
+        "tokens. The cut waits for your answer all the same."
+    )
+    return Reply(text, _to_data(one), form=Form(f"{EDIT} {one.name}", one.text))
+
+
+def _report_waiting(before: Summary, after: Summary) -> Reply:
+    text = (
+        f"{after.name} is in the place of {before.name}, and stands there once the cut is made:"
+        f"\n\n{quote(after.text)}"
+    )
+    approve = Action("Approve", f"/context approve {after.name}")
+    actions = (approve, Action("Edit", f"{EDIT} {after.name}"))
+    return Reply(text, _to_data(after), (*actions, Action("No", f"/context decline {after.name}")))
+
+
 def _report(edited: EditedSummary) -> Reply:
     after, event = edited.after, edited.event
+    if event is None:
+        return _report_waiting(edited.before, after)
     text = (
         f"{after.name} stands in the place of {edited.before.name} from the next request on: "
         f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens. The next summary "

@@ -1,0 +1,33 @@
+"""Tells people of cuts: that one waits for their word, or that one was made."""
+
+from __future__ import annotations
+
+import logging
+
+from bot.delivery import Delivery, address_of
+from memory.keys import ConversationKey
+from memory.record import mailbox
+from memory.record.store import Store, StoreError
+from memory.services import CutNotice
+from plugins.builtin.context.approval import describe
+
+log = logging.getLogger(__name__)
+
+
+class CutNotices:
+    """Puts them to the chat of the conversation, where somebody wrote last."""
+
+    def __init__(self, store: Store, delivery: Delivery) -> None:
+        self._store, self._delivery = store, delivery
+
+    async def tell(self, key: ConversationKey, notice: CutNotice) -> None:
+        """What can't be told is in the log, and in `/context`."""
+        try:
+            place = await self._store.read(lambda db: mailbox.last_place(db, key.id))
+            if place is None:
+                log.info("%s: nobody is there to be told of a cut", key.id)
+                return
+            said = describe(notice)
+            await self._delivery.tell(address_of(place), said.text, said.actions)
+        except StoreError:
+            log.exception("%s: nobody could be told of a cut", key.id)

@@ -1,0 +1,172 @@
+"""Cuts that wait for a person's word (`context.compaction_approval: ask`)."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from memory.context import compaction
+from memory.context.change import Actor, Change, ViewEvent
+from memory.context.plan import Plan
+from memory.context.summary import OUT_OF_CONTEXT
+from memory.context.summary_writer import SummaryWriter
+from memory.context_state import ContextState
+from memory.forecaster import Forecaster
+from memory.record import proposals
+from memory.record.proposals import Proposal
+from memory.record.summaries import Summary
+from memory.services import CutNotice, MemoryServices
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 600.0
+"""Seconds for which an answer is waited for; then the cut is made."""
+
+
+class CutApproval:
+    """Puts a cut to the person, with the summary that is written for it, and waits. Meanwhile turns
+    go on uncut. What the person sees is what is done: the same turns, the same summary. It is on
+    disk, so that it waits through a restart, and is asked once."""
+
+    def __init__(
+        self,
+        services: MemoryServices,
+        state: ContextState,
+        summaries: SummaryWriter,
+        forecaster: Forecaster,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._services, self._state = services, state
+        self._summaries, self._forecaster = summaries, forecaster
+        self.clock = clock
+        self._pending: Proposal | None = None
+        self.answered: set[int] = set()  # events of which the person knows
+
+    def load(self, pending: Proposal | None) -> None:
+        """Begin with what is on disk; what was not asked yet is asked."""
+        self._pending = pending
+        if pending is not None and not pending.asked_at and self.current is not None:
+            self._begin(pending)
+
+    @property
+    def mode(self) -> str:
+        """`off`, `show` or `ask`."""
+        return self._state.limits_as_set.context.compaction_approval
+
+    @property
+    def current(self) -> Proposal | None:
+        """The cut that waits; None where none does, or it can't be made any more as it was put."""
+        pending = self._pending
+        is_good = pending is not None and self.mode == "ask" and self._is_valid(pending)
+        return pending if is_good else None
+
+    def _is_valid(self, proposal: Proposal) -> bool:
+        """Whether nothing has happened to the context that the question did not speak of."""
+        state, plan = self._state, proposal.plan
+        limits, view = state.limits, state.view()
+        if proposal.actor == "strategy" and plan.strategy != limits.strategy:
+            return False
+        there = {turn.number for turn in view.complete} | {*view.logged}
+        there.update(turn for stand_in in view.stand_ins for turn in stand_in.turns)
+        return (
+            there.issuperset(plan.leaving)
+            and self._forecaster.spec(plan, proposal.actor) == proposal.spec
+            and not compaction.is_held(view, limits, state.replayed.move)
+        )
+
+    def is_due(self, proposal: Proposal) -> bool:
+        """Whether a cut waits no longer: nobody has answered, or the window is full."""
+        limits = self._state.limits
+        has_waited = self.clock() - proposal.asked_at >= PATIENCE
+        is_unanswered = proposal.asked_at > 0 and has_waited
+        return is_unanswered or self._state.view(limits=limits).tokens > limits.ceiling
+
+    def concerns(self, plan: Plan, actor: Actor) -> bool:
+        """Whether this is a cut that the person is asked about. Folds into the log of `slim` are
+        none, and neither is what leaves no turn out."""
+        if self.mode != "ask" or not plan.leaving or plan.kind != "compact":
+            return False
+        return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
+
+    def asks(self, plan: Plan, actor: Actor) -> bool:
+        """Whether the person is asked before this is carried out: what keeps the request below the
+        ceiling waits for nobody."""
+        limits = self._state.limits
+        is_over = self._state.view(limits=limits).tokens > limits.ceiling
+        return self.concerns(plan, actor) and not is_over
+
+    async def put(self, plan: Plan, actor: Actor) -> None:
+        """Have the summary of a cut written, and ask."""
+        plan = replace(plan, strategy=plan.strategy or self._state.limits.strategy)
+        await self._keep(Proposal(plan, actor, self._forecaster.spec(plan, actor)))
+        if self._pending is not None:
+            self._begin(self._pending)
+
+    def _begin(self, proposal: Proposal) -> None:
+        self._summaries.write_for(proposal.spec, lambda made: self._ask(proposal, made))
+
+    async def _ask(self, proposal: Proposal, summary: Summary) -> None:
+        if self._pending != proposal or self.current is None:
+            return  # it has been settled meanwhile
+        await self._keep(replace(proposal, summary=summary.id, asked_at=self.clock()))
+        await self._services.on_cut(self._state.key, self._to_notice(proposal.plan, summary))
+
+    async def notice(self) -> CutNotice | None:
+        """What waits, as the person was asked; None where nothing does, or is not asked yet."""
+        proposal = self.current
+        if proposal is None or not proposal.summary:
+            return None
+        summary = await self._summaries.read(proposal.summary)
+        return None if summary is None else self._to_notice(proposal.plan, summary)
+
+    def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
+        view = self._state.view()
+        return CutNotice(summary, plan.leaving, plan.why, view.tokens, plan.tokens_after)
+
+    async def edit(self, proposal: Proposal, summary: Summary) -> None:
+        """The person has changed the summary that was written for a cut."""
+        await self._keep(replace(proposal, summary=summary.id))
+
+    async def make_ready(self, proposal: Proposal) -> Summary | None:
+        """Let the summary that the person has seen be the one that stands there."""
+        if not proposal.summary:
+            return None
+        summary = await self._summaries.read(proposal.summary)
+        if summary is not None:
+            self._summaries.written_ahead = (proposal.spec, summary)
+        return summary
+
+    async def decline(self) -> None:
+        """The person said no: cuts are held off, as by an undo."""
+        state, proposal = self._state, self._pending
+        tokens = state.view().tokens
+        await state.record(
+            ViewEvent(
+                at=datetime.now(UTC),
+                kind="hold",
+                actor="person",
+                strategy=state.limits.strategy,
+                reason=f"said no to a cut ({proposal.plan.why})" if proposal else "said no",
+                change=Change(),
+                turn=state.newest,
+                tokens_before=tokens,
+                tokens_after=tokens,
+            )
+        )
+        await self.drop()
+
+    async def drop(self) -> None:
+        """Nothing waits any more."""
+        if self._pending is None:
+            return
+        self._pending = None
+        row = self._state.row
+        await self._services.store.write(lambda db: proposals.delete(db, row))
+
+    async def _keep(self, proposal: Proposal) -> None:
+        row = self._state.row
+        await self._services.store.write(lambda db: proposals.save(db, row, proposal))
+        self._pending = proposal

@@ -1,0 +1,87 @@
+"""Rows of cuts that wait for a person's word: at most one a conversation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import orjson
+from peewee import SqliteDatabase
+
+from memory.context.change import Actor, Change
+from memory.context.compaction import SummarySpec
+from memory.context.plan import Plan
+from memory.record import tables
+from memory.record.tables import readable
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A cut that a strategy or a rule (`actor`) wants, and what its summary is made for. `summary`
+    is the id of that, 0 while it is written; `asked_at` is when the person was asked, in seconds
+    since 1970, 0 before that."""
+
+    plan: Plan
+    actor: Actor
+    spec: SummarySpec
+    summary: int = 0
+    asked_at: float = 0.0
+
+
+def save(database: SqliteDatabase, conversation: int, proposal: Proposal) -> None:
+    """Store what waits in a conversation, in the place of what waited before."""
+    tables.Proposal.insert(
+        conversation=conversation,
+        plan=orjson.dumps(_dump(proposal.plan), default=list).decode(),
+        actor=proposal.actor,
+        spec=orjson.dumps(_dump(proposal.spec), default=list).decode(),
+        summary=proposal.summary,
+        asked_at=proposal.asked_at,
+    ).on_conflict_replace().execute(database)
+
+
+def load(database: SqliteDatabase, conversation: int) -> Proposal | None:
+    """What waits in a conversation."""
+    columns = tables.Proposal
+    rows = columns.select().where(columns.conversation == conversation).dicts().execute(database)
+    return next(readable(rows, _read), None)
+
+
+def delete(database: SqliteDatabase, conversation: int) -> None:
+    """Nothing waits in a conversation any more."""
+    columns = tables.Proposal
+    columns.delete().where(columns.conversation == conversation).execute(database)
+
+
+def _dump(value: Plan | SummarySpec) -> dict[str, Any]:
+    """The fields of a value, as JSON has them."""
+    fields: dict[str, Any] = {name: getattr(value, name) for name in value.__dataclass_fields__}
+    if isinstance(value, Plan):
+        fields["change"] = value.change.to_json()
+    return fields
+
+
+def _read(row: dict[str, Any]) -> Proposal:
+    plan, spec = orjson.loads(row["plan"]), orjson.loads(row["spec"])
+    return Proposal(
+        replace(
+            Plan(Change.from_json(plan.pop("change")), plan.pop("why")),
+            leaving=tuple(plan.pop("leaving")),
+            once=_pairs(plan.pop("once")),
+            **plan,
+        ),
+        row["actor"],
+        SummarySpec(
+            tuple(spec.pop("turns")),
+            pinned=frozenset(spec.pop("pinned")),
+            once=_pairs(spec.pop("once")),
+            stand_ins=tuple(spec.pop("stand_ins")),
+            **spec,
+        ),
+        row["summary"],
+        row["asked_at"],
+    )
+
+
+def _pairs(found: list[list[Any]]) -> tuple[tuple[str, Any], ...]:
+    return tuple((name, value) for name, value in found)

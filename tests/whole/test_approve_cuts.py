@@ -1,0 +1,282 @@
+"""Cuts that a person is shown, or asked about, while turns go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from channels.message import Reply
+from memory.cut_approval import PATIENCE
+from tests.fakes.openai_server import OpenAIServer
+from tests.whole.house import House, living
+from tests.whole.process import talking
+from tests.whole.telegram_house import TelegramHouse, at_telegram
+from tests.whole.test_edit_summary import OWN, asked, echo, is_summary, talk
+from tests.whole.test_forget import confirmed
+
+ASK: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "ask"}}
+SHOW: dict[str, Any] = {"agent_max_context_turns": 6, "context": {"compaction_approval": "show"}}
+
+
+def told(house: House) -> list[Reply]:
+    """What the bot has said without being asked."""
+    return [outbound.reply for outbound in house.sent if not outbound.reply_to]
+
+
+async def settle(house: House) -> None:
+    await house.app.conversations.settle()
+    await house.app.delivery.queues.idle()
+
+
+async def questioned(house: House) -> Reply:
+    """Talk until a cut is wanted, and return the question."""
+    await talk(house, 7)
+    await settle(house)
+    (question,) = told(house)
+    return question
+
+
+def paid(house: House) -> int:
+    """How often a model was asked for a summary."""
+    return sum(map(is_summary, house.server.requests))
+
+
+async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, SHOW) as house:
+        await talk(house, 7)
+        await settle(house)
+        (shown,) = told(house)
+        assert shown.text.startswith("t1 to t3 left the context (7 turns were over the limit of 6)")
+        assert "> They talked about Lisbon." in shown.text
+        edit, undo = shown.actions
+        await house.says(edit.command)
+        await house.says(OWN)
+        await house.says("question 8")
+        assert OWN in asked(house)
+        await house.says(undo.command)
+        await house.says("question 9")
+        assert "question 1" in asked(house)
+        assert len(told(house)) == 1
+
+
+async def test_off_says_nothing(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, {"agent_max_context_turns": 6}) as house:
+        await talk(house, 8)
+        await settle(house)
+        assert not told(house)
+
+
+async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        question = await questioned(house)
+        assert question.text.startswith("May I make the context smaller? t1 to t3 are to leave")
+        assert "> They talked about Lisbon." in question.text
+        assert [action.label for action in question.actions] == ["Approve", "Edit", "No"]
+        assert "question 1" in asked(house)
+        await talk(house, 2, 8)
+        assert "question 1" in asked(house)
+        assert "when you have answered" in (await house.says("/context")).text
+        assert (await house.says("/context approve")).text == question.text
+        done = await house.says(question.actions[0].command)
+        assert done.text.startswith("Compacted t1 to t3")
+        await house.says("question 10")
+        assert "question 1\n" not in asked(house)
+        assert "They talked about Lisbon." in asked(house)
+        assert paid(house) == 1
+        assert len(told(house)) == 1
+        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
+        assert "you said yes" in (await house.says("/context history")).text
+
+
+async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        approve, edit, _ = (await questioned(house)).actions
+        form = (await house.says(edit.command)).form
+        assert form is not None
+        assert form.text == "They talked about Lisbon."
+        edited = await house.says(OWN)
+        assert [action.label for action in edited.actions] == ["Approve", "Edit", "No"]
+        assert "is not what waits now" in (await house.says(approve.command)).text
+        await house.says(edited.actions[0].command)
+        assert paid(house) == 1
+        await house.says("question 8")
+        assert OWN in asked(house)
+        assert "Lisbon" not in asked(house)
+        await house.app.conversations.settle()
+        assert "Lisbon" in (await house.says("/memory today")).text
+
+
+async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        no = (await questioned(house)).actions[2]
+        said = await house.says(no.command)
+        assert said.text.startswith("Nothing is cut. Because of your no, nothing is cut before t12")
+        await talk(house, 2, 8)
+        await settle(house)
+        assert "question 1" in asked(house)
+        assert len(told(house)) == 1
+        assert "no to a cut" in (await house.says("/context history")).text
+
+
+async def test_after_ten_minutes_the_cut_is_made_by_itself(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        await questioned(house)
+        (conversation,) = house.app.conversations.list_loaded()
+        approval = conversation.compactor.approval
+        now = approval.clock()
+        approval.clock = lambda: now + PATIENCE + 1
+        await house.app.conversations.settle_proposals()
+        assert not conversation.context.boundaries.shows(1, 1)
+        await house.says("question 8")
+        assert "They talked about Lisbon." in asked(house)
+        assert paid(house) == 1
+        assert "nobody answered" in (await house.says("/context history")).text
+
+
+async def test_a_question_waits_through_a_restart_and_a_kill_and_is_asked_once(
+    tmp_path: Path,
+) -> None:
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint, ASK) as bot:
+            for number in range(1, 8):
+                await bot.says(f"question {number}")
+            question = await bot.line(lambda line: "May I make" in line.get("text", ""))
+            await bot.kill()
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("question 8")
+            again = await bot.says("/context approve")
+            assert again["text"] == question["text"]
+            name = again["data"]["summary"]
+            assert "Compacted t1 to t3" in (await bot.says(f"/context approve {name}"))["text"]
+            await bot.says("question 9")
+            asked_again = [
+                r for r in bot.replies if "May I make" in r["text"] and not r["reply_to"]
+            ]
+            assert not [r for r in asked_again if not r.get("resent")]
+        sent = str([r for r in endpoint.requests if not is_summary(r)][-1].body["messages"])
+        assert "They talked about Lisbon." in sent
+        assert sum(is_summary(r) and "[t1]" in str(r.body) for r in endpoint.requests) == 1
+
+
+async def test_the_window_is_never_left_to_overflow(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {
+        "agent_max_context_turns": 3,
+        "context": {"compaction_approval": "ask", "max_tokens": 8_000},
+    }
+    async with living(tmp_path, echo, settings) as house:
+        await talk(house, 4)
+        await settle(house)
+        assert len(told(house)) == 1
+        await house.says("many words " * 2_500)
+        assert "question 1\n" not in asked(house)
+        assert "Lisbon" in asked(house)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "asks"),
+    [
+        ("trim", True),
+        ("truncate", True),
+        ("summarize", True),
+        ("structured", True),
+        ("slim", False),
+        ("full", False),
+    ],
+)
+async def test_under_every_strategy(tmp_path: Path, strategy: str, asks: bool) -> None:
+    settings: dict[str, Any] = {
+        "agent_max_context_turns": 4,
+        "context": {
+            "strategy": strategy,
+            "compaction_approval": "ask",
+            "max_tokens": 8_000,
+            "keep_recent": 2,
+            "compression_trigger": 0.55,
+            "trigger_ratio": 0.4,
+            "full_turns": 2,
+        },
+    }
+    async with living(tmp_path, echo, settings) as house:
+        number = 0
+        while number < 9 and not told(house):
+            number += 1
+            await house.says(f"question {number} {'word ' * 250}")
+            await settle(house)
+        assert bool(told(house)) == asks
+        if asks:
+            assert f"question 1 {'word ' * 200}" in asked(house)
+            done = await house.says(told(house)[0].actions[0].command)
+            assert done.text.startswith("Compacted t1")
+            await house.says("after that")
+            assert f"question 1 {'word ' * 200}" not in asked(house)
+
+
+async def test_what_changes_the_context_meanwhile_ends_the_question(tmp_path: Path) -> None:
+    for number, line in enumerate(
+        ("/context clear", "/context pin t2", "/new", "/context compact")
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        async with living(folder, echo, ASK) as house:
+            approve, edit, no = (await questioned(house)).actions
+            await house.says(line)
+            for action in (approve, no):
+                assert "No cut is waiting" in (await house.says(action.command)).text, line
+            assert "not stand" in (await house.says(f"{edit.command} {OWN}")).text or line
+
+
+async def test_a_change_of_strategy_or_of_the_setting_ends_it_too(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        approve, *_ = (await questioned(house)).actions
+        await house.says("/config context.strategy full")
+        await house.says("question 8")
+        assert "No cut is waiting" in (await house.says(approve.command)).text
+        await house.says("/config context.strategy trim")
+        await house.says("/config context.compaction_approval off")
+        await house.says("question 9")
+        assert "question 1\n" not in asked(house)
+
+
+async def test_a_persons_own_command_is_never_asked_about(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        await talk(house, 4)
+        assert (await house.says("/context compact")).text.startswith("Compacted t1 to t3")
+        await settle(house)
+        assert not told(house)
+
+
+async def test_a_forgotten_turn_takes_the_question_along(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        approve, *_ = (await questioned(house)).actions
+        await confirmed(house, "/forget t2")
+        assert "No cut is waiting" in (await house.says(approve.command)).text
+
+
+async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo, ASK) as house:
+        for number in range(1, 8):
+            house.ann.says(f"question {number}")
+            await answered(house, number)
+        question = await house.telegram.shown("May I make the context smaller?")
+        assert [*question.buttons] == ["Approve", "Edit", "No"]
+        house.ann.presses(question, "Edit")
+        await house.telegram.shown("Write what s1 shall say")
+        house.ann.says(OWN)
+        edited = await house.telegram.shown("is in the place of s1")
+        house.ann.presses(edited, "Approve")
+        await house.telegram.shown("Compacted t1 to t3")
+        house.ann.says("question 8")
+        await answered(house, 8)
+        assert OWN in str([r for r in house.model.requests if not is_summary(r)][-1].body)
+
+
+async def answered(house: TelegramHouse, turns: int) -> None:
+    """Wait until so many turns have been answered."""
+    await house.telegram.until(
+        lambda: sum(text.startswith("reply") for text in house.telegram.texts) == turns
+    )
+    await house.is_idle()
