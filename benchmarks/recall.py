@@ -1,133 +1,59 @@
 """How much of what was said is found again, when a question needs it.
 
-python -m benchmarks.recall --data PATH/TO/locomo.json
+python -m benchmarks.recall --data locomo.json realtalk.json
 
-The data are conversations of LoCoMo's shape (Maharana et al., 2024): what two people said in many
-sessions, and questions with the ids of the messages that hold the evidence. Each conversation goes
-message by message into a memory of Parley's own, with its speakers and dates; then each question is
-put to the memory search as it stands. Recall is the mean share of the evidence that is in the hits.
+Each conversation of the data (`benchmarks/dialogues.py`) goes message by message into a memory of
+Parley's own, with its speakers and dates; then each question is put to the memory search as it
+stands. Recall is the mean share of the evidence that is in the hits. "Beside" counts the evidence
+that stands within `--neighbours` messages of one of the ten hits, too; "in parts" is what a model
+can reach that asks five times (the question, and the halves and thirds of its words), by all hits
+and what stands beside them: an upper estimate, for nobody has chosen among them yet.
 
-The second table holds the same conversations under each strategy: what a request is billed (a rule
-for the provider, as in `benchmarks/cost.py`), and how much of the evidence is in the context at the
-end, or within five hits with their neighbours.
+`--leave-one-out` tries other settings of the ranking (`benchmarks/weights.py`). `--messages N` and
+`--tokens N` measure a search in one conversation, of the first so many of all files. `--strategies`
+holds the conversations under each strategy: what a request is billed (a rule for the provider, as
+in `benchmarks/cost.py`), and how much of the evidence is in the context at the end, or within five
+hits with their neighbours.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import json
-import re
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
-from typing import Any
 
+from peewee import SqliteDatabase
+
+from benchmarks import weights
 from benchmarks.cost import Bookkeeper, Provider
+from benchmarks.dialogues import Dialogue, Line, Question, dialogues, join
 from memory.context.limits import Limits
 from memory.context.meter import Meter, PromptPrefix
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.conversations import Conversations
-from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record.search import Hit
+from memory.record.search import Hit, index, words
 from memory.record.store import Store
 from memory.services import MemoryServices
 
 DEPTHS = (5, 10, 20)
+SHOWN = 10
+"""Hits whose neighbours are shown, of each query."""
 FEW = 5
-"""Hits that are shown with their neighbours."""
+"""Hits with their neighbours that a strategy may count on."""
 WINDOW = 16_000
 """Tokens of the model's window, below the length of the conversations; `full` has all it needs."""
+METER = Meter()
 FRAME = PromptPrefix("You are Parley, a helpful assistant in a chat.")
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A message of the data."""
-
-    id: str
-    speaker: str
-    text: str
-    at: datetime
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    text: str
-    evidence: frozenset[str]
-
-
-@dataclass(frozen=True, slots=True)
-class Dialogue:
-    """A conversation in turns, and what is asked about it."""
-
-    key: ConversationKey
-    turns: tuple[tuple[Line, ...], ...]
-    first_speaker: str
-    questions: tuple[Question, ...]
-
-    @property
-    def lines(self) -> list[Line]:
-        return [line for turn in self.turns for line in turn]
-
-    def messages(self, turn: Sequence[Line]) -> list[Message]:
-        """One of the two is the person, the other answers."""
-        return [
-            Message(
-                "user" if line.speaker == self.first_speaker else "assistant",
-                line.text,
-                speaker=line.speaker,
-            )
-            for line in turn
-        ]
-
-
-def dialogues(path: Path) -> list[Dialogue]:
-    """What is in a file of LoCoMo's shape."""
-    return [_dialogue(item) for item in json.loads(path.read_text("utf-8"))]
-
-
-def _dialogue(item: Mapping[str, Any]) -> Dialogue:
-    said = item["conversation"]
-    first = said["speaker_a"]
-    questions = (Question(q["question"], _evidence(q["evidence"])) for q in item["qa"])
-    return Dialogue(
-        ConversationKey(item["sample_id"], item["sample_id"]),
-        tuple(_turns(_lines(said), first)),
-        first,
-        tuple(question for question in questions if question.evidence),
-    )
-
-
-def _evidence(ids: Iterable[str]) -> frozenset[str]:
-    return frozenset(re.findall(r"D\d+:\d+", " ".join(ids)))
-
-
-def _lines(said: Mapping[str, Any]) -> Iterator[Line]:
-    numbers = sorted(int(name[8:]) for name in said if re.fullmatch(r"session_\d+", name))
-    for number in numbers:
-        begin = datetime.strptime(said[f"session_{number}_date_time"], "%I:%M %p on %d %B, %Y")
-        for minute, line in enumerate(said[f"session_{number}"]):
-            at = begin.replace(tzinfo=UTC) + timedelta(minutes=minute)
-            yield Line(line["dia_id"], line["speaker"], line["text"], at)
-
-
-def _turns(lines: Iterable[Line], first: str) -> Iterator[tuple[Line, ...]]:
-    """What the first speaker says, and what the other answers."""
-    turn: list[Line] = []
-    for line in lines:
-        if turn and line.speaker == first and turn[-1].speaker != first:
-            yield tuple(turn)
-            turn = []
-        turn.append(line)
-    yield tuple(turn)
 
 
 @asynccontextmanager
@@ -138,7 +64,7 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
         conversations = Conversations(
             MemoryServices(
                 store,
-                Meter(),
+                METER,
                 Bookkeeper(provider),
                 lambda key: limits,
                 lambda key: FRAME,
@@ -154,53 +80,164 @@ async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversati
             await store.close()
 
 
+# --- the search ----------------------------------------------------------------------------
+
+
 @dataclass
 class Searched:
-    """What the memory search found: recall by depth, milliseconds of each search, CPU of all
-    together, and for each question the ids within `FEW` hits with their neighbours."""
+    """What the memory search found: recall by depth, beside hits, and in parts; milliseconds of
+    each search, and of CPU; and for each question the ids within `FEW` hits with their neighbours.
+    """
 
     recall: dict[int, list[float]] = field(default_factory=lambda: {d: [] for d in DEPTHS})
+    beside: list[float] = field(default_factory=list)
+    in_parts: list[float] = field(default_factory=list)
     times: list[float] = field(default_factory=list)
-    cpu: float = 0.0
+    cpu: list[float] = field(default_factory=list)
     near: dict[Question, frozenset[str]] = field(default_factory=dict)
 
 
-async def searched(data: Sequence[Dialogue]) -> Searched:
+async def search(data: Sequence[Dialogue], neighbours: int = 1) -> Searched:
     """Say everything, then ask everything."""
     result = Searched()
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         for dialogue in data:
             conversation = await conversations.get(dialogue.key)
-            for turn in dialogue.turns:
-                await conversation.turns.append(
-                    [dialogue.messages(turn)], [line.at for line in turn]
-                )
-            await conversation.memory.recall("what is not there", 1)  # catches up
+            await say(conversation, dialogue)
             for question in dialogue.questions:
-                await _ask(conversation, dialogue.lines, question, result)
+                await _ask(conversation, dialogue.lines, question, result, neighbours)
     return result
 
 
+async def say(conversation: Conversation, dialogue: Dialogue) -> None:
+    """Say all of a dialogue, until it is indexed."""
+    for turn in dialogue.turns:
+        said = [line.message for line in turn]
+        await conversation.turns.append([said], [line.at for line in turn])
+    await conversation.memory.recall("what is not there", 1)
+
+
 async def _ask(
-    conversation: Conversation, lines: Sequence[Line], question: Question, result: Searched
+    conversation: Conversation,
+    lines: Sequence[Line],
+    question: Question,
+    result: Searched,
+    neighbours: int,
 ) -> None:
     start, cpu = time.perf_counter(), time.process_time()
     found = await conversation.memory.recall(question.text, DEPTHS[-1])
     result.times.append((time.perf_counter() - start) * 1e3)
-    result.cpu += (time.process_time() - cpu) * 1e3
-    ids = [lines[hit.entry.seq - 1].id for hit in found.said.hits]
+    result.cpu.append((time.process_time() - cpu) * 1e3)
+    hits = found.said.hits
     for depth in DEPTHS:
-        result.recall[depth].append(_share(question, ids[:depth]))
-    near = (lines[seq - 1].id for hit in found.said.hits[:FEW] for seq in _with_neighbours(hit))
+        seqs = [hit.entry.seq for hit in hits[:depth]]
+        result.recall[depth].append(_share(question, lines, seqs))
+    shown = _around(hits[:SHOWN], neighbours)
+    result.beside.append(_share(question, lines, shown))
+    for part in in_parts(question.text):
+        again = await conversation.memory.recall(part, SHOWN)
+        shown |= _around(again.said.hits, neighbours)
+    result.in_parts.append(_share(question, lines, shown))
+    near = (lines[seq - 1].id for hit in hits[:FEW] for seq in _with_neighbours(hit))
     result.near[question] = frozenset(near)
+
+
+def in_parts(text: str) -> Iterator[str]:
+    """The halves and the thirds of what a question looks for."""
+    told = [term.word for term in words.question(text, ()).terms if not term.is_prefix]
+    for parts in (2, 3):
+        size = -(-len(told) // parts)
+        if len(told) >= parts:
+            yield from (" ".join(told[n : n + size]) for n in range(0, len(told), size))
+
+
+def _around(hits: Iterable[Hit], reach: int) -> set[int]:
+    seqs = (hit.entry.seq for hit in hits)
+    return {near for seq in seqs for near in range(seq - reach, seq + reach + 1)}
 
 
 def _with_neighbours(hit: Hit) -> list[int]:
     return [entry.seq for entry in (hit.before, hit.entry, hit.after) if entry]
 
 
-def _share(question: Question, ids: Iterable[str]) -> float:
+def _share(question: Question, lines: Sequence[Line], seqs: Iterable[int]) -> float:
+    ids = {lines[seq - 1].id for seq in seqs if 0 < seq <= len(lines)}
+    return share(question, ids)
+
+
+def share(question: Question, ids: Iterable[str]) -> float:
+    """How much of the evidence is there."""
     return len(question.evidence.intersection(ids)) / len(question.evidence)
+
+
+def search_table(results: Mapping[str, Searched], neighbours: int = 1) -> str:
+    """A file a line, and their mean, in Markdown."""
+    names = ["data", "questions", *(f"recall at {depth}" for depth in DEPTHS)]
+    names += [f"10, {neighbours} beside", "in parts", "ms a query", "CPU"]
+    rows = {name: _columns(result) for name, result in results.items()}
+    if len(rows) > 1:
+        rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
+    head = [f"| {' | '.join(names)} |", "|---" + "|---:" * (len(names) - 1) + "|"]
+    return "\n".join((*head, *(_row(name, columns) for name, columns in rows.items())))
+
+
+def _columns(result: Searched) -> list[float]:
+    shares = [*(result.recall[depth] for depth in DEPTHS), result.beside, result.in_parts]
+    recall = [100 * fmean(column) for column in shares]
+    return [len(result.times), *recall, fmean(result.times), fmean(result.cpu)]
+
+
+def _row(name: str, columns: Sequence[float]) -> str:
+    first, *others = columns
+    cells = [f"{first:.0f}", *(f"{value:.1f}" for value in others)]
+    return f"| {' | '.join((name, *cells))} |"
+
+
+# --- one long conversation -----------------------------------------------------------------
+
+
+async def measure_long(dialogue: Dialogue) -> str:
+    """What a search costs in a conversation, whatever it finds."""
+    cpu = []
+    async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
+        conversation = await conversations.get(dialogue.key)
+        await say(conversation, dialogue)
+        indexing = await conversations.services.store.write(_index_anew)
+        for question in dialogue.questions:
+            start = time.process_time()
+            await conversation.memory.recall(question.text, SHOWN)
+            cpu.append((time.process_time() - start) * 1e3)
+    tokens = sum(map(count_tokens, dialogue.lines))
+    return (
+        f"{len(dialogue.lines):,} messages, {tokens:,} tokens, {len(cpu)} questions: "
+        f"{fmean(cpu):.1f} ms of CPU a query (one of 20: {sorted(cpu)[len(cpu) * 95 // 100]:.1f}), "
+        f"to index {indexing / len(dialogue.lines):.3f} ms of CPU a message"
+    )
+
+
+def _index_anew(database: SqliteDatabase) -> float:
+    """Index the only conversation; returns the milliseconds of CPU that it took."""
+    index.forget(database, 1)
+    start = time.process_time()
+    while index.catch_up(database, 1):
+        pass
+    return (time.process_time() - start) * 1e3
+
+
+async def measure_joined(files: Sequence[Path], messages: int | None, tokens: int | None) -> str:
+    """The same in the first so many messages or tokens of all files, said in one conversation."""
+    await METER.ready()
+    data = [dialogue for file in files for dialogue in dialogues(file)]
+    if tokens:
+        return await measure_long(join(data, count_tokens, tokens))
+    return await measure_long(join(data, lambda line: 1, messages or 0))
+
+
+def count_tokens(line: Line) -> int:
+    return METER.count(line.text)
+
+
+# --- the strategies ------------------------------------------------------------------------
 
 
 @dataclass
@@ -214,7 +251,7 @@ class Strategy:
     in_reach: list[float] = field(default_factory=list)
 
 
-async def held(name: str, data: Sequence[Dialogue], search: Searched, price: float) -> Strategy:
+async def hold(name: str, data: Sequence[Dialogue], search: Searched, price: float) -> Strategy:
     """Hold the conversations under a strategy, and look what is in the context at the end."""
     result = Strategy(name)
     window = 10**6 if name == "full" else WINDOW
@@ -226,7 +263,7 @@ async def held(name: str, data: Sequence[Dialogue], search: Searched, price: flo
         async with memory(limits, provider) as conversations:
             conversation = await conversations.get(dialogue.key)
             for turn in dialogue.turns:
-                await _talk(conversation, dialogue, turn, provider)
+                await _talk(conversation, turn, provider)
                 await conversations.settle()
             result.billed.append(provider.billed / len(dialogue.turns))
             there = {turn.number for turn in conversation.context.view().turns}
@@ -234,17 +271,14 @@ async def held(name: str, data: Sequence[Dialogue], search: Searched, price: flo
             line.id for n, turn in enumerate(dialogue.turns, 1) if n in there for line in turn
         }
         for question in dialogue.questions:
-            result.in_context.append(_share(question, context))
-            result.in_reach.append(_share(question, context | search.near[question]))
+            result.in_context.append(share(question, context))
+            result.in_reach.append(share(question, context | search.near[question]))
     return result
 
 
-async def _talk(
-    conversation: Conversation, dialogue: Dialogue, turn: Sequence[Line], provider: Provider
-) -> None:
-    first = dialogue.first_speaker
-    question = "\n".join(line.text for line in turn if line.speaker == first)
-    reply = "\n".join(line.text for line in turn if line.speaker != first)
+async def _talk(conversation: Conversation, turn: Sequence[Line], provider: Provider) -> None:
+    question = "\n".join(line.text for line in turn if line.is_user)
+    reply = "\n".join(line.text for line in turn if not line.is_user)
     running = await conversation.turns.open(question or "…")
     if conversation.compactor.forecaster.due(FRAME, by_rule=True):
         await conversation.compactor.compact_by_rule()
@@ -252,21 +286,6 @@ async def _talk(
     wire = view.to_wire(FRAME)
     provider.ask("".join(f"<{message['role']}>{message['content']}" for message in wire))
     await running.record(Message("assistant", reply or "…"))
-
-
-def search_table(result: Searched) -> str:
-    """Recall by depth, in Markdown."""
-    names = [f"recall at {depth}" for depth in DEPTHS]
-    near = fmean(_share(question, ids) for question, ids in result.near.items())
-    cells = [f"{100 * fmean(result.recall[depth]):.1f}" for depth in DEPTHS]
-    return "\n".join(
-        (
-            f"| questions | {' | '.join(names)} | {FEW} hits with neighbours | ms a query | CPU |",
-            "|---:|" + "---:|" * (len(DEPTHS) + 3),
-            f"| {len(result.times)} | {' | '.join(cells)} | {100 * near:.1f} "
-            f"| {fmean(result.times):.1f} | {result.cpu / len(result.times):.1f} |",
-        )
-    )
 
 
 def strategy_table(results: Iterable[Strategy]) -> str:
@@ -283,18 +302,57 @@ def strategy_table(results: Iterable[Strategy]) -> str:
     return "\n".join((head, *rows))
 
 
-async def measure(data: Sequence[Dialogue], price: float) -> None:
-    search = await searched(data)
-    print(f"\n{search_table(search)}\n")
-    print(strategy_table([await held(name, data, search, price) for name in sorted(STRATEGIES)]))
+# --- what is asked for ---------------------------------------------------------------------
+
+
+async def measure(files: Sequence[Path], neighbours: int, price: float | None) -> None:
+    results = {}
+    for file in files:
+        data = dialogues(file)
+        found = results[named(file)] = await search(data, neighbours)
+        if price is not None:
+            held = [await hold(name, data, found, price) for name in sorted(STRATEGIES)]
+            print(f"\n{named(file)}:\n\n{strategy_table(held)}")
+    print(f"\n{search_table(results, neighbours)}")
+
+
+async def try_weights(files: Sequence[Path], tried: int) -> None:
+    settings, recall = weights.vary(tried), {}
+    for file in files:
+        data = dialogues(file)
+        async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
+            for dialogue in data:
+                await say(await conversations.get(dialogue.key), dialogue)
+            recall[named(file)] = await conversations.services.store.read(
+                partial(weights.evaluate, data=data, settings=settings)
+            )
+    print(weights.leave_one_out(settings, recall))
+
+
+def named(file: Path) -> str:
+    """What a file is called; one of the name `dev.json`, like its folder."""
+    return file.parent.name if file.stem == "dev" else file.stem
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--data", type=Path, required=True, help="a file of LoCoMo's shape")
-    parser.add_argument("--cached-price", type=float, default=0.1)
+    add = parser.add_argument
+    add("--data", type=Path, nargs="+", required=True, help="files of LoCoMo's shape")
+    add("--neighbours", type=int, default=1, help="messages beside a hit that are shown with it")
+    add("--strategies", action="store_true", help="hold the conversations under each strategy")
+    add("--cached-price", type=float, default=0.1)
+    add("--leave-one-out", action="store_true", help="try other weights of the ranking")
+    add("--settings", type=int, default=40, help="how many")
+    add("--messages", type=int, help="measure a search in one conversation of so many messages")
+    add("--tokens", type=int, help="measure a search in one conversation of so many tokens")
     options = parser.parse_args()
-    asyncio.run(measure(dialogues(options.data), options.cached_price))
+    if options.leave_one_out:
+        asyncio.run(try_weights(options.data, options.settings))
+    elif options.messages or options.tokens:
+        print(asyncio.run(measure_joined(options.data, options.messages, options.tokens)))
+    else:
+        price = options.cached_price if options.strategies else None
+        asyncio.run(measure(options.data, options.neighbours, price))
 
 
 if __name__ == "__main__":

@@ -74,10 +74,9 @@ def own_entries(
 
 def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
-    columns = tables.Message
-    chosen = columns.seq.in_(_bind_numbers([*seqs]))
-    query = _select().where(_from_seq(database, conversation) & chosen)
-    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+    query = _select().where(_at_seqs(database, conversation, [*seqs]))
+    rows = query.order_by(tables.Message.seq).tuples().execute(database)
+    return [_entry(row) for row in rows]
 
 
 def entries_of_turns(
@@ -148,6 +147,22 @@ def _from_seq(database: SqliteDatabase, conversation: int, seq: int = 0) -> Any:
         (
             (columns.conversation == link.conversation) & columns.seq.between(seq, link.seq)
             for link in links
+        ),
+    )
+
+
+def _at_seqs(database: SqliteDatabase, conversation: int, seqs: Sequence[int]) -> Any:
+    """Which messages of a transcript have these seqs."""
+    columns = tables.Message
+    parts = (
+        (one.conversation, [n for n in seqs if one.after_seq < n <= one.seq])
+        for one in lineage(database, conversation)
+    )
+    return reduce(
+        or_,
+        (
+            (columns.conversation == row) & columns.seq.in_(_bind_numbers(mine))
+            for row, mine in parts
         ),
     )
 

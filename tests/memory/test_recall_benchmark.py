@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from benchmarks import recall
+import pytest
+
+from benchmarks import dialogues, recall, weights
+from benchmarks.dialogues import Dialogue
 from memory.context.strategies import STRATEGIES
 
 DATA = [
@@ -37,14 +40,15 @@ DATA = [
 ]
 
 
-def dialogues(tmp_path: Path) -> list[recall.Dialogue]:
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
     path = tmp_path / "small.json"
     path.write_text(json.dumps(DATA))
-    return recall.dialogues(path)
+    return path
 
 
-def test_the_data_is_read_as_turns_with_questions_that_have_evidence(tmp_path: Path) -> None:
-    (dialogue,) = dialogues(tmp_path)
+def test_the_data_is_read_as_turns_with_questions_that_have_evidence(small: Path) -> None:
+    (dialogue,) = dialogues.dialogues(small)
     ids = [[line.id for line in turn] for turn in dialogue.turns]
     assert ids == [["D1:1"], ["D1:2", "D1:3"], ["D1:4", "D2:1", "D2:2"]]
     assert [sorted(q.evidence) for q in dialogue.questions] == [
@@ -54,11 +58,48 @@ def test_the_data_is_read_as_turns_with_questions_that_have_evidence(tmp_path: P
     ]
 
 
-async def test_all_of_a_short_talk_is_found_again_and_under_every_strategy(tmp_path: Path) -> None:
-    data = dialogues(tmp_path)
-    found = await recall.searched(data)
-    assert found.recall[5] == [1, 1, 1]
-    assert "| 3 | 100.0 | 100.0 | 100.0 | 100.0 |" in recall.search_table(found)
-    held = [await recall.held(name, data, found, price=0.1) for name in sorted(STRATEGIES)]
+def test_conversations_are_joined_up_to_a_size(small: Path) -> None:
+    data = dialogues.dialogues(small)
+    joined = dialogues.join([*data, *data], size=lambda line: 1, most=9)
+    assert [line.id for line in joined.lines] == [f"D1:{n}" for n in (1, 2, 3, 4)] + [
+        "D2:1", "D2:2", "D1:1", "D1:2", "D1:3",
+    ]  # fmt: skip
+    assert len(joined.questions) == 6
+
+
+async def test_all_of_a_short_talk_is_found_again_and_under_every_strategy(small: Path) -> None:
+    data: list[Dialogue] = dialogues.dialogues(small)
+    found = await recall.search(data)
+    assert found.recall[5] == found.beside == found.in_parts == [1, 1, 1]
+    lines = recall.search_table({"one": found, "two": found}).splitlines()
+    assert [line.partition(" | ")[0] for line in lines[2:]] == ["| one", "| two", "| mean"]
+    assert all("| 3 | 100.0 | 100.0 | 100.0 | 100.0 | 100.0 |" in line for line in lines[2:])
+    held = [await recall.hold(name, data, found, price=0.1) for name in sorted(STRATEGIES)]
     assert all(share == 1 for one in held for share in one.in_reach)
     assert recall.strategy_table(held).count("\n") == len(STRATEGIES) + 1
+
+
+async def test_a_search_in_a_long_conversation_is_measured(small: Path) -> None:
+    assert (await recall.measure_joined([small], 5, None)).startswith("3 messages, ")
+    assert (await recall.measure_joined([small, small], None, 10**6)).startswith("12 messages, ")
+
+
+def test_a_question_is_asked_in_halves_and_thirds() -> None:
+    assert [*recall.in_parts("When did Ann buy her red bicycle?")] == [
+        "ann buy", "red bicycle", "ann buy", "red bicycle",
+    ]  # fmt: skip
+    assert [*recall.in_parts("Tea?")] == []
+
+
+async def test_weights_are_tried_on_a_set(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    await recall.try_weights([small], tried=3)
+    told = capsys.readouterr().out
+    assert "| as they are | 100.0 | 100.0 |" in told
+    assert "| the best of 4 on all | 100.0 | 100.0 |" in told
+
+
+def test_what_is_best_on_the_others_is_asked_of_the_one_left_out() -> None:
+    told = weights.leave_one_out(weights.vary(1), {"a": [10.0, 90.0], "b": [30.0, 20.0]})
+    assert "| as they are | 10.0 | 30.0 | 20.0 |" in told
+    assert "| the best of 2 on all | 90.0 | 20.0 | 55.0 |" in told
+    assert "| the best on the others | 10.0 | 20.0 | 15.0 |" in told

@@ -28,7 +28,7 @@ from memory.record.search.index import (
     home_of,
     place_of,
 )
-from memory.record.search.ranking import Posting, Ranking
+from memory.record.search.ranking import WEIGHTS, Inquiry, Passage, Posting, Ranking, Weights
 from memory.record.search.reach import Reach, Scope
 from memory.record.search.said import (
     Span,
@@ -82,11 +82,11 @@ def find(database: SqliteDatabase, scope: Scope, text: str, most: int, zone: tzi
     """The messages that answer a text best. The model is given some that hold none of its words,
     but stand beside those that do. `zone` is the time zone in which a date in the text is meant.
     """
-    return _Search(database, scope, zone).find(text, most)
+    return Search(database, scope, zone).find(text, most)
 
 
-class _Search:
-    """What one search reads, in the conversations that it may."""
+class Search:
+    """What may be found in a scope, for as long as nothing else is written to the database."""
 
     def __init__(self, database: SqliteDatabase, scope: Scope, zone: tzinfo) -> None:
         self._database, self._scope, self._zone = database, scope, zone
@@ -95,22 +95,38 @@ class _Search:
         self._sessions = index.sessions(database, self._ranges)
 
     def find(self, text: str, most: int) -> Found:
+        """The messages that answer a text best."""
+        inquiry = self.inquire(text)
+        order, near = self.rank(inquiry)
+        of_day = {first for days in inquiry.days_off for first, off in days.items() if not off}
+        postings = (one.places for one in inquiry.postings if not one.term.is_faint)
+        holding = {place for place, passage in near.items() if passage.sitting in of_day}
+        holding.update(*postings)
+        if not self._scope.is_model:
+            order = [place for place in order if place in holding]
+        wanted = [term.word for term in inquiry.question.terms]
+        return Found(tuple(self._hits(order[:most], wanted)), len(holding))
+
+    def inquire(self, text: str) -> Inquiry:
+        """What a text looks for, and where that stands."""
         together = {session.speakers for session in self._sessions}
         speakers = {name for names in together for name in names.split(",")}
         question = words.question(text, {word for name in speakers for word in name.split()})
-        spoken_by = {name for name in speakers if not question.words.isdisjoint(name.split())}
-        postings = [self._find_posting(term) for term in question.terms]
-        days_off = [self._find_days_off(one) for one in question.dates]
-        ranking = Ranking(question, postings, self._sessions, spoken_by, days_off)
+        return Inquiry(
+            question,
+            [self._find_posting(term) for term in question.terms],
+            self._sessions,
+            {name for name in speakers if not question.words.isdisjoint(name.split())},
+            [self._find_days_off(named) for named in question.dates],
+        )
+
+    def rank(
+        self, inquiry: Inquiry, weights: Weights = WEIGHTS
+    ) -> tuple[list[int], Mapping[int, Passage]]:
+        """The places that answer best, the best first, and what was read of them and around."""
+        ranking = Ranking(inquiry, weights)
         near = index.passages(self._database, ranking.choose(), self._ranges)
-        order = ranking.rank(near)
-        of_day = {first for days in days_off for first, off in days.items() if not off}
-        holding = {place for place, passage in near.items() if passage.sitting in of_day}
-        holding.update(*(posting.places for posting in postings if not posting.term.is_faint))
-        if not self._scope.is_model:
-            order = [place for place in order if place in holding]
-        wanted = [term.word for term in question.terms]
-        return Found(tuple(self._hits(order[:most], wanted)), len(holding))
+        return ranking.rank(near), near
 
     def _find_posting(self, term: Term) -> Posting:
         return Posting(term, index.places(self._database, term, self._ranges))

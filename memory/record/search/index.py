@@ -186,6 +186,10 @@ class Ranges:
     def __iter__(self) -> Iterator[Range]:
         return iter(self._ranges)
 
+    @property
+    def has_gaps(self) -> bool:
+        return bool(self._gaps)
+
     def only(self, places: Iterable[int]) -> list[int]:
         """Those of these places that may be found, in order."""
         ordered = sorted(places)
@@ -242,9 +246,11 @@ def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
         "ORDER BY rowid DESC LIMIT ?"
     )
     match = f'"{term.word}"*' if term.is_prefix else f'"{term.word}"'
-    spans = ((match, span.first, span.last, MOST) for span in ranges)
-    found = (place for span in spans for (place,) in database.execute_sql(query, span))
-    return ranges.only(found)
+    found: list[int] = []
+    for span in ranges:
+        rows = database.execute_sql(query, (match, span.first, span.last, MOST)).fetchall()
+        found += [place for (place,) in rows]
+    return ranges.only(found) if ranges.has_gaps else found
 
 
 def passages(database: SqliteDatabase, places: Iterable[int], ranges: Ranges) -> dict[int, Passage]:

@@ -27,25 +27,25 @@ from memory.record.search.words import (
     Term,
 )
 
-REACH = 3
-"""How many messages far a word counts."""
 CANDIDATES = 80
 """Messages that are looked at closely, with those around them."""
 
 
 class Weights(NamedTuple):
-    """All that was chosen by measuring, but for `REACH`.
+    """All that was chosen by measuring.
 
-    `near` is what a word gives to the next message, and with each further one again so much less;
-    what stands before it is as far as one more. Of a message of over `brief` words it is less, in
-    proportion. `prefix` weighs a beginning and `dated` a date, where a whole word weighs 1; a date
-    that is missed by `days` counts for a third (1/e). `saturation` is BM25's k1, which grows with
-    a text of over `length` words. A message has a share `sitting` of its sitting's score. So much
-    more counts what is `spoken` by whom the question is about, what is `temporal` where it asks
-    for a time, and what is about its speaker's `own` things; so much less what is `asking` itself.
+    `near` is what a word gives to the next message, and with each further one, up to `reach`, again
+    so much less; what stands before it is as far as one more. Of a message of over `brief` words it
+    is less, in proportion. `prefix` weighs a beginning and `dated` a date, where a whole word
+    weighs 1; a date that is missed by `days` counts for a third (1/e). `saturation` is BM25's k1,
+    which grows with a text of over `length` words. A message has a share `sitting` of its sitting's
+    score. So much more counts what is `spoken` by whom the question is about, what is `temporal`
+    where it asks for a time, and what is about its speaker's `own` things; so much less what is
+    `asking` itself.
     """
 
     near: float = 0.5
+    reach: int = 3
     brief: float = 20.0
     prefix: float = 0.3
     dated: float = 3.0
@@ -93,36 +93,39 @@ class Posting(NamedTuple):
     places: Sequence[int]
 
 
-class Ranking:
-    """What a question finds: first roughly, and then what may be among the best closely, so that
-    most messages cost little. `spoken_by` are speakers whom it names, `days_off` says for each date
-    in it by how many days each sitting, named by its first place, misses it."""
+class Inquiry(NamedTuple):
+    """What is looked for, and where that stands: the postings of the question's terms, all sittings
+    that are searched, the speakers whom it names, and for each date in it by how many days each
+    sitting, named by its first place, misses it."""
 
-    def __init__(
-        self,
-        question: Question,
-        postings: Sequence[Posting],
-        sessions: Sequence[ChatSession],
-        spoken_by: Collection[str] = (),
-        days_off: Sequence[Mapping[int, int]] = (),
-        weights: Weights = WEIGHTS,
-    ) -> None:
-        self._question, self._spoken_by, self._weights = question, spoken_by, weights
-        self._sessions, self._days_off = sessions, days_off
-        self._shares = list(_shares(weights.near))
+    question: Question
+    postings: Sequence[Posting]
+    sessions: Sequence[ChatSession]
+    spoken_by: Collection[str] = ()
+    days_off: Sequence[Mapping[int, int]] = ()
+
+
+class Ranking:
+    """Ranks what is found: first roughly, and then what may be among the best closely, so that most
+    messages cost little."""
+
+    def __init__(self, inquiry: Inquiry, weights: Weights = WEIGHTS) -> None:
+        self._question, postings, sessions, self._spoken_by, self._days_off = inquiry
+        self._sessions, self._weights = sessions, weights
+        self._shares = list(_shares(weights))
         self._terms = defaultdict[int, list[int]](list)  # by the place where they stand
         for number, posting in enumerate(postings):
             for place in posting.places:
                 self._terms[place].append(number)
-        messages = sum(session.messages for session in sessions)
+        self._messages = sum(session.messages for session in sessions)
         weight = [weights.prefix if posting.term.is_prefix else 1.0 for posting in postings]
         self._worth = [
-            factor * _rarity(len(posting.places), messages)
+            factor * _rarity(len(posting.places), self._messages)
             for factor, posting in zip(weight, postings, strict=True)
         ]
         self._sitting = _find_sittings(self._terms, sessions)
         self._of_sitting = self._score_sittings(weight, postings)
-        self._dates = [self._weigh_date(one, messages) for one in days_off]
+        self._dates = [self._weigh_date(one) for one in self._days_off]
         self._sources: dict[int, list[tuple[int, float]]] = {}
 
     def _score_sittings(
@@ -140,36 +143,39 @@ class Ranking:
                 scores[first] += worth * often / (often + length[first])
         return scores
 
-    def _weigh_date(
-        self, days_off: Mapping[int, int], messages: int
-    ) -> tuple[float, dict[int, float]]:
+    def _weigh_date(self, days_off: Mapping[int, int]) -> tuple[float, dict[int, float]]:
         """What a date is worth, and how much of it each sitting has."""
         share = {first: math.exp(-off / self._weights.days) for first, off in days_off.items()}
         of_it = sum(share[session.first] * session.messages for session in self._sessions)
-        return self._weights.dated * _rarity(of_it, messages), share
+        return self._weights.dated * _rarity(of_it, self._messages), share
 
     def choose(self) -> list[int]:
         """The places that must be read: those that may be among the best, as far as postings tell,
         and those that count for them."""
-        own = {place: self._estimate(place) for place in self._terms}
+        own = self._estimate()
         rough = defaultdict[int, float](float)
         for place in heapq.nlargest(CANDIDATES, own, key=own.__getitem__):
             for distance, share in self._shares:
                 rough[place + distance] += share * own[place]
         rough |= dict.fromkeys(islice(self._iter_days(), CANDIDATES), math.inf)
+        shares, terms = self._shares, self._terms
         for place in heapq.nlargest(2 * CANDIDATES, rough, key=rough.__getitem__):
-            around = ((place - distance, share) for distance, share in self._shares)
-            self._sources[place] = [one for one in around if one[0] in self._terms]
+            self._sources[place] = [
+                (place - distance, share) for distance, share in shares if place - distance in terms
+            ]
         return [*self._sources.keys() | {place for s in self._sources.values() for place, _ in s}]
 
-    def _estimate(self, place: int) -> float:
-        first = self._sitting[place]
-        score = self._of_sitting[first]
-        for number in self._terms[place]:
-            score += self._worth[number]
-        for worth, shares in self._dates:
-            score += worth * shares[first]
-        return score
+    def _estimate(self) -> dict[int, float]:
+        """What can be told of each place that holds a term before any is read."""
+        whole = defaultdict(float, self._of_sitting)
+        for of_date, shares in self._dates:
+            for first, share in shares.items():
+                whole[first] += of_date * share
+        worth, sitting = self._worth, self._sitting
+        return {
+            place: whole[sitting[place]] + sum([worth[number] for number in numbers])
+            for place, numbers in self._terms.items()
+        }
 
     def _iter_days(self) -> Iterator[int]:
         """All places of the very days that are asked for, those of the newest sittings first."""
@@ -233,12 +239,12 @@ def _find_sittings(places: Iterable[int], sessions: Iterable[ChatSession]) -> di
     return {place: firsts[bisect_right(firsts, place) - 1] for place in places}
 
 
-def _shares(near: float) -> Iterator[tuple[int, float]]:
+def _shares(weights: Weights) -> Iterator[tuple[int, float]]:
     """What a word counts for its own message, and those after and before: distance and share."""
     yield 0, 1.0
-    for distance in range(1, REACH + 1):
-        yield distance, near**distance
-        yield -distance, near ** (distance + 1)
+    for distance in range(1, weights.reach + 1):
+        yield distance, weights.near**distance
+        yield -distance, weights.near ** (distance + 1)
 
 
 def _rarity(holding: float, count: int) -> float:
