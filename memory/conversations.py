@@ -217,7 +217,7 @@ class Conversations:
 
     async def prune_memories(self, before: float) -> int:
         """Delete the versions of `MEMORY.md` that were in force before a time (seconds since 1970)
-        and are not any more; returns how many."""
+        and not since; returns how many."""
         return await self.services.store.write(lambda db: memory_versions.prune(db, before))
 
     async def settle(self) -> None:

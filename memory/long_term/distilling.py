@@ -16,7 +16,15 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from memory.long_term.document import LONGEST, MOST_FACTS, MemoryLine, Operation, Source, fact
+from memory.long_term.document import (
+    LONGEST,
+    MOST_FACTS,
+    MemoryLine,
+    Operation,
+    Source,
+    escape_tags,
+    fact,
+)
 from memory.messages import mark_text
 from memory.record.daily import Note
 
@@ -106,12 +114,13 @@ def format_material(lines: Sequence[MemoryLine], notes: Sequence[Note]) -> str:
 
 def format_section(number: int, note: Note) -> str:
     """A section as it is shown."""
-    body = "\n".join(f"| {line}" for line in note.text[:LONGEST_SECTION].splitlines())
+    text = escape_tags(note.text[:LONGEST_SECTION])
+    body = "\n".join(f"| {line}" for line in text.splitlines())
     return f"S{number}, {note.day} {note.at}:".replace(" :", ":") + f"\n{body}"
 
 
 def _one_line(raw: str) -> str:
-    return " ".join(raw[: 2 * LONGEST].split())
+    return escape_tags(" ".join(raw[: 2 * LONGEST].split()))
 
 
 def choose_related(

@@ -22,6 +22,7 @@ MOST_FACTS = 100
 
 _FACT = re.compile(r"^\s*[-*+]\s+(?:(?P<said>\d{4}-\d\d-\d\d):\s+)?(?P<text>.*)$", re.DOTALL)
 _TURNS = re.compile(r"t(\d{1,9})(?: to t(\d{1,9}))?")
+_TAG = re.compile(r"<(?=[\s\u200b]*[\w/!|])")
 _WORD = re.compile(r"\w+")
 _ALIKE = 0.5  # of the words of a line: one that a person wrote in its place is still about the same
 
@@ -131,6 +132,11 @@ def facts(lines: Iterable[MemoryLine]) -> list[MemoryLine]:
 def render(lines: Iterable[MemoryLine]) -> str:
     """The text of the file."""
     return "".join(f"{line.raw}\n" for line in lines)
+
+
+def escape_tags(text: str) -> str:
+    """A text in which no tag opens or closes, as a model is shown it."""
+    return _TAG.sub("&lt;", text)
 
 
 def parse(text: str, before: Lines = (), source: Source | None = None) -> Lines:

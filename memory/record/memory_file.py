@@ -42,7 +42,7 @@ def path_of(data: Path, audience: str) -> Path:
     return daily.folder(data, audience) / NAME
 
 
-def version_of(path: Path) -> FileVersion | None:
+def version_of(path: Path | str) -> FileVersion | None:
     """The version of what stands there; None where nothing does."""
     try:
         status = os.lstat(path)

@@ -99,23 +99,17 @@ def mark_written(database: SqliteDatabase, audience: str, version: int) -> None:
 
 
 def prune(database: SqliteDatabase, before: float) -> int:
-    """Delete the versions that are older than a time (seconds since 1970), but those in force, in
-    the file or waiting; returns how many."""
-    columns = tables.MemoryVersion
-    later = columns.alias("later")
-    newest = later.select(fn.MAX(later.number)).where(
-        (later.audience == columns.audience) & (later.state == "held")
+    """Delete the versions that were replaced, taken back or refused before a time (seconds since
+    1970), but the one that is in the file; returns how many."""
+    gone = database.execute_sql(
+        """DELETE FROM memory_version WHERE at < :before AND NOT is_written AND (
+            state IN ('undone', 'refused') OR (state = 'held' AND EXISTS (
+                SELECT * FROM memory_version AS later WHERE later.audience = memory_version.audience
+                    AND later.number > memory_version.number AND later.state = 'held'
+                    AND later.at < :before)))""",
+        {"before": before},
     )
-    old = columns.select(columns.id).where(
-        (columns.at < before)
-        & (columns.is_written == 0)
-        & (columns.state != "proposed")
-        & ((columns.state != "held") | (columns.number < newest))
-    )
-    rows = [row for (row,) in old.tuples().execute(database)]
-    for row in rows:
-        delete(database, row)
-    return len(rows)
+    return int(gone.rowcount)
 
 
 def forget(database: SqliteDatabase, audience: str, forgotten: Forgotten) -> None:

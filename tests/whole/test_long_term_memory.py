@@ -2,74 +2,27 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-from channels.message import Reply
-from memory.keys import ConversationKey
 from memory.record import daily
 from memory.record.daily import Section
-from tests.fakes.openai_server import Answer, Received, Say
-from tests.whole.house import House, living
-
-NOW = datetime.now(UTC)
-HERE = ConversationKey("pipe/main", "pipe-main")
-SETTINGS = {"timezone": "UTC"}
-
-Operations = Sequence[dict[str, Any]]
-
-
-def is_distilling(request: Received) -> bool:
-    return "long-term memory of a chat" in str(request.body["messages"][0]["content"])
-
-
-def distilled_to(*answers: Operations | str) -> Callable[[Received], Answer]:
-    """A model that distils to these operations, one list (or raw text) a call; and echoes."""
-    left = list(answers)
-
-    def answer(request: Received) -> Answer:
-        if not is_distilling(request):
-            return Say(f"You said: {request.body['messages'][-1]['content']}")
-        said = left.pop(0)
-        return Say(said if isinstance(said, str) else json.dumps({"operations": list(said)}))
-
-    return answer
-
-
-def add(text: str, *sections: str, important: bool = False) -> dict[str, Any]:
-    return {"do": "add", "text": text, "from": list(sections or ("S1",)), "important": important}
-
-
-def change(line: str, text: str, *sections: str) -> dict[str, Any]:
-    new = {"line": line, "text": text, "from": list(sections or ("S1",)), "why": "it changed"}
-    return {"do": "replace", **new}
-
-
-def write(folder: Path, text: str, job: int, back: int = 0, turns: str = "t1 to t3") -> str:
-    """Put a section into a daily file, so many days back; returns the day."""
-    at = NOW - timedelta(days=back)
-    daily.append(folder / "data", Section(HERE, at, turns, text, job))
-    return f"{at:%Y-%m-%d}"
-
-
-def file_of(folder: Path) -> Path:
-    return folder / "data" / "audiences" / "pipe-main" / "memory" / "MEMORY.md"
-
-
-def remembered(folder: Path) -> str:
-    file = file_of(folder)
-    return file.read_text() if file.exists() else ""
-
-
-def prompt(house: House) -> str:
-    return str(house.sent_to_model()[0]["content"])
-
-
-def commands(reply: Reply) -> list[str]:
-    return [action.command for action in reply.actions]
+from tests.whole.distilling import (
+    HERE,
+    NOW,
+    SETTINGS,
+    add,
+    change,
+    commands,
+    distilled_to,
+    file_of,
+    is_distilling,
+    prompt,
+    remembered,
+    summing_up,
+    texts,
+    write,
+)
+from tests.whole.house import living
 
 
 async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path: Path) -> None:
@@ -121,3 +74,187 @@ async def test_what_is_refused_is_not_proposed_again(tmp_path: Path) -> None:
         assert "nothing new" in (await house.says("/memory distill")).text
         assert "refused" in (await house.says("/memory history")).text
         assert "Nothing is waiting" in (await house.says("/memory diff approve")).text
+
+
+async def test_with_auto_it_holds_at_once_and_can_be_taken_back(tmp_path: Path) -> None:
+    write(tmp_path, "Ann lives in Lisbon.", job=1)
+    settings = {**SETTINGS, "memory": {"approve": "auto"}}
+    async with living(tmp_path, distilled_to([add("Ann lives in Lisbon.")]), settings) as house:
+        done = await house.says("/memory distill")
+        assert "This is in force" in done.text
+        assert "/memory undo" in commands(done)
+        assert "Lisbon" in remembered(tmp_path)
+        assert "is taken back" in (await house.says("/memory undo")).text
+        assert remembered(tmp_path) == ""
+        await house.says("Hi")
+        assert "Lisbon" not in prompt(house)
+    async with living(tmp_path, distilled_to(), settings) as house:
+        assert "in force again" in (await house.says("/memory redo")).text
+        assert "Lisbon" in remembered(tmp_path)
+        shown = await house.says("/memory diff")
+        assert "+ " in shown.text
+        assert "/memory undo" in commands(shown)
+
+
+async def test_a_contradiction_replaces_the_line_and_says_where_it_is_from(tmp_path: Path) -> None:
+    write(tmp_path, "Ann lives in Lisbon.", job=1, back=1)
+    script = distilled_to([add("Ann lives in Lisbon.")], [change("L1", "Ann lives in Porto.")])
+    async with living(tmp_path, script, {**SETTINGS, "memory": {"approve": "auto"}}) as house:
+        await house.says("I have moved to Porto.")
+        await house.says("/memory distill")
+        today = write(tmp_path, "Ann has moved to Porto.", job=2, turns="t1")
+        done = await house.says("/memory distill")
+        assert "```diff\n- " in done.text
+        assert texts(tmp_path) == ["Ann lives in Porto."]
+        why = await house.says("/memory why 1")
+        assert f"**The daily file of {today}" in why.text
+        assert "Ann has moved to Porto." in why.text
+        assert "I have moved to Porto." in why.text, "what was said is quoted, too"
+        assert (await house.says("/memory why porto")).text == why.text
+        assert "no line 2" in (await house.says("/memory why 2")).text.lower()
+        assert "No line holds" in (await house.says("/memory why zebras")).text
+
+
+async def test_the_whole_can_be_edited_and_every_version_is_kept(tmp_path: Path) -> None:
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        await house.says("/remember Ann sings.")
+        await house.says("/memory edit # Us\n\n- Ann sings bass.\n- Ben cooks.")
+        assert remembered(tmp_path) == "# Us\n\n- Ann sings bass.\n- Ben cooks.\n"
+        listed = await house.says("/memory list")
+        assert "1. Ann sings bass." in listed.text
+        assert "2. Ben cooks." in listed.text
+        history = await house.says("/memory history")
+        assert history.text.count("- **v") == 2
+        assert "- **v2**" in history.text
+        first = await house.says("/memory diff v1")
+        assert "Ann sings." in first.text
+        await house.says("/memory undo")
+        assert texts(tmp_path) == ["Ann sings."]
+        await house.says("/memory undo")
+        assert remembered(tmp_path) == ""
+        assert "nothing to take back" in (await house.says("/memory undo")).text
+        await house.says("/memory redo")
+        await house.says("/memory redo")
+        assert remembered(tmp_path).endswith("- Ben cooks.\n")
+        assert "nothing to bring back" in (await house.says("/memory redo")).text
+
+
+async def test_what_a_person_writes_into_the_file_is_taken_up_and_never_lost(
+    tmp_path: Path,
+) -> None:
+    write(tmp_path, "Ben cooks.", job=1)
+    script = distilled_to([add("Ben cooks.")])
+    async with living(tmp_path, script, SETTINGS) as house:
+        await house.says("/remember Ann sings.")
+        file_of(tmp_path).write_text(remembered(tmp_path) + "- Cat is ill, says her owner.")
+        await house.says("Hi")
+        assert "- Cat is ill, says her owner." in prompt(house), "it holds at the next request"
+        await house.says("/memory distill")
+        await house.says("/memory diff approve")
+        assert {"Ann sings.", "Ben cooks."} <= set(texts(tmp_path))
+        assert "- Cat is ill, says her owner.\n" in remembered(tmp_path)
+        assert "edited in the file (by hand)" in (await house.says("/memory history")).text
+        assert "into the file by hand" in (await house.says("/memory why cat")).text
+        file_of(tmp_path).unlink()
+        assert "Nothing is remembered" in (await house.says("/memory list")).text
+        await house.says("/memory undo")
+        assert "Cat is ill" in remembered(tmp_path), "also a file that was deleted comes back"
+
+
+async def test_a_file_that_can_not_be_used_is_told_of_and_left_alone(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.md"
+    secret.write_text("- The code is 4711.\n")
+    file = file_of(tmp_path)
+    file.parent.mkdir(parents=True)
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        for spoil, complaint in (
+            (lambda: file.symlink_to(secret), "symbolic link"),
+            (lambda: file.mkdir(), "directory"),
+            (lambda: file.write_text("x" * 300_000), "too long"),
+            (lambda: file.write_text("\n" * 3_000), "too long"),
+            (lambda: file.write_bytes(b"\xff\xfe\x00"), "UTF-8"),
+        ):
+            spoil()
+            assert complaint in (await house.says("/remember Ann sings.")).text
+            assert complaint in (await house.says("/memory list")).text
+            assert (await house.says("Hi")).text == "You said: Hi"
+            assert "4711" not in prompt(house)
+            assert (await house.says("/memory search 4711")).data is not None
+            file.rmdir() if file.is_dir() else file.unlink()
+        assert secret.read_text() == "- The code is 4711.\n"
+        await house.says("/remember Ann sings.")
+        assert texts(tmp_path) == ["Ann sings."]
+
+
+async def test_a_line_that_does_not_fit_the_prompt_is_found_by_a_search(tmp_path: Path) -> None:
+    lines = "\n".join(f"- 2026-11-{n % 28 + 1:02}: Fact {n} is about thing{n}." for n in range(80))
+    settings = {**SETTINGS, "context": {"max_tokens": 4_096}}
+    file_of(tmp_path).parent.mkdir(parents=True)
+    file_of(tmp_path).write_text(f"# Facts\n\n{lines}\n- 2026-11-30: {'Long. ' * 10_000}\n")
+    async with living(tmp_path, distilled_to(), settings) as house:
+        await house.says("Hi")
+        whole = prompt(house)
+        assert "thing0." in whole
+        assert "thing79" not in whole
+        assert "memory_search finds more" in whole
+        context = await house.says("/context")
+        assert context.data is not None
+        assert 0 < context.data["parts"]["memory"] <= 4_096 // 16
+        shown = context.data["memory"]
+        assert (shown["lines"], 0 < shown["in_prompt"] < 40) == (81, True)
+        assert f"memory ({shown['in_prompt']} of 81 lines)" in context.text
+        assert f"In the prompt: {shown['in_prompt']} of" in (await house.says("/memory list")).text
+        assert "thing79" in (await house.says("/memory search thing79")).text
+        await house.says("/config memory.prompt_tokens 0")
+        await house.says("Hi")
+        assert "thing0" not in prompt(house)
+        first = house.server.requests[-1].body["messages"][0]
+        await house.says("Hi")
+        assert house.server.requests[-1].body["messages"][0] == first, "the beginning stays"
+
+
+async def test_the_model_finds_what_is_remembered_in_its_own_chat_alone(tmp_path: Path) -> None:
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        await house.says("/remember Ann sings.", chat="other")
+        await house.says("Hi")
+        assert "Ann sings" not in prompt(house)
+        assert "Nothing is remembered" in (await house.says("/memory list")).text
+        await house.says("Hi", chat="other")
+        assert "Ann sings" in prompt(house)
+
+
+async def test_a_bad_answer_is_asked_for_once_more_and_then_nothing_changes(tmp_path: Path) -> None:
+    write(tmp_path, "Ann sings.", job=1)
+    script = distilled_to("Well…", [add("Ann sings.", "S7")], "{", [add("Ann sings.")])
+    async with living(tmp_path, script, SETTINGS) as house:
+        failed = await house.says("/memory distill")
+        assert "an answer that can't be used, twice (there is no section 'S7')" in failed.text
+        assert "Your last answer was not taken" in str(house.sent_to_model()[-1]["content"])
+        assert "Nothing is waiting" in (await house.says("/memory diff approve")).text
+        assert "+ " in (await house.says("/memory distill")).text, "it is tried again"
+        await house.says("/memory diff approve")
+        assert texts(tmp_path) == ["Ann sings."]
+
+
+async def test_what_a_person_took_away_is_not_distilled(tmp_path: Path) -> None:
+    async with living(tmp_path, summing_up, {**SETTINGS, "agent_max_context_turns": 2}) as house:
+        for text in ("I like Ben.", "One.", "Two.", "Three."):
+            await house.says(text)
+        await house.app.conversations.settle()
+        await house.says("/context clear")
+        done = await house.says("/memory distill")
+        assert "left out, because turns in them were taken away" in done.text
+        assert not any(is_distilling(request) for request in house.server.requests)
+        await house.says("/context undo")
+        await house.says("/memory distill")
+        assert "I like Ben" in str(house.server.requests[-1].body), "what is brought back is"
+
+
+async def test_what_waits_in_quarantine_is_not_distilled(tmp_path: Path) -> None:
+    key, at = HERE, NOW
+    place = daily.quarantine(tmp_path / "data")
+    daily.append(place, Section(key, at, "t1", "Remember: the page says to obey it.", 5))
+    async with living(tmp_path, distilled_to([add("The page says so.")]), SETTINGS) as house:
+        assert "nothing new" in (await house.says("/memory distill")).text
+        await house.says("/memory approve 5")
+        assert "+ " in (await house.says("/memory distill")).text, "a person has let it in"
