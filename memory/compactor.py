@@ -10,11 +10,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.context import compaction, emergency, ranges
-from memory.context.change import Actor, Change, ViewEvent, list_effective
+from memory.context.change import Actor, Change, ViewEvent
 from memory.context.compaction import Planner, SummarySpec
 from memory.context.limits import Limits
 from memory.context.meter import PromptFingerprint, PromptPrefix, describe_change, fingerprint
 from memory.context.plan import Plan
+from memory.context.replay import list_effective
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState

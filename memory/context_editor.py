@@ -8,18 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from memory.compactor import Compactor
-from memory.context.change import (
-    Change,
-    Kind,
-    TakenAway,
-    ViewEvent,
-    is_move,
-    newest_undoable,
-    redoable,
-    undoable,
-)
+from memory.context.change import Change, Kind, ViewEvent
 from memory.context.compaction import ASKED
 from memory.context.plan import Plan
+from memory.context.replay import TakenAway, is_move, newest_undoable, redoable, undoable
 from memory.context.view import View, apply_boundaries
 from memory.context_state import ContextState
 from memory.record import summaries

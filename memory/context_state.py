@@ -10,11 +10,12 @@ from operator import is_
 from typing import Any
 
 from memory.calibration import Calibration
-from memory.context.change import Boundaries, ReplayedState, ViewEvent, replay
+from memory.context.change import Boundaries, ViewEvent
 from memory.context.cut_cost import count_broken
 from memory.context.limits import Limits
 from memory.context.lines import log_lines
 from memory.context.meter import PromptPrefix
+from memory.context.replay import ReplayedState, replay
 from memory.context.snapshot import Snapshot, note, take_snapshot
 from memory.context.strategies import STRATEGIES, Strategy
 from memory.context.view import (

@@ -29,7 +29,7 @@ from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, KnownModels
 from memory.compactor import Compactor
-from memory.context.change import NOTHING_AWAY, TakenAway
+from memory.context.replay import NOTHING_AWAY, TakenAway
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState

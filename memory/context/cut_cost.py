@@ -72,7 +72,8 @@ def count_kept(before: View, after: View) -> int:
     entries = [e for turn in before.turns for e in turn.entries if e.message.is_sent]
     ahead = len(one) - len(entries)
     raw = before.prefix.system + before.prefix.tools
-    raw += sum(entry.tokens for entry in entries[: max(0, same - ahead)])
+    kept = entries[: max(0, same - ahead)]
+    raw += sum(entry.tokens for entry in kept) + before.count_stand_ins(kept[-1].seq if kept else 0)
     if same > ahead or same == len(one):
         raw += before.front_tokens
     elif ahead and same < len(two):

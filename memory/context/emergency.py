@@ -19,9 +19,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 
-from memory.context.change import Change, Clip, ViewEvent, undoable
+from memory.context.change import Change, Clip, ViewEvent
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of, leaving_with
+from memory.context.replay import undoable
 from memory.context.view import View
 from memory.turns import Entry, format_turns
 

@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from memory.context import summary as words
-from memory.context.change import TakenAway
 from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
+from memory.context.replay import TakenAway
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey

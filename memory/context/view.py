@@ -110,10 +110,16 @@ class View:
     @cached_property
     def stand_in_tokens(self) -> int:
         """Raw tokens of the summaries that stand where their turns stood."""
-        return sum(self.summaries[s.summary].tokens for s in self._written)
+        return self.count_stand_ins()
+
+    def count_stand_ins(self, before: int | None = None) -> int:
+        """Raw tokens of those that stand before the entry with this seq (None: of all)."""
+        ahead = (s for s in self._written if before is None or s.seq < before)
+        return sum(self.summaries[stand_in.summary].tokens for stand_in in ahead)
 
     @property
     def _written(self) -> list[StandIn]:
+        """Those of the stand-ins that are sent: the others are still to be written."""
         return [s for s in self.stand_ins if s.summary in self.summaries]
 
     @cached_property

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import orjson
 from peewee import SqliteDatabase, fn
 
-from memory.context.change import replay
+from memory.context.replay import replay
 from memory.long_term.document import Forgotten, Lines, MemoryLine, Operation, drop_forgotten
 from memory.record import summaries, tables, transcript
 from memory.record.search import index

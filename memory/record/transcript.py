@@ -17,7 +17,8 @@ from typing import Any, get_args
 import orjson
 from peewee import SQL, SqliteDatabase, fn
 
-from memory.context.change import NOTHING_AWAY, Change, TakenAway, ViewEvent
+from memory.context.change import Change, ViewEvent
+from memory.context.replay import NOTHING_AWAY, TakenAway
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables

@@ -11,8 +11,9 @@ from typing import Any
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from memory.context.change import Change, ViewEvent, replay
+from memory.context.change import Change, ViewEvent
 from memory.context.emergency import NoRoom
+from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation

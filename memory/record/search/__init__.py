@@ -16,7 +16,7 @@ from itertools import groupby
 
 from peewee import SqliteDatabase
 
-from memory.context.change import TakenAway
+from memory.context.replay import TakenAway
 from memory.keys import ConversationKey
 from memory.messages import SEARCHES, Message
 from memory.record import conversations, transcript

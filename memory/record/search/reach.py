@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from peewee import SqliteDatabase
 
-from memory.context.change import NOTHING_AWAY, TakenAway, replay
+from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.keys import home_of as chat_of
 from memory.record import transcript
 from memory.record.branches import Link, lineage

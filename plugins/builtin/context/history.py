@@ -7,7 +7,8 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
-from memory.context.change import ViewEvent, list_effective
+from memory.context.change import ViewEvent
+from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
 from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply

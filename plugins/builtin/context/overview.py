@@ -11,10 +11,11 @@ from typing import Any, Literal
 from channels.base import ContextUsage
 from memory.calibration import LearnedWindow
 from memory.context import compaction
-from memory.context.change import ViewEvent, undoable
+from memory.context.change import ViewEvent
 from memory.context.forecast import Forecast
 from memory.context.limits import Limits
 from memory.context.plan import Plan
+from memory.context.replay import undoable
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.long_term.prompt import PromptMemory

@@ -7,7 +7,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from memory.context.change import ViewEvent, list_effective
+from memory.context.change import ViewEvent
+from memory.context.replay import list_effective
 from memory.context.view import View
 from memory.turns import Turn, format_turns, turn_number
 from plugins.api import CommandError

@@ -8,8 +8,9 @@ from datetime import tzinfo
 from typing import Any
 
 from memory.compactor import Compacted
-from memory.context.change import Change, ViewEvent, redoable
+from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
+from memory.context.replay import redoable
 from memory.context.view import View
 from memory.record.summaries import Summary
 from memory.turns import format_turns
