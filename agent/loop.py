@@ -217,7 +217,7 @@ class Agent:
         message = Message(
             "assistant",
             text.strip() if note else text,
-            _with_own_ids(reply.tool_calls, turn),
+            _with_own_ids(self.toolbox.unwrap(reply.tool_calls), turn),
             reasoning=reply.reasoning,
             mark=mark,
             terse=line,

@@ -50,15 +50,16 @@ def base(
     asks_terse: bool = False,
     offers: str = "",
     skills: str = "",
+    tools: str = "",
 ) -> str:
     """The text of the system prompt, before any hook: for a persona ("" is Parley's own), with what
-    the offloader offers, and what is said of skills at its end. A small model that takes no tools
-    gets a short one, so that its first word comes soon; it would not keep to a form for tags
-    either."""
+    the offloader offers, tools that are only listed, and what is said of skills at its end. A small
+    model that takes no tools gets a short one, so that its first word comes soon; it would not keep
+    to a form for tags either."""
     if not takes_tools:
         return persona or SMALL
     terse = REQUEST if asks_terse else ""
-    parts = (persona or PERSONA, WITH_TOOLS, terse, offers, skills)
+    parts = (persona or PERSONA, WITH_TOOLS, tools, terse, offers, skills)
     return "\n\n".join(filter(None, parts))
 
 

@@ -145,6 +145,13 @@ class ToolSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
+    offer: Literal["all", "lean"] = Field(
+        default="all",
+        description="How the model is told of its tools. all: with how each is called, in every "
+        "request. lean: by their names; it looks up the rest when it needs one, which takes less "
+        "of a small window, and sometimes one more step.",
+        json_schema_extra={"here": True, **TURN},
+    )
     shell: bool = Field(
         default=False,
         description="Whether the model may ask to run shell commands, in a sandbox (bubblewrap) "

@@ -137,6 +137,7 @@ class RuntimeConfig:
                 asks_terse=now.settings.context.strategy == "slim",
                 offers=self._offers if now.settings.context.offload else "",
                 skills=format_skills(skills),
+                tools=now.toolbox.listed,
             )
             known = self._prefixes[key.id] = (now, skills, system)
         tools = now.toolbox.wire if takes_tools else ()

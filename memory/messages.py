@@ -16,6 +16,8 @@ Mark = Literal["", "stopped", "failed", "steps"]
 SEARCHES = frozenset({"memory_search", "context_search"})
 """Tools that return what was said. What they found is not found again: it would be found each time
 with all that was found before."""
+TOOL_SEARCH, USE_TOOL = "tool_search", "use_tool"
+"""The two tools that stand for all others where these are only named (`tools.offer: lean`)."""
 PICTURE = "[image]"
 """The text of a message that came without words, and what stands for a picture that is not sent."""
 PICTURE_TOKENS = 1_000

@@ -11,7 +11,7 @@ import pkgutil
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -119,7 +119,7 @@ def _add(
         manager.unregister(plugin)
         raise
     loaded.commands |= {command.name: command for command in commands}
-    loaded.tools |= {tool.name: tool for tool in tools}
+    loaded.tools |= {tool.name: replace(tool, group=name) for tool in tools}
     loaded.listeners += listeners
     loaded.offloader = offloader or loaded.offloader
     loaded.prompt_hooks += _prompt_hooks(manager, name, plugin)

@@ -89,6 +89,7 @@ class Tool:
     `asks_first`: a person is asked before each call, and shown its arguments. `is_once`: it must
     not run twice; a call of it that a crash cut short is not run again, and the model is told so.
     `needs_conversation`: it works on a conversation, and is not offered where there is none.
+    `group` is the plugin that it comes from.
     """
 
     name: str
@@ -101,6 +102,7 @@ class Tool:
     asks_first: bool = False
     is_once: bool = False
     needs_conversation: bool = False
+    group: str = ""
 
     def to_wire(self) -> dict[str, Any]:
         """The schema as it is sent to a model."""

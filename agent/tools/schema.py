@@ -175,7 +175,7 @@ def _is_untold(keyword: str, value: Any) -> bool:
         case "title" | "minLength" | "maxLength":
             return not isinstance(value, dict)
         case "additionalProperties":
-            return value is False
+            return isinstance(value, bool)
         case "minimum":
             return value in (0, 1)
         case "default":

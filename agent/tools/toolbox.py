@@ -14,6 +14,7 @@ from pydantic_core import to_json
 from agent.settings import ToolSettings
 from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
+from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.schema import takes
 from memory.messages import ToolCall
 
@@ -33,39 +34,53 @@ async def _unkept(is_once: bool) -> None:
 
 class Toolbox:
     """Tools by name, in an order that never changes; `wire` is their schemas as sent to a model.
-    `hide` takes out of results what nobody shall read there."""
+    `hide` takes out of results what nobody shall read there. A lean one sends the schemas of two
+    tools by which all others are found and called; `listed` is what the prompt says of these."""
 
-    def __init__(self, tools: Iterable[Tool], hide: Callable[[str], str] = str) -> None:
+    def __init__(
+        self, tools: Iterable[Tool], hide: Callable[[str], str] = str, is_lean: bool = False
+    ) -> None:
         """Raises ValueError where two tools have one name."""
         ordered = sorted(tools, key=lambda tool: tool.name)
         for one, other in itertools.pairwise(ordered):
             if one.name == other.name:
                 raise ValueError(f"two tools are named {one.name!r}")
         self._hide = hide
-        self._tools = {tool.name: tool for tool in ordered}
-        self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in ordered)
-        self._offered: dict[frozenset[str], Toolbox] = {}
+        self._is_lean = is_lean and bool(ordered)
+        self._own = {tool.name: tool for tool in ordered}
+        lean = make_lean_tools(self._own) if self._is_lean else ()
+        self._tools = self._own | {tool.name: tool for tool in lean}
+        self.wire: tuple[Mapping[str, Any], ...] = tuple(tool.to_wire() for tool in lean or ordered)
+        self.listed = f"{GUIDE}\n{list_groups(ordered)}" if lean else ""
+        self._offered: dict[tuple[frozenset[str], bool], Toolbox] = {}
         self._alone: Toolbox | None = None
 
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
-        return Toolbox((t for t in self._tools.values() if t.name != name), self._hide)
+        tools = (t for t in self._own.values() if t.name != name)
+        return Toolbox(tools, self._hide, self._is_lean)
 
     def alone(self) -> Toolbox:
-        """Those of these tools that need no conversation; made once."""
+        """Those of these tools that need no conversation, with all their schemas: what a client
+        sent goes to the model as it stands. Made once."""
         if self._alone is None:
-            tools = (t for t in self._tools.values() if not t.needs_conversation)
+            tools = (t for t in self._own.values() if not t.needs_conversation)
             self._alone = Toolbox(tools, self._hide)
         return self._alone
 
     def select(self, settings: ToolSettings) -> Toolbox:
         """Those of these tools that the settings offer to the model; made once, since it is asked
         at every step."""
-        tools = self._tools.values()
+        tools, is_lean = self._own.values(), settings.offer == "lean"
         off = frozenset(t.name for t in tools if t.switch and not getattr(settings, t.switch))
-        if off not in self._offered:
-            self._offered[off] = Toolbox((t for t in tools if t.name not in off), self._hide)
-        return self._offered[off]
+        if (off, is_lean) not in self._offered:
+            chosen = (t for t in tools if t.name not in off)
+            self._offered[off, is_lean] = Toolbox(chosen, self._hide, is_lean)
+        return self._offered[off, is_lean]
+
+    def unwrap(self, calls: Iterable[ToolCall]) -> tuple[ToolCall, ...]:
+        """The calls that a model means by these."""
+        return tuple(map(unwrap_call, calls)) if self._is_lean else tuple(calls)
 
     async def run(
         self, call: ToolCall, context: ToolContext, begin: Begin = _unkept

@@ -23,7 +23,7 @@ from typing import Any
 
 import tiktoken
 
-from memory.messages import PICTURE_TOKENS, Message
+from memory.messages import PICTURE_TOKENS, TOOL_SEARCH, USE_TOOL, Message
 
 ENCODING = "cl100k_base"
 _SHA256 = "223921b76ee99bde995b7ff738513eef100fb51d18c93597a113bcffe865b2a7"
@@ -34,6 +34,7 @@ _PATTERN = (
 )
 _PER_MESSAGE = 4  # role and separators, as OpenAI counts them
 _PER_CALL = 8
+_PER_WRAP = 11  # what `use_tool` is around a call
 _LONG = 20_000  # characters from which counting moves to a thread
 _PIECE = 50_000  # the tokenizer's time grows faster than the text, so long text goes in pieces
 
@@ -51,14 +52,22 @@ class PromptPrefix:
     tools: tuple[Mapping[str, Any], ...] = ()
     memory: str = ""
 
+    @property
+    def is_lean(self) -> bool:
+        """Whether two tools stand for all, so that each call is sent as one of `use_tool`."""
+        names = [tool["function"]["name"] for tool in self.tools[:3] if "function" in tool]
+        return sorted(names) == [TOOL_SEARCH, USE_TOOL]
+
 
 @dataclass(frozen=True, slots=True)
 class PrefixTokens:
-    """The size of a prefix, in raw tokens; `memory` is a part of `system`."""
+    """The size of a prefix, in raw tokens; `memory` is a part of `system`. Each call of a tool is
+    sent with `per_call` tokens more than are counted for its message."""
 
     system: int
     tools: int
     memory: int = 0
+    per_call: int = 0
 
 
 _LONGEST_TEMPLATE = 10_000  # tokens that an endpoint may add to what it is sent
@@ -135,7 +144,7 @@ class Meter:
         tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
         system = self.count(prefix.system) + _PER_MESSAGE if prefix.system else 0
         memory = self.count(prefix.memory) if prefix.memory else 0
-        return PrefixTokens(system, self.count(tools), memory)
+        return PrefixTokens(system, self.count(tools), memory, _PER_WRAP if prefix.is_lean else 0)
 
     def _count_all(self, texts: Sequence[str]) -> int:
         return sum(self.count(text) for text in texts if text)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip, StandIn
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.messages import SEARCHES, Message, ToolCall, mark_text
+from memory.messages import SEARCHES, TOOL_SEARCH, USE_TOOL, Message, ToolCall, mark_text
 from memory.turns import Entry, Turn
 
 
@@ -94,7 +94,11 @@ class View:
     @cached_property
     def raw_tokens(self) -> int:
         turns = sum(turn.tokens for turn in self.turns) + self.stand_in_tokens
-        return self.prefix.system + self.prefix.tools + self.front_tokens + turns
+        calls = self.prefix.per_call and self.prefix.per_call * self._count_calls()
+        return self.prefix.system + self.prefix.tools + self.front_tokens + turns + calls
+
+    def _count_calls(self) -> int:
+        return sum(len(entry.message.tool_calls) for turn in self.turns for entry in turn.entries)
 
     @property
     def stand_ins(self) -> tuple[StandIn, ...]:
@@ -203,6 +207,8 @@ class View:
         """The messages of the next request, the system prompt first."""
         system = [{"role": "system", "content": prefix.system}] if prefix.system else []
         messages = self._conversation_on_wire()
+        if prefix.is_lean:
+            _wrap_calls(messages)
         front = self.front
         if not front:
             return system + messages
@@ -248,6 +254,16 @@ _UNSCALED = frozenset(
     }
 )
 """What of a view does not depend on how the provider counts."""
+
+
+def _wrap_calls(messages: Sequence[dict[str, Any]]) -> None:
+    """Calls as a model writes them where its tools are only named."""
+    calls = (call["function"] for message in messages for call in message.get("tool_calls", ()))
+    for call in calls:
+        if call["name"] not in (TOOL_SEARCH, USE_TOOL):
+            name = json.dumps(call["name"])
+            call["arguments"] = f'{{"name": {name}, "arguments": {call["arguments"]}}}'
+            call["name"] = USE_TOOL
 
 
 def _with_line(message: Message) -> dict[str, Any]:

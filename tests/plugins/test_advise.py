@@ -199,6 +199,13 @@ def test_trim_that_cuts_often_wants_more_of_what_it_ran_out_of(
     )
 
 
+def test_where_tools_fill_a_small_window_they_are_only_listed() -> None:
+    one = only(advice(facts("full", tools=2_500)))
+    assert "2.5k of the 10k tokens" in one.found
+    assert one.commands == ("/config tools.offer lean --here",)
+    assert not advice(facts("full", tools=2_400))
+
+
 def test_where_old_results_fill_the_context_they_become_stubs() -> None:
     for strategy, command in (
         ("trim", "/config context.stub_tools true --here"),

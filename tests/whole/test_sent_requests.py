@@ -22,7 +22,7 @@ from tests.whole.house import House, living
 
 KEY = ConversationKey("pipe/main", "pipe-main")
 PNG = b"\x89PNG\r\n\x1a\n"
-STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured")
+STRATEGIES = ("trim", "slim", "full", "truncate", "summarize", "structured", "stubs")
 PLUGIN = '''
 from plugins.api import hookimpl, tool
 
@@ -37,6 +37,9 @@ def parley_tools():
 '''
 CONTEXT = {
     "keep_requests": 1000,
+    "stub_tools": True,
+    "stub_keep": 1,
+    "stub_batch": 200,
     "max_tokens": 12_000,
     "output_reserved": 500,
     "tool_result_limit": 1_500,

@@ -29,6 +29,8 @@ HUGE = 0.25
 """A result of this share of the window makes a request overflow at once (Digitorn)."""
 MUCH = 0.3
 """The share of the context that old results must fill to be put away."""
+MUCH_FOR_TOOLS = 0.25
+"""The share of the window that schemas must fill to be left out."""
 MANY_CALLS = 50
 CALLS_RULE = {
     "id": "many_calls",
@@ -228,6 +230,17 @@ def old_results_fill_the_context(facts: Facts) -> Advice | None:
     return Advice(found, do, (here(*setting),))
 
 
+def tools_fill_a_small_window(facts: Facts) -> Advice | None:
+    if facts.tools < MUCH_FOR_TOOLS * facts.limits.ceiling:
+        return None
+    found = (
+        f"The tools take {amount(facts.tools)} of the {amount(facts.limits.ceiling)} tokens that "
+        "the model's window holds besides the reply."
+    )
+    do = "Have them listed only; the model looks up how one is called when it needs it."
+    return Advice(found, do, (here("tools.offer", "lean"),))
+
+
 def many_calls(facts: Facts) -> Advice | None:
     results = facts.results
     is_cluttered = results.count >= MANY_CALLS and 2 * sum(results.tokens.values()) >= facts.tokens
@@ -296,6 +309,7 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
     summaries_cost_too_much,
     one_tool_fills_the_window,
     old_results_fill_the_context,
+    tools_fill_a_small_window,
     many_calls,
     folds_too_little,
 )

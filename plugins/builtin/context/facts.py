@@ -43,8 +43,8 @@ class Facts:
     arrived, `searches` how often the model looked for what had left, and `summary_model` writes
     the summaries ("": the one that answers). `too_small` says that the
     system prompt and the tools leave no room for turns, and `enough` is a budget that would (0:
-    none); `freeable` is what old tool results would free as stubs, and `cache` what is known of the
-    provider's."""
+    none); `freeable` is what old tool results would free as stubs, `tools` what the tools take (0:
+    they are only listed), and `cache` what is known of the provider's."""
 
     limits: Limits
     turns: int
@@ -62,6 +62,7 @@ class Facts:
     enough: int = 0
     freeable: int = 0
     cache: Cache = field(default_factory=Cache)
+    tools: int = 0
 
     @property
     def cuts(self) -> list[ViewEvent]:
@@ -138,6 +139,7 @@ async def gather(ask: Ask) -> Facts:
         hooks=tuple(settings.describe("hooks", scope).value),
         too_small=too_small(view, conversation.context.limits),
         enough=enough(view, conversation.context.limits),
+        tools=0 if view.prefix.per_call else view.scale.part(view.prefix.tools),
         freeable=count_freeable(view, conversation.context.limits),
         cache=cache_of(ask),
         summary_model=settings.describe("context.summary_brain.model", scope).value,

@@ -1,0 +1,126 @@
+"""Tools that are only named in the prompt (`tools.offer: lean`): the model looks up how one is
+called with `tool_search`, and calls it with `use_tool`.
+
+The schemas come as tool results, so the request's tools, and with them the prompt's beginning, stay
+the same. A call by `use_tool` becomes a call of the tool itself before anything is done with it:
+what is asked, allowed, counted, shown and kept is the tool's own. `View.to_wire` wraps it again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from itertools import groupby
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from agent.tools import ToolError
+from agent.tools.base import Tool
+from agent.tools.schema import tool
+from memory.messages import TOOL_SEARCH, USE_TOOL, ToolCall
+
+GUIDE = (
+    f"Your tools, by group. Call them with {USE_TOOL}; look up with {TOOL_SEARCH} how, where the "
+    "names of their parameters don't tell you."
+)
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_WORD = re.compile(r"\w+")
+_FOUND = 8
+"""Tools whose schemas one search returns."""
+_DETAILED = 8
+"""Tools of a group up to which their parameters are named, too."""
+_NAMED = 25
+"""Tools of a group that are named."""
+
+
+def make_lean_tools(tools: Mapping[str, Tool]) -> tuple[Tool, Tool]:
+    """The two that stand for all of these."""
+
+    @tool
+    def tool_search(query: Annotated[str, Field(max_length=200)]) -> str:
+        """Say how tools are called.
+
+        Args:
+            query: A tool, a group, or words.
+        """
+        found = find_tools(tools.values(), query)
+        shown = [
+            json.dumps(one.to_wire()["function"], ensure_ascii=False) for one in found[:_FOUND]
+        ]
+        if len(found) > _FOUND:
+            shown.append(f"More: {', '.join(one.name for one in found[_FOUND:])}")
+        return "\n".join(shown) or f"No tool fits {query!r}. Groups:\n{list_groups(tools.values())}"
+
+    @tool
+    def use_tool(name: str, arguments: dict[str, Any]) -> str:
+        """Call a tool."""
+        del arguments  # it names no tool, or it would have been called
+        raise ToolError(
+            f"There is no tool {name[:100]!r}; {TOOL_SEARCH} finds those that there are."
+        )
+
+    return tool_search, use_tool
+
+
+def find_tools(tools: Iterable[Tool], query: str) -> list[Tool]:
+    """The tools of these names, or else of these groups, or else those with the most and the rarest
+    of the words, the best first."""
+    words = set(_WORD.findall(query.casefold()))
+    every = list(tools)
+    named = [one for one in every if one.name.casefold() in words]
+    grouped = [one for one in every if one.group.casefold() in words]
+    if named or grouped:
+        return named or grouped
+    texts = {one.name: f"{one.name} {one.group} {one.description}".casefold() for one in every}
+    holders = {word: [name for name, text in texts.items() if word in text] for word in words}
+    scores = dict.fromkeys(texts, 0.0)
+    for names in holders.values():
+        for name in names:
+            scores[name] += 1 / len(names)
+    fitting = [one for one in every if scores[one.name]]
+    return sorted(fitting, key=lambda one: -scores[one.name])
+
+
+def list_groups(tools: Iterable[Tool]) -> str:
+    """A line for each group, in an order that never changes."""
+    ordered = sorted(tools, key=lambda one: (one.group, one.name))
+    groups = groupby(ordered, key=lambda one: one.group)
+    return "\n".join(
+        f"- {name or 'other'}: {_name_tools(list(members))}" for name, members in groups
+    )
+
+
+def _name_tools(members: list[Tool]) -> str:
+    if len(members) <= _DETAILED:
+        return ", ".join(f"{one.name}({_name_parameters(one)})" for one in members)
+    more = [f"and {len(members) - _NAMED} more"] if len(members) > _NAMED else []
+    return ", ".join([*(one.name for one in members[:_NAMED]), *more])
+
+
+def _name_parameters(one: Tool) -> str:
+    required = one.parameters.get("required", ())
+    parameters = one.parameters.get("properties", {})
+    kinds = {name: "|".join(map(str, one.get("enum", ()))) for name, one in parameters.items()}
+    optional = {name: "" if name in required else "?" for name in parameters}
+    return ", ".join(f"{name}{optional[name]}{kind and f'={kind}'}" for name, kind in kinds.items())
+
+
+def unwrap_call(call: ToolCall) -> ToolCall:
+    """The call that one of `use_tool` stands for; itself, where it stands for none. Arguments that
+    came as text, or beside the name, are meant all the same."""
+    if call.name != USE_TOOL:
+        return call
+    try:
+        wanted = call.parse()
+    except ValueError:
+        return call
+    name = wanted.pop("name", "")
+    if not isinstance(name, str) or name == USE_TOOL or not _NAME.fullmatch(name):
+        return call
+    arguments = wanted.get("arguments", wanted)
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments or {}, ensure_ascii=False)
+    return replace(call, name=name, arguments=arguments)
