@@ -64,6 +64,11 @@ class Limits:
         return min(self.context.summary_max_tokens, self.budget // 8)
 
     @property
+    def log_tokens(self) -> int:
+        """The most that the activity log of `slim` may hold, however many lines it may have."""
+        return self.ceiling // 6
+
+    @property
     def stub_batch(self) -> int:
         """Tokens that old tool results must free at least to become stubs."""
         return min(self.context.stub_batch, self.ceiling // 8)

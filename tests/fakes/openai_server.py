@@ -131,7 +131,8 @@ def openai_overflow(tokens: int, window: int) -> Fail:
 class OpenAIServer:
     """The server, on a free port of the loopback interface; an asynchronous context manager.
 
-    `window` is in tokens (bytes // 4); longer requests are answered with `overflow`. 0: no limit.
+    `window` is in tokens, as `counts` has it (bytes // 4, unless a test says otherwise); longer
+    requests are answered with `overflow`, and `refused` counts them. 0: no limit.
     `cuts_at` is in tokens too: what is longer is cut in silence, as Ollama does, and only the
     reported prompt tells (0: nothing is). `ollama` are the windows of models, by their names, that
     Ollama's own API tells of. `key` is demanded when it is set. `reached` counts arrivals and
@@ -162,6 +163,8 @@ class OpenAIServer:
         self._key = key
         self._cuts_at = cuts_at
         self._ollama = ollama or {}
+        self.counts: Callable[[bytes], int] = lambda prompt: len(prompt) // 4
+        self.refused = 0
         self._unexpected: list[str] = []
         self._prompts: deque[bytes] = deque(maxlen=32)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
@@ -242,11 +245,13 @@ class OpenAIServer:
             return _failure(_WRONG_KEY)
         if complaint := refusal(received.body):
             return _failure(Fail(400, {"message": complaint, "type": "invalid_request_error"}))
-        if self._window and len(prompt) // 4 > self._window:
-            return _failure(self._overflow(len(prompt) // 4, self._window))
-        cached = cached_tokens(prompt, self._prompts)
+        tokens = self.counts(prompt)
+        if self._window and tokens > self._window:
+            self.refused += 1
+            return _failure(self._overflow(tokens, self._window))
+        cached = min(tokens, cached_tokens(prompt, self._prompts))
         self._prompts.append(prompt)
-        counted = min(len(prompt) // 4, self._cuts_at or len(prompt))
+        counted = min(tokens, self._cuts_at or tokens)
         return await _act(request, received, self._decide(received), (counted, cached))
 
 

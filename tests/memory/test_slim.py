@@ -310,3 +310,35 @@ async def test_forgotten_turns_leave_the_log(lodge: Lodge) -> None:
     conversation = await lodge.conversation()
     await conversation.forget({2})
     assert [line.turn for line in conversation.context.view().log] == [1, 3, 4]
+
+
+# --- small windows ---
+
+
+async def test_the_log_holds_no_more_than_its_share_of_a_small_window(lodge: Lodge) -> None:
+    lodge.limit(window=4_096)
+    for number in range(1, 60):
+        conversation = await lodge.conversation()
+        turn = await conversation.turns.open(f"question {number}")
+        view = await turn.fit(FRAME)
+        await turn.record(Message("assistant", "answer", terse=f"did {number} " + "and so on " * 9))
+        assert sum(line.tokens for line in view.log) <= lodge.limits.log_tokens == 512
+    assert len(view.log) > 5
+    events = await conversation.context.history()
+    assert "the log holds at most 512 tokens" in events[-1].reason
+    assert {event.actor for event in events} == {"strategy"}
+
+
+@pytest.mark.parametrize("fold_turns", [1, 7])
+async def test_turns_that_have_no_room_in_full_fold_before_any_is_lost(
+    lodge: Lodge, fold_turns: int
+) -> None:
+    lodge.limit(window=4_096, fold_turns=fold_turns)
+    for number in range(1, 12):
+        (view, *_) = await lodge.says(f"question {number}", ["word " * 600] * 2)
+        assert view.tokens <= lodge.limits.ceiling
+        known = {turn.number for turn in view.turns} | set(view.logged)
+        assert known == set(range(1, number + 1)), "each turn is there, or its line is"
+    events = await (await lodge.conversation()).context.history()
+    assert {event.actor for event in events} == {"strategy"}
+    assert any("the window has room for" in event.reason for event in events)

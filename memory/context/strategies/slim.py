@@ -4,17 +4,24 @@
 and holds the newest `max_terse_entries` lines. With more, so many turns fold at a time, because
 every fold rewrites the prompt behind the log (DESIGN.md, rule 4); the log only grows until it is
 too long, and then its older half rolls up into one block.
+
+In a small window more folds than that: as many turns as it takes for the request to fit, and the
+log has a share of the window at most.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import replace
+from itertools import accumulate
 
 from memory.context.change import Boundaries, Change, Folded, Rolled
 from memory.context.limits import Limits
 from memory.context.plan import Plan, cut_of, leaving_with
 from memory.context.view import View
 from memory.turns import Turn
+
+_HEADROOM = 0.9  # of the ceiling is filled at most once turns had no room in full
 
 
 def plan(view: View, limits: Limits) -> Plan | None:
@@ -31,7 +38,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     leaving = tuple(number for number in sorted(rolled) if number >= told)
     return Plan(
         change,
-        _why(folding, rolled, limits),
+        _why(view.apply(fold), folding, rolled, limits),
         leaving=leaving,
         tokens_after=after.tokens,
         kind="compact" if leaving and limits.fold_turns > 1 else "fold",
@@ -61,33 +68,51 @@ def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:
     """The turns that fold: none before there are enough of them."""
     recent = {turn.number for turn in view.complete[-limits.context.full_turns :]}
     old = tuple(turn for turn in view.movable if turn.number not in recent)
-    return old if len(old) >= max(1, limits.fold_turns) else ()
+    if len(old) >= max(1, limits.fold_turns):
+        return old
+    return () if view.tokens <= limits.ceiling else _find_surplus(view, limits, len(old))
+
+
+def _find_surplus(view: View, limits: Limits, least: int) -> tuple[Turn, ...]:
+    """The turns that have no room in full, from the oldest on: so many that the next has some."""
+    movable = view.movable
+    for count in range(max(1, least), len(movable)):
+        after = view.apply(_fold(view, movable[:count], limits))
+        if after.apply(_roll(after, limits)).tokens <= limits.ceiling * _HEADROOM:
+            return movable[:count]
+    return movable
 
 
 def _roll(view: View, limits: Limits) -> Change:
     """Where the log begins once it is too long: at its newer half, so that it seldom is, or with
     `fold_turns: 1` at the newest lines that it may hold."""
-    log = view.log
-    if len(log) <= limits.context.max_terse_entries:
+    log, most = view.log, limits.context.max_terse_entries
+    if len(log) < 2 or (len(log) <= most and _fits(view, limits)):
         return Change()
-    stay = (
-        limits.context.max_terse_entries // 2
-        if limits.fold_turns > 1
-        else limits.context.max_terse_entries
-    )
+    tokens = [*accumulate(view.scale.part(line.tokens) for line in reversed(log))]
+    share = 2 if limits.fold_turns > 1 else 1
+    stay = min(most // share, bisect_right(tokens, limits.log_tokens // share))
     first = len(log) - max(1, stay)
     is_torn = log[first - 1].turn == log[first].turn
     begin = log[first].turn + is_torn
     told = max(begin, view.boundaries.rolled.told)
-    return Change(rolled=Rolled(begin, limits.context.max_terse_entries, told))
+    return Change(rolled=Rolled(begin, most, told))
 
 
-def _why(folding: tuple[Turn, ...], rolled: frozenset[int], limits: Limits) -> str:
+def _fits(view: View, limits: Limits) -> bool:
+    """Whether the log is within its share of the window."""
+    return view.scale.part(sum(line.tokens for line in view.log)) <= limits.log_tokens
+
+
+def _why(view: View, folding: tuple[Turn, ...], rolled: frozenset[int], limits: Limits) -> str:
+    """By which rule turns folded, whose view is the one after that, and what rolls up by it."""
     parts = []
     if folding:
-        parts.append(
-            f"{limits.context.full_turns} turns stay in full, older ones become lines of the log"
-        )
+        full, rest = limits.context.full_turns, len(view.complete)
+        stay = f"{full} turns stay" if rest >= full else f"the window has room for {rest} turns"
+        parts.append(f"{stay} in full, older ones become lines of the log")
     if rolled:
-        parts.append(f"the log holds at most {limits.context.max_terse_entries} lines")
+        most = limits.context.max_terse_entries
+        size = f"{most} lines" if _fits(view, limits) else f"{limits.log_tokens:,} tokens"
+        parts.append(f"the log holds at most {size}")
     return " and ".join(parts)
