@@ -236,6 +236,13 @@ def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> L
     return (*lines[:at], line, *blank, *lines[at:])
 
 
+def is_important(lines: Lines, line: MemoryLine) -> bool:
+    """Whether a line stands among what is important."""
+    above = lines[: lines.index(line)]
+    headings = [other for other in above if other.is_heading]
+    return bool(headings) and _is_called(headings[-1], IMPORTANT)
+
+
 def _with_heading(lines: Lines, heading: str, line: MemoryLine) -> Lines:
     """What is important stands before all other headings but the title, notes at the end."""
     new = (MemoryLine(heading), MemoryLine(""), line)

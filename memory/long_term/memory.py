@@ -30,6 +30,7 @@ from memory.long_term.document import (
     drop_forgotten,
     fact,
     facts,
+    is_important,
     parse,
     render,
 )
@@ -146,17 +147,28 @@ class LongTermMemory:
                 await self._hold(Version(0, "held", person, "/remember", lines))
         return line
 
-    async def edit(self, text: str, person: str) -> Version:
+    async def edit(self, text: str, person: str, base: int | None = None) -> Version:
         """Put a text that a person wrote in the place of the whole file; what was proposed is
-        settled by it."""
+        settled by it. `base` is the version that they had before them: what came in since stays.
+        """
         memory_file.check_size(text)
         now = self._now()
         source = Source("person", f"{now:%Y-%m-%d}", f"{now:%H:%M}", person, self.key.id)
         async with self.state.changing:
             before = await self.read_held()
             lines = parse(text, before.proposed + before.lines, source)
+            if base is not None:
+                lines = await self._with_newer(lines, before.lines, base)
             settled = before.proposal and replace(before.proposal, state="held")
             return await self._hold(Version(0, "held", person, "edited", lines), settled)
+
+    async def _with_newer(self, lines: Lines, current: Lines, base: int) -> Lines:
+        """The lines with those that are in force now and were not in the version `base`."""
+        seen = next((one.lines for one in await self._versions() if one.number == base), ())
+        known = {line.raw for line in (*seen, *lines)}
+        for line in reversed([line for line in facts(current) if line.raw not in known]):
+            lines = add_line(lines, line, is_important=is_important(current, line))
+        return lines
 
     async def approve(self, person: str) -> Version | None:
         """Let what is proposed be in force; None where nothing is."""

@@ -17,6 +17,7 @@ from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
+from memory.long_term.asking import Distiller, NoDistiller
 from memory.messages import Message, ToolCall
 from memory.record.ledger import Spent
 from memory.record.offload import Offloader
@@ -55,6 +56,7 @@ class Lodge:
     frame: PromptPrefix = FRAME
     events: Events = field(default_factory=Events)
     offloader: Offloader | None = None
+    distiller: Distiller = field(default_factory=NoDistiller)
 
     async def open(self) -> None:
         self.store = await Store.open(self.folder / "parley.db")
@@ -69,6 +71,7 @@ class Lodge:
             restores_exactly=lambda: self.restores_exactly,
             events=self.events,
             offloader_for=lambda key: self.offloader,
+            distiller=self.distiller,
         )
         self.conversations = Conversations(room)
         await self.conversations.take_up()

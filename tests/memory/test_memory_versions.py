@@ -1,15 +1,22 @@
-"""The versions of `MEMORY.md` on a disk that is full."""
+"""`MEMORY.md` on a disk that is full, and while a model thinks."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
 
 from agent.tools import box
+from memory.conversation import Conversation
+from memory.keys import ConversationKey
+from memory.long_term.asking import DistillRequest
+from memory.long_term.distiller import BUSY, Distilled, Order
+from tests.memory.rooms import Lodge
 
 SMALL_DISK = """
 import asyncio, sys
@@ -48,3 +55,71 @@ async def test_a_full_disk_leaves_what_was_there(tmp_path: Path) -> None:
         "['MEMORY.md'] 1",
         "True 2",
     ]
+
+
+class Thinking:
+    """A model that answers when it is told to."""
+
+    def __init__(self) -> None:
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    def window(self, key: ConversationKey, model: str) -> int:
+        return 8_000
+
+    async def ask(self, request: DistillRequest) -> tuple[str, str]:
+        self.asked.set()
+        await self.may_answer.wait()
+        return '{"operations": [{"do": "add", "text": "Ann likes Ben.", "from": ["S1"]}]}', "fake"
+
+
+@asynccontextmanager
+async def thinking(
+    folder: Path, model: Thinking | None = None
+) -> AsyncIterator[tuple[Conversation, asyncio.Task[Distilled]]]:
+    """A model thinks about what was said in a conversation; it has answered when the block ends."""
+    model = model or Thinking()
+    lodge = Lodge(folder, distiller=model)
+    await lodge.open()
+    try:
+        await lodge.says("I like Ben.")
+        conversation = await lodge.conversation()
+        await conversation.editor.clear("new")
+        await conversation.compactor.summaries.idle()
+        await lodge.says("And you?")
+        distilling = asyncio.create_task(conversation.distillation(Order()).run())
+        await asyncio.wait_for(model.asked.wait(), 30)
+        yield conversation, distilling
+        model.may_answer.set()
+        with suppress(asyncio.CancelledError):
+            await distilling
+    finally:
+        await lodge.close()
+
+
+async def test_what_is_forgotten_while_the_model_thinks_is_not_proposed(tmp_path: Path) -> None:
+    async with thinking(tmp_path) as (conversation, distilling):
+        await conversation.forget()
+    assert "Something was deleted meanwhile" in distilling.result().fault
+    assert distilling.result().operations == 0
+
+
+async def test_what_is_taken_away_while_the_model_thinks_is_not_proposed(tmp_path: Path) -> None:
+    async with thinking(tmp_path) as (conversation, distilling):
+        await conversation.editor.clear()
+    assert (distilling.result().operations, distilling.result().done) == (0, 1)
+
+
+async def test_what_is_edited_while_the_model_thinks_stays(tmp_path: Path) -> None:
+    async with thinking(tmp_path) as (conversation, distilling):
+        await conversation.long_term.remember("Cat is ill.", "ann")
+        assert (await conversation.distillation(Order()).run()).fault == BUSY
+    assert distilling.result().operations == 1
+
+
+async def test_one_that_was_cut_short_can_be_asked_for_again(tmp_path: Path) -> None:
+    model = Thinking()
+    async with thinking(tmp_path, model) as (conversation, distilling):
+        distilling.cancel()
+        await asyncio.wait({distilling})
+        model.may_answer.set()
+        assert (await conversation.distillation(Order()).run()).operations == 1

@@ -9,10 +9,13 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, FilePayload, expect
 
+from bot.received import key_of
+from channels.message import Address
 from channels.web.feed import Bounds
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
+from tests.whole.distilling import add, distilled_to, write
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
 
@@ -186,6 +189,27 @@ async def test_a_form_is_a_field_with_what_is_there_now(tmp_path: Path, browser:
         await expect(field).to_have_count(0)
         await tab.asks("a message", "a message")
         assert len(site.server.requests) == 1
+
+
+async def test_what_is_to_be_remembered_is_a_coloured_diff_with_buttons(
+    tmp_path: Path, browser: Browser
+) -> None:
+    key = key_of(Address("web", "main"))
+    write(tmp_path, "Ann lives in Lisbon.", job=1, key=key)
+    script = distilled_to([add("Ann lives in Lisbon.")])
+    async with serving(tmp_path, script) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("/memory distill")
+        await tab.sees(".card .code .added:has-text('Ann lives in Lisbon.')")
+        await tab.presses("Approve", ".card")
+        await tab.sees(".card .text:has-text('It is in force now')")
+        await tab.writes("/memory edit")
+        field = tab.page.get_by_label("Text for /memory edit")
+        await field.fill("- Ann lives in Porto.")
+        await tab.presses("Save")
+        await tab.sees(".card .text:has-text('Taken.')")
+        await tab.writes("/memory diff")
+        await tab.sees(".card .code .removed:has-text('Lisbon')")
 
 
 async def test_two_pages_of_one_conversation_show_the_same(

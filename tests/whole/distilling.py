@@ -48,10 +48,17 @@ def change(line: str, text: str, *sections: str) -> dict[str, Any]:
     return {"do": "replace", **new}
 
 
-def write(folder: Path, text: str, job: int, back: int = 0, turns: str = "t1 to t3") -> str:
+def write(
+    folder: Path,
+    text: str,
+    job: int,
+    back: int = 0,
+    turns: str = "t1 to t3",
+    key: ConversationKey = HERE,
+) -> str:
     """Put a section into a daily file, so many days back; returns the day."""
     at = NOW - timedelta(days=back)
-    daily.append(folder / "data", Section(HERE, at, turns, text, job))
+    daily.append(folder / "data", Section(key, at, turns, text, job))
     return f"{at:%Y-%m-%d}"
 
 

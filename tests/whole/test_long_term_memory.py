@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bot.received import key_of
+from channels.message import Address
 from memory.record import daily
 from memory.record.daily import Section
 from tests.whole.distilling import (
@@ -23,6 +25,7 @@ from tests.whole.distilling import (
     write,
 )
 from tests.whole.house import living
+from tests.whole.telegram_house import at_telegram
 
 
 async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path: Path) -> None:
@@ -258,3 +261,67 @@ async def test_what_waits_in_quarantine_is_not_distilled(tmp_path: Path) -> None
         assert "nothing new" in (await house.says("/memory distill")).text
         await house.says("/memory approve 5")
         assert "+ " in (await house.says("/memory distill")).text, "a person has let it in"
+
+
+async def test_the_form_has_the_whole_and_takes_what_is_sent_back(tmp_path: Path) -> None:
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        await house.says("/remember Ann sings.")
+        asked = await house.says("/memory edit")
+        assert asked.form is not None
+        assert asked.form.text == remembered(tmp_path)
+        await house.says("/memory edit")
+        said = await house.says(asked.form.text.replace("sings.", "sings bass.\n- Ben cooks."))
+        assert said.text == "Taken. 2 lines added and 1 line gone."
+        assert "Ann sings bass." in remembered(tmp_path)
+        assert "- Ben cooks." in remembered(tmp_path)
+        why = await house.says("/memory why bass")
+        assert "Written by pipe" in why.text
+
+
+async def test_what_comes_in_while_a_person_edits_is_not_lost(tmp_path: Path) -> None:
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        await house.says("/remember Ann sings.")
+        asked = await house.says("/memory edit")
+        assert asked.form is not None
+        await house.says("/remember Cat is ill.")
+        await house.says(f"{asked.form.command} - Ben cooks.")
+        assert "Cat is ill." in remembered(tmp_path)
+        assert "Ben cooks." in remembered(tmp_path)
+        assert "Ann sings." not in remembered(tmp_path)
+
+
+async def test_what_is_proposed_can_be_edited_before_it_holds(tmp_path: Path) -> None:
+    write(tmp_path, "Ann lives in Lissabon.", job=1)
+    async with living(tmp_path, distilled_to([add("Ann lives in Lissabon.")]), SETTINGS) as house:
+        await house.says("/memory distill")
+        asked = await house.says("/memory edit")
+        assert asked.form is not None
+        assert "Lissabon" in asked.form.text
+        await house.says(asked.form.text.replace("Lissabon", "Lisbon"))
+        assert texts(tmp_path) == ["Ann lives in Lisbon."]
+        assert "Nothing is waiting" in (await house.says("/memory diff approve")).text
+        why = await house.says("/memory why lisbon")
+        assert "The daily file of" in why.text, "it still says where it came from"
+
+
+async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) -> None:
+    key = key_of(Address("telegram", "42", user="42"))
+    day = write(tmp_path, "Ann lives in Lisbon.", job=1, key=key)
+    script = distilled_to([add("Ann lives in Lisbon.")])
+    async with at_telegram(tmp_path, script) as house:
+        house.ann.says("/memory distill")
+        shown = await house.telegram.shown("+ ")
+        assert [*shown.buttons] == ["Approve", "Edit", "Take back"]
+        house.ann.presses(shown, "Approve")
+        taken = await house.telegram.shown("It is in force now. 1 line added.")
+        house.ann.presses(taken, "Show all")
+        await house.telegram.shown(f"{day}: Ann lives in Lisbon.")
+        listed = await house.telegram.shown("Remembered for good")
+        house.ann.presses(listed, "Edit")
+        await house.telegram.shown("This is the whole of it")
+        house.ann.says("- Ann lives in Porto.")
+        edited = await house.telegram.shown("Taken. 1 line added and 1 line gone.")
+        house.ann.presses(edited, "Take back")
+        await house.telegram.shown("is taken back")
+        file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
+        assert "Ann lives in Lisbon." in file.read_text()

@@ -16,6 +16,7 @@ export function h(tag, properties = {}, ...children) {
 export function cleaned(html) {
   const element = h("div", { class: "text" });
   element.innerHTML = html;
+  for (const code of element.querySelectorAll("code.language-diff")) colour(code);
   for (const block of element.querySelectorAll("pre")) {
     block.tabIndex = 0; // a long line is scrolled with the keyboard, too
     const frame = h("div", { class: "code" });
@@ -23,6 +24,15 @@ export function cleaned(html) {
     frame.append(block, copying(block.textContent));
   }
   return element;
+}
+
+/** The lines of a diff, each coloured by its sign. */
+function colour(code) {
+  const kinds = { "+": "added", "-": "removed" };
+  const lines = code.textContent.split("\n").map((line, at, all) => (
+    h("span", { class: kinds[line[0]] }, at < all.length - 1 ? `${line}\n` : line)
+  ));
+  code.replaceChildren(...lines);
 }
 
 function copying(text) {

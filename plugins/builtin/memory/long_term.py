@@ -3,6 +3,7 @@ remembered for good, in `MEMORY.md`."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -22,7 +23,7 @@ from memory.long_term.document import (
 )
 from memory.long_term.memory import BY_HAND, MemoryState
 from memory.record.memory_versions import Version
-from plugins.api import Action, Ask, CommandError, Reply, command
+from plugins.api import Action, Ask, CommandError, Form, Reply, command
 from plugins.builtin.memory.days import day_of
 from plugins.builtin.memory.origins import origins
 from plugins.wording import count, literal, money
@@ -35,6 +36,7 @@ LIST = Action("Show all", "/memory list")
 DISTILL = Action("Distill", "/memory distill")
 HISTORY = Action("History", "/memory history")
 
+_BASE = re.compile(r"v(\d{1,9})(?:\s+|$)")  # of a form: the version that was shown
 _SHOWN = 100  # lines, or versions, that are shown at once
 _NOTHING = (
     "Nothing is remembered for good yet. /remember TEXT adds a line; /memory distill has a model "
@@ -115,15 +117,18 @@ async def remember(ask: Ask) -> Reply:
 async def edit(ask: Ask, rest: str) -> Reply:
     """`/memory edit`: the whole file, to be changed and sent back; `/memory edit TEXT` takes it."""
     memory = ask.conversation.long_term
+    state = await memory.read()
     if not rest.strip():
-        state = await memory.read()
         text = render(state.proposed)
-        return Reply(
-            f"Send `/memory edit` with the whole text, as you want it:\n\n{_fenced(text)}",
-            {"text": text},
-        )
-    before = (await memory.read()).lines
-    version = await memory.edit(rest.strip("\n"), ask.person.id)
+        base = state.version.number if state.version else 0
+        settles = " with what is proposed, which is settled by it" if state.proposal else ""
+        said = f"This is the whole of it{settles}. What you send back holds at once."
+        return Reply(said, {"text": text}, form=Form(f"/memory edit v{base}", text))
+    before = state.lines
+    base_of = _BASE.match(rest)
+    written = rest[base_of.end() :] if base_of else rest
+    number = int(base_of[1]) if base_of else None
+    version = await memory.edit(written.strip("\n"), ask.person.id, number)
     changes = diff_lines(before, version.lines)
     return Reply(f"Taken. {_told(changes)}", {"diff": _diff_data(changes)}, (LIST, UNDO))
 
@@ -383,10 +388,6 @@ def _fenced_diff(changes: Sequence[tuple[str, str]]) -> str:
         return ""
     lines = "\n".join(f"{sign} {raw.removeprefix('- ')[: 2 * LONGEST]}" for sign, raw in changes)
     return f"```diff\n{lines.replace('```', chr(39) * 3)}\n```"
-
-
-def _fenced(text: str) -> str:
-    return f"```\n{text.replace('```', chr(39) * 3)}\n```"
 
 
 def _reasons(operations: Sequence[Operation]) -> str:
