@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly
 from tests.fakes.openai_server import refusal
-from tests.memory.rooms import Lodge
+from tests.memory.rooms import KEY, Lodge
 
 WORDS = st.sampled_from(["yes", "no", "Wörter", "数字", "a longer sentence than most", "🙂"])
 TEXT = st.tuples(WORDS, st.integers(1, 120))
@@ -32,6 +34,7 @@ STEER = st.one_of(
     st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
     st.tuples(st.sampled_from(["pin", "unpin", "drop"]), TURNS),
     st.tuples(st.sampled_from(["range", "free", "expand"]), RANGE),
+    st.tuples(st.sampled_from(["fork", "switch"]), st.integers(0, 11)),
     st.tuples(st.just("max_turns"), st.integers(1, 12)),
     st.tuples(st.just("max_tokens"), st.integers(500, 8_000)),
     st.tuples(st.just("window"), st.sampled_from([2_000, 8_000, 128_000])),
@@ -49,10 +52,12 @@ CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
 
 @dataclass
 class Witness:
-    """Follows a conversation, and checks every request that it would send."""
+    """Follows a conversation, and checks every request that it would send. `ends` says how much of
+    what was said each turn ends with."""
 
     lodge: Lodge
     said: list[str] = field(default_factory=list)
+    ends: list[int] = field(default_factory=list)
     last: tuple[int, list[dict[str, Any]]] | None = None
 
     async def says(self, conversation: Conversation, text: str, results: list[str]) -> None:
@@ -75,6 +80,11 @@ class Witness:
                 fresh.append(results[number])
         self.said.append(f"reply {len(self.said)}")
         await turn.record(Message("assistant", self.said[-1]))
+        self.ends.append(len(self.said))
+
+    def branch(self, turn: int) -> Witness:
+        """Who follows a branch that begins after this turn."""
+        return Witness(self.lodge, self.said[: self.ends[turn - 1]], self.ends[:turn])
 
     async def check(
         self, conversation: Conversation, view: View, text: str, fresh: list[str]
@@ -154,7 +164,7 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
         case ("restart",):
             before = conversation.context.view().to_wire(lodge.frame)
             await lodge.restart()
-            conversation = await lodge.conversation()
+            conversation = await lodge.conversation(conversation.key)
             assert conversation.context.view().to_wire(lodge.frame) == before
         case ("settle",):
             await lodge.settle()
@@ -210,18 +220,53 @@ def spoken(text: tuple[str, int]) -> str:
 async def live(folder: Path, steps: list[tuple[Any, ...]]) -> None:
     lodge = Lodge(folder)
     await lodge.open()
-    witness = Witness(lodge)
+    witnesses = {KEY: Witness(lodge)}
     try:
         for step in steps:
-            conversation = await lodge.conversation()
+            before = await send_all(lodge, witnesses)
+            conversation = await lodge.conversation(lodge.conversations.branches.current(KEY))
+            witness = witnesses[conversation.key]
             if step[0] == "say":
                 await witness.says(conversation, spoken(step[1]), [spoken(r) for r in step[2]])
+            elif step[0] in ("fork", "switch"):
+                await move(lodge, conversation, witnesses, step)
             else:
                 await steer(lodge, conversation, step)
+            after = await send_all(lodge, witnesses)
+            for key in before.keys() - {conversation.key}:
+                assert after[key] == before[key], "no branch changes what another one sends"
         await lodge.settle()
-        await everything_is_there(await lodge.conversation(), witness.said)
+        for key, witness in witnesses.items():
+            await everything_is_there(await lodge.conversation(key), witness.said)
     finally:
         await lodge.close()
+
+
+async def send_all(lodge: Lodge, keys: Iterable[ConversationKey]) -> dict[ConversationKey, Any]:
+    """What each of these conversations would send now."""
+    there = {key: await lodge.conversation(key) for key in keys}
+    return {key: one.context.view().to_wire(lodge.frame) for key, one in there.items()}
+
+
+async def move(
+    lodge: Lodge,
+    conversation: Conversation,
+    witnesses: dict[ConversationKey, Witness],
+    step: tuple[Any, ...],
+) -> None:
+    """Fork, or go to another branch."""
+    what, number = step
+    if what == "switch":
+        await lodge.conversations.branches.switch([*witnesses][number % len(witnesses)])
+    elif newest := conversation.context.newest:
+        turn = 1 + number % newest
+        before = conversation.context.view().to_wire(lodge.frame)
+        branch = await lodge.conversations.fork(conversation.key, turn)
+        witnesses[branch] = witnesses[conversation.key].branch(turn)
+        made = await lodge.conversation(branch)
+        assert max((t.number for t in made.context.view().whole), default=0) <= turn
+        if turn == newest and not conversation.context.waits_for_strategy:
+            assert made.context.view().to_wire(lodge.frame) == before
 
 
 async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
