@@ -53,7 +53,9 @@ BRANCH = st.one_of(
     st.tuples(st.sampled_from(["pin", "drop"]), TURNS),
     st.tuples(st.sampled_from(["range", "free", "expand"]), RANGE),
 )
-SHORT = st.tuples(st.just("say"), st.tuples(WORDS, st.integers(1, 20)), st.just([]))
+SHORT = st.tuples(
+    st.just("say"), st.tuples(WORDS, st.integers(1, 20)), st.lists(RESULT, max_size=0)
+)
 BRANCHES = st.lists(st.one_of(SHORT, BRANCH, BRANCH), min_size=8, max_size=24)
 CONVERSATION = st.lists(st.one_of(SAY, SAY, STEER), min_size=3, max_size=18)
 
