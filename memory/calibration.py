@@ -43,12 +43,11 @@ class LearnedWindow:
 class KnownModels:
     """What was learned of models in all conversations, by the model's name: reported tokens for
     each that the meter counted, the window that an overflow named, the sizes of requests that were
-    accepted lately; `cutting` are those whose servers cut a prompt in silence, which was said."""
+    accepted lately."""
 
     ratios: dict[str, float] = field(default_factory=dict)
     windows: dict[str, LearnedWindow] = field(default_factory=dict)
     accepted: dict[str, deque[int]] = field(default_factory=dict)
-    cutting: set[str] = field(default_factory=set)
 
     def ratio(self, model: str) -> float:
         return self.ratios.get(model, 1.0)
@@ -68,6 +67,24 @@ class Anchor:
     boundaries: Boundaries
 
 
+@dataclass(frozen=True, slots=True)
+class CutPrompt:
+    """A request of which the provider has read so little that its server must cut prompts in
+    silence (Ollama does): `sent` tokens by the meter, `read` by its report."""
+
+    sent: int
+    read: int
+
+
+@dataclass(slots=True)
+class CutPrompts:
+    """What was noticed of that in a conversation, by the model's name: `newest` where its last
+    request was cut, `told` where the person has heard of it."""
+
+    newest: dict[str, CutPrompt] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+
+
 class Calibration:
     """Corrects one conversation's meter. `_refused` is by how much overflows in it say that the
     meter is off, for a model, until that reports what it counted: no other conversation feels it.
@@ -76,6 +93,7 @@ class Calibration:
     def __init__(self, store: Store, models: KnownModels) -> None:
         self._store, self.models = store, models
         self.anchor: Anchor | None = None
+        self.cuts = CutPrompts()
         self._refused: dict[str, float] = {}
 
     def find_learned_window(self, limits: Limits) -> LearnedWindow | None:
@@ -112,7 +130,9 @@ class Calibration:
             if is_absurd(reported, raw):
                 return True
             if self._is_cut(view, reported, model):
+                self.cuts.newest[model] = CutPrompt(view.tokens, reported)
                 return False
+        self.cuts.newest.pop(model, None)
         self.models.accepted.setdefault(model, deque(maxlen=_LATELY)).append(reported)
         self._refused.pop(model, None)
         self.anchor = Anchor(reported, raw, model, view.boundaries)

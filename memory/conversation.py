@@ -27,7 +27,7 @@ from typing import Any
 
 from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
-from memory.calibration import Anchor, Calibration, KnownModels
+from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
 from memory.context.replay import NOTHING_AWAY, TakenAway
 from memory.context.summary_writer import Prepared
@@ -70,11 +70,13 @@ _QUOTABLE = 500  # turns of which something may be quoted
 @dataclass(frozen=True, slots=True)
 class EvictedState:
     """What is known of a conversation that left memory and is not on disk: what the provider
-    counted last, the summary that was prepared for the next cut, and whether a session is on."""
+    counted last, the summary that was prepared for the next cut, whether a session is on, and what
+    was noticed of prompts that a server has cut."""
 
     anchor: Anchor | None
     prepared: Prepared | None
     is_in_session: bool
+    cuts: CutPrompts
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +112,7 @@ class Conversation:
         """Read what is on disk, as a restart restores it, and take up what was left undone."""
         await self._load()
         if evicted is not None:
-            self.calibration.anchor = evicted.anchor
+            self.calibration.anchor, self.calibration.cuts = evicted.anchor, evicted.cuts
             self.turns.is_in_session = evicted.is_in_session
             self.compactor.summaries.written_ahead = evicted.prepared
         if is_restart and self.context.replayed.taken_away != NOTHING_AWAY:
@@ -158,7 +160,8 @@ class Conversation:
     def evicted(self) -> EvictedState:
         """What must be kept of this conversation besides what is on disk."""
         prepared = self.compactor.summaries.written_ahead
-        return EvictedState(self.calibration.anchor, prepared, self.turns.is_in_session)
+        calibration, is_in_session = self.calibration, self.turns.is_in_session
+        return EvictedState(calibration.anchor, prepared, is_in_session, calibration.cuts)
 
     # --- what is remembered, and found ---------------------------------------------------------
 

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from types import MappingProxyType
 from typing import Any
 
-from memory.calibration import Calibration
+from memory.calibration import Calibration, CutPrompt
 from memory.compactor import Compactor
 from memory.context.change import Boundaries
 from memory.context.meter import PromptPrefix
@@ -262,6 +262,17 @@ class TurnLog:
             await self.tell(Event("session_end", self.state.key))
 
 
+def describe_cut_prompt(model: str, cut: CutPrompt) -> str:
+    """What a person should know of a server that cuts prompts, and what to do."""
+    return (
+        f"**{model} has read only about {cut.read:,} of the {cut.sent:,} tokens that were sent.** "
+        "Its server cuts longer prompts without a word, so what it answers may ignore most of what "
+        "you said. Make the server's window larger (Ollama: `num_ctx` of the model, or "
+        "OLLAMA_CONTEXT_LENGTH for the server), or say how large it is, as in `/config "
+        f"context.max_tokens {cut.read}`, and no more than that is sent."
+    )
+
+
 async def _silence() -> None:
     """Nothing is said between steps."""
 
@@ -411,16 +422,12 @@ class OpenTurn:
     async def calibrate(self, view: View, reported: int, model: str) -> None:
         """Correct the meter by what the provider counted for the request made from `view`. Where it
         has not read all of that, the person hears of it, once."""
-        cutting = self.log.calibration.models.cutting
-        if await self.log.calibration.learn(view, reported, model) or model in cutting:
+        calibration = self.log.calibration
+        is_whole = await calibration.learn(view, reported, model)
+        if is_whole or model in calibration.cuts.told:
             return
-        cutting.add(model)
-        self._cut = (
-            f"(Careful: {model} counted {reported:,} tokens in a request of about "
-            f"{view.tokens:,}. Its server seems to cut prompts silently, so the model has not "
-            "seen all of this one. Set `context.max_tokens` to the window that the server uses, "
-            "or raise the server's (Ollama: num_ctx, OLLAMA_CONTEXT_LENGTH).)"
-        )
+        calibration.cuts.told.add(model)
+        self._cut = describe_cut_prompt(model, calibration.cuts.newest[model])
 
     async def list_notices(self) -> list[str]:
         """What the person should know besides the reply: it stands beside it, and in no request."""

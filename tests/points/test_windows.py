@@ -117,6 +117,29 @@ async def test_a_prompt_that_is_cut_in_silence_is_told_of_loudly_and_once(tmp_pa
     assert len(loud) == 1
 
 
+async def test_each_conversation_hears_once_of_cut_prompts_and_context_says_it_until_mended(
+    tmp_path: Path,
+) -> None:
+    async with (
+        OpenAIServer(agreeing, cuts_at=4_096) as server,
+        living(tmp_path, (), at(server, "ollama", "llama3.1:8b")) as house,
+    ):
+        for chat in ("main", "other"):
+            first = await house.says(LONG, chat)
+            again = await house.says("And now?", chat)
+            shown = await house.says("/context", chat)
+            assert "has read only about 4,096 of the" in first.text
+            assert "OLLAMA_CONTEXT_LENGTH" in first.text
+            assert "has read only" not in again.text
+            assert "has read only about 4,096 of the" in shown.text
+        await house.says("/config context.max_tokens 4096")
+        await house.says("Better?")
+        mended = await house.says("/context")
+        found = await data(house, "/context json")
+    assert "has read only" not in mended.text
+    assert found["cut_prompt"] is None
+
+
 async def test_a_report_of_a_prompt_that_was_cut_does_not_correct_the_meter(tmp_path: Path) -> None:
     """Point 19: what was not read is still sent with every request."""
     async with (

@@ -9,7 +9,7 @@ from datetime import tzinfo
 from typing import Any, Literal
 
 from channels.base import ContextUsage
-from memory.calibration import LearnedWindow
+from memory.calibration import CutPrompt, LearnedWindow
 from memory.context import compaction
 from memory.context.change import ViewEvent
 from memory.context.forecast import Forecast
@@ -74,7 +74,7 @@ class Overview:
     comes from; `chosen` is the strategy that is in force from the next turn on; `waiting` is a
     cut that waits for a person's word; `rules` are the ids of the person's own hook rules that
     compact; `remembered` is what of `MEMORY.md` is in the prompt; `cache` is what is known of the
-    provider's."""
+    provider's; `cut_prompt` is the last request, where its server has cut it."""
 
     view: View
     limits: Limits
@@ -83,6 +83,7 @@ class Overview:
     next_cut: Forecast | None
     cache: Cache
     waiting: CutNotice | None
+    cut_prompt: CutPrompt | None
     hold: Hold | None
     last: ViewEvent | None
     summary: Summary
@@ -113,6 +114,7 @@ async def gather(ask: Ask) -> Overview:
         next_cut=conversation.compactor.forecaster.forecast(),
         cache=cache_of(ask),
         waiting=await conversation.compactor.approval.notice(),
+        cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
         hold=hold(view, limits, conversation),
         last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
         summary=await _summary(conversation),
@@ -214,6 +216,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "layers": overview.layers,
         "compacting_rules": overview.rules,
         "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
+        "cut_prompt": overview.cut_prompt and asdict(overview.cut_prompt),
         "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview.cache),
         "waiting_cut": overview.waiting
         and {"summary": overview.waiting.summary.name, "turns": ids(overview.waiting.turns)},

@@ -12,6 +12,7 @@ from memory.context.limits import Limits
 from memory.context.plan import Plan, can_help
 from memory.context.strategies.stubs import may_come
 from memory.context.view import View
+from memory.turn_log import describe_cut_prompt
 from memory.turns import format_turns
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.overview import (
@@ -86,6 +87,7 @@ def as_text(overview: Overview) -> str:
     """Bar, parts, messages, limits, next and last cut, cost."""
     lines = (
         headline(overview),
+        cut_prompt(overview),
         sizes(overview),
         format_counts(overview),
         in_force(overview),
@@ -105,6 +107,12 @@ def headline(overview: Overview) -> str:
     return (
         f"**{amount(view.tokens)} of {amount(budget)} tokens** `{bar(share)}` {share:.0%} ({how})"
     )
+
+
+def cut_prompt(overview: Overview) -> str:
+    """That the model does not read all that is sent to it, and what to do; "" where it does."""
+    cut = overview.cut_prompt
+    return describe_cut_prompt(overview.limits.model, cut) if cut else ""
 
 
 def sizes(overview: Overview) -> str:
