@@ -11,6 +11,7 @@ from typing import Any
 
 from agent.models.base import Model
 from agent.models.catalogue import input_price, window_of
+from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
@@ -138,7 +139,15 @@ class ChosenModels:
         window = window_in_force(settings, model)
         where = self._models.where(choice)
         price = None if model.is_free else input_price(model.name, model.provider)
-        return ModelInfo(model.name, window, choice.fallbacks, model.takes_tools, where, price)
+        return ModelInfo(
+            model.name,
+            window,
+            choice.fallbacks,
+            model.takes_tools,
+            where,
+            price,
+            long_context_of(model.name),
+        )
 
 
 class ConfiguredAgents:

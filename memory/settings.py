@@ -227,6 +227,14 @@ class ContextSettings(BaseModel):
         "each turn) are kept up to date in the conversation's folder after each turn.",
         json_schema_extra=TURN,
     )
+    soft_limit: int = Field(
+        default=0,
+        ge=0,
+        le=2_000_000,
+        description="The size from which on /context and /context advise say that the model no "
+        "longer handles the context well; 0 goes by published measurements of the model.",
+        json_schema_extra={"unit": "tokens", "here": True},
+    )
     keep_requests: int = Field(
         default=20,
         ge=0,

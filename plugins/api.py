@@ -24,6 +24,7 @@ from typing import Any, Literal, Protocol
 
 import pluggy
 
+from agent.models.long_context import UNKNOWN, LongContext
 from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
 from agent.tools.schema import tool
@@ -177,7 +178,8 @@ class TurnsPort(Protocol):
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
     """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
-    what it reads, None where that is unknown, or nothing."""
+    what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
+    contexts."""
 
     name: str
     window: int
@@ -185,6 +187,7 @@ class ModelInfo:
     takes_tools: bool
     where: str
     price: InputPrice | None = None
+    reads: LongContext = UNKNOWN
 
 
 class ModelsPort(Protocol):

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.models.long_context import long_context_of
 from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.cut_cost import InputPrice
 from memory.context.limits import Limits
@@ -16,6 +18,7 @@ from memory.record.ledger import Bill
 from plugins.builtin.context.advise import CALLS_RULE, ROWS, Advice, advice, as_text
 from plugins.builtin.context.cost import Cache
 from plugins.builtin.context.facts import Facts, Results
+from plugins.builtin.context.soft_limit import SoftLimit
 from plugins.rules import parse
 from plugins.rules.conditions import ContextPressure
 from tests.fakes.openai_server import Answer, Call, Received, Say
@@ -244,7 +247,7 @@ async def test_what_is_advised_can_be_typed_and_helps(tmp_path: Path) -> None:
     files = tmp_path / "data" / "audiences" / "pipe-main" / "files"
     files.mkdir(parents=True)
     (files / "big.txt").write_text("word " * 3_000)
-    settings = {"context": {"strategy": "truncate", "max_tokens": 16_000}}
+    settings = {"context": {"strategy": "truncate", "max_tokens": 16_000, "soft_limit": 16_000}}
     async with living(tmp_path, reads, settings) as house:
         assert (await house.says("/context advise")).text.startswith("All is well")
         await house.says("Read it!")
@@ -289,3 +292,58 @@ def test_cuts_that_cost_more_than_they_save_until_the_next_one_are_told_with_the
     assert one.commands == ("/config context.compression_trigger 0.85 --here",)
     seldom = cuts(0, 20, 40, strategy="truncate", sizes=sizes, broken=8_500, anew=5_500)
     assert advice(facts("truncate", events=seldom, cache=cache)) == ()
+
+
+# --- long contexts ---------------------------------------------------------------------------
+
+
+def test_a_context_longer_than_the_model_handles_well_is_told_with_the_source() -> None:
+    soft = SoftLimit("llama3.3:70b", long_context_of("llama3.3:70b"))
+    assert soft.tokens == 16_000
+    assert advice(_long("trim", soft, 15_000)) == ()
+    one = only(advice(_long("trim", soft, 20_000)))
+    assert one.found == (
+        "20k tokens are more than llama3.3:70b handles well: up to 16k it finds at least half of "
+        "what it finds in a short text, and beyond that less (NoLiMa, 2025)."
+    )
+    assert one.commands == (
+        "/config agent_max_context_tokens 16000 --here",
+        "/config context.soft_limit 40000 --here",
+    )
+
+
+def test_of_a_model_without_figures_it_says_just_that() -> None:
+    soft = SoftLimit("home-made", long_context_of("home-made"))
+    one = only(advice(_long("trim", soft, 33_000)))
+    assert one.found == (
+        "33k tokens may be more than home-made handles well: no figures are known for this model; "
+        "others get worse from about 32k on."
+    )
+
+
+def test_what_a_person_has_set_outranks_what_is_known() -> None:
+    soft = SoftLimit("gpt-4o-mini", long_context_of("gpt-4o-mini"), 50_000)
+    assert advice(_long("trim", soft, 40_000)) == ()
+    one = only(advice(_long("trim", soft, 60_000)))
+    assert one.found == "60k tokens are more than context.soft_limit, which is 50k."
+
+
+def _long(strategy: str, soft: SoftLimit, tokens: int) -> Facts:
+    return replace(facts(strategy, soft=soft), tokens=tokens)
+
+
+async def test_context_says_when_it_is_longer_than_the_model_handles_well(tmp_path: Path) -> None:
+    def long(request: Received) -> Answer:
+        return Say("A long answer. " * 900)
+
+    async with living(tmp_path, long) as house:
+        before = await house.says("/context")
+        await house.says("Tell me everything.")
+        after = await house.says("/context")
+        await house.says("/config context.soft_limit 100000 --here")
+        told = await house.says("/context")
+    assert "handles well" not in before.text + told.text
+    assert "are more than gpt-4o-mini handles well: up to 4k it finds at least half" in after.text
+    assert "(NoLiMa, 2025)" in after.text
+    assert after.data is not None
+    assert after.data["soft_limit"] == {"tokens": 4_000, "source": "NoLiMa 2025"}

@@ -63,6 +63,23 @@ def has_no_room(facts: Facts) -> Advice | None:
     return Advice(facts.too_small, "Allow more tokens.", (more,))
 
 
+def too_long_for_the_model(facts: Facts) -> Advice | None:
+    complaint = facts.soft.complaint(facts.tokens)
+    if not complaint:
+        return None
+    raised = here("context.soft_limit", 2 * facts.tokens)
+    if facts.limits.strategy != "trim":
+        do = "Let cuts come earlier, begin anew with /new, or say that it is not too long for you."
+        return Advice(complaint, do, (*_earlier(facts.limits), raised))
+    do = "Send less of it, or say that it is not too long for you."
+    return Advice(complaint, do, (here("agent_max_context_tokens", _at_most(facts)), raised))
+
+
+def _at_most(facts: Facts) -> int:
+    """A budget of `trim` within the soft limit, as far as that leaves room for turns."""
+    return max(1_000, facts.enough, facts.soft.tokens)
+
+
 def cuts_too_often(facts: Facts) -> Advice | None:
     if not 0 < facts.distance <= OFTEN:
         return None
@@ -311,6 +328,7 @@ ROWS: Sequence[Callable[[Facts], Advice | None]] = (
     old_results_fill_the_context,
     tools_fill_a_small_window,
     many_calls,
+    too_long_for_the_model,
     folds_too_little,
 )
 

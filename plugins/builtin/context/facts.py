@@ -18,6 +18,7 @@ from memory.turns import Turn
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.show import enough, too_small
+from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.rules import find_compacting, parse
 
 LOOKED_AT = 100
@@ -63,6 +64,7 @@ class Facts:
     freeable: int = 0
     cache: Cache = field(default_factory=Cache)
     tools: int = 0
+    soft: SoftLimit = field(default_factory=SoftLimit)
 
     @property
     def cuts(self) -> list[ViewEvent]:
@@ -142,6 +144,7 @@ async def gather(ask: Ask) -> Facts:
         tools=0 if view.prefix.per_call else view.scale.part(view.prefix.tools),
         freeable=count_freeable(view, conversation.context.limits),
         cache=cache_of(ask),
+        soft=soft_limit_of(ask),
         summary_model=settings.describe("context.summary_brain.model", scope).value,
     )
 

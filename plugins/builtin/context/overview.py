@@ -24,6 +24,7 @@ from memory.record.ledger import Bill
 from memory.services import CutNotice
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
+from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
@@ -74,7 +75,8 @@ class Overview:
     comes from; `chosen` is the strategy that is in force from the next turn on; `waiting` is a
     cut that waits for a person's word; `rules` are the ids of the person's own hook rules that
     compact; `remembered` is what of `MEMORY.md` is in the prompt; `cache` is what is known of the
-    provider's; `cut_prompt` is the last request, where its server has cut it."""
+    provider's; `cut_prompt` is the last request, where its server has cut it;
+    `soft` is how long a context its model handles well."""
 
     view: View
     limits: Limits
@@ -84,6 +86,7 @@ class Overview:
     cache: Cache
     waiting: CutNotice | None
     cut_prompt: CutPrompt | None
+    soft: SoftLimit
     hold: Hold | None
     last: ViewEvent | None
     summary: Summary
@@ -114,6 +117,7 @@ async def gather(ask: Ask) -> Overview:
         next_cut=conversation.compactor.forecaster.forecast(),
         cache=cache_of(ask),
         waiting=await conversation.compactor.approval.notice(),
+        soft=soft_limit_of(ask),
         cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
         hold=hold(view, limits, conversation),
         last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
@@ -216,6 +220,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "layers": overview.layers,
         "compacting_rules": overview.rules,
         "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
+        "soft_limit": overview.soft.data,
         "cut_prompt": overview.cut_prompt and asdict(overview.cut_prompt),
         "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview.cache),
         "waiting_cut": overview.waiting

@@ -92,6 +92,7 @@ def as_text(overview: Overview) -> str:
         format_counts(overview),
         in_force(overview),
         too_small(overview.view, overview.limits),
+        too_long(overview),
         next_cut(overview),
         last_change(overview),
         cost(overview),
@@ -182,6 +183,12 @@ def too_small(view: View, limits: Limits) -> str:
         f"({system:,}) and the tools ({tools:,}) alone fill that. No cut could help, "
         f"so none is made until the model's window is full. {do}."
     )
+
+
+def too_long(overview: Overview) -> str:
+    """That the model does not handle so long a context well; "" where it does."""
+    complaint = overview.soft.complaint(overview.view.tokens)
+    return complaint and f"{complaint} `/context advise` says what to do."
 
 
 def _threshold_setting(limits: Limits) -> str:

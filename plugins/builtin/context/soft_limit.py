@@ -1,0 +1,53 @@
+"""Whether a context is longer than its model handles well, and who says so."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from agent.models.long_context import UNKNOWN, LongContext
+from plugins.api import Ask
+from plugins.wording import amount
+
+
+@dataclass(frozen=True, slots=True)
+class SoftLimit:
+    """`set` is what a person has set instead of what is known of the model (0: nothing)."""
+
+    model: str = ""
+    known: LongContext = UNKNOWN
+    set: int = 0
+
+    @property
+    def tokens(self) -> int:
+        return self.set or self.known.tokens
+
+    def complaint(self, tokens: int) -> str:
+        """What to say of a context of so many tokens; "" where it is within the limit."""
+        if tokens <= self.tokens:
+            return ""
+        size = amount(tokens)
+        if self.set:
+            return f"{size} tokens are more than context.soft_limit, which is {amount(self.set)}."
+        if not self.known.benchmark:
+            return (
+                f"{size} tokens may be more than {self.model} handles well: no figures are known "
+                f"for this model; others get worse from about {amount(self.tokens)} on."
+            )
+        return (
+            f"{size} tokens are more than {self.model} handles well: up to {amount(self.tokens)} "
+            f"{self.known.finding} ({self.known.benchmark}, {self.known.year})."
+        )
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The same for programs."""
+        source = f"{self.known.benchmark} {self.known.year}" if self.known.benchmark else ""
+        return {"tokens": self.tokens, "source": "context.soft_limit" if self.set else source}
+
+
+def soft_limit_of(ask: Ask) -> SoftLimit:
+    """The limit in the conversation that is asked in."""
+    limits = ask.conversation.context.limits
+    model = ask.bot.models.about(ask.conversation.key)
+    return SoftLimit(model.name, model.reads, limits.context.soft_limit)
