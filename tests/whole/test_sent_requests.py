@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from agent.sent import Rebuilt, rebuild
 from channels.message import Attachment
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from tests.docs.pages import example
 from tests.fakes.openai_server import Answer, Break, Call, Fail, Received, Say
 from tests.whole.house import House, living
 
@@ -379,3 +381,19 @@ async def commits(house: House) -> int:
     await house.app.conversations.settle()
     store.write = inner  # type: ignore[method-assign]
     return writes
+
+
+async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
+    """docs/context.md, "See what was sent", but for the sizes."""
+
+    def talker(request: Received) -> Answer:
+        return Say("A long answer." + " And so on." * 80 if "tools" in request.body else "Plans.")
+
+    async with living(tmp_path, talker, {"agent_max_context_turns": 6}) as house:
+        for number in range(1, 8):
+            await house.says(f"Question {number}")
+            await house.app.conversations.settle()
+        found = await house.says("/context diff r6 r7")
+    shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
+    sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")
+    assert sizes.sub("", shown) == sizes.sub("", example("context.md", "diff"))

@@ -61,7 +61,7 @@ class Cache:
         if turns is None:
             return broken
         when = f"after {count(turns, 'turn')}" if turns else "at once"
-        return f"{broken} and {'paid' if is_past else 'pays'} back {when}"
+        return f"{broken} and pays back {when}"
 
     def turns(self, cost: CutCost) -> int | None:
         """After how many turns it has paid; None where that is unknown, or never."""

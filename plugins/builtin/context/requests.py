@@ -129,6 +129,11 @@ def usage(sent: SentRequest) -> str:
             f"About {amount(sent.tokens)} tokens. No answer came of it: it failed, broke off, or "
             "was stopped."
         )
+    if sent.total != sent.prompt and sent.is_reported:
+        return (
+            f"{amount(sent.tokens)} tokens by the meter, but the provider has read only "
+            f"{amount(sent.prompt)} of them; {amount(sent.completion)} in the answer."
+        )
     who = "by the provider" if sent.is_reported else "by the meter"
     cached = f", {_cached(sent)}" if sent.is_reported else ""
     price = "" if sent.cost is None else f", {money(sent.cost)}"
