@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 from bot.received import key_of
 from channels.message import Address
 from memory.record import daily
 from memory.record.daily import Section
+from tests.docs.pages import example
 from tests.whole.distilling import (
     HERE,
     NOW,
@@ -107,7 +109,7 @@ async def test_a_contradiction_replaces_the_line_and_says_where_it_is_from(tmp_p
         await house.says("/memory distill")
         today = write(tmp_path, "Ann has moved to Porto.", job=2, turns="t1")
         done = await house.says("/memory distill")
-        assert "```diff\n- " in done.text
+        assert f"```diff\n{dated(example('memory.md', 'diff'))}```" in done.text
         assert texts(tmp_path) == ["Ann lives in Porto."]
         why = await house.says("/memory why 1")
         assert f"**The daily file of {today}" in why.text
@@ -116,6 +118,13 @@ async def test_a_contradiction_replaces_the_line_and_says_where_it_is_from(tmp_p
         assert (await house.says("/memory why porto")).text == why.text
         assert "no line 2" in (await house.says("/memory why 2")).text.lower()
         assert "No line holds" in (await house.says("/memory why zebras")).text
+
+
+def dated(lines: str) -> str:
+    """An example of a page, with the days of today and yesterday."""
+    yesterday = NOW - timedelta(days=1)
+    lines = lines.replace("2026-11-20", f"{NOW:%Y-%m-%d}")
+    return lines.replace("2026-11-19", f"{yesterday:%Y-%m-%d}")
 
 
 async def test_the_whole_can_be_edited_and_every_version_is_kept(tmp_path: Path) -> None:
