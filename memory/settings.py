@@ -124,6 +124,15 @@ class ContextSettings(BaseModel):
         "what slim folds into its log is not asked about.",
         json_schema_extra={"here": True},
     )
+    summary_min_kept: float = Field(
+        default=0.0,
+        ge=0.0,
+        le=1.0,
+        description="The share of names, numbers, dates, paths and identifiers of what leaves that "
+        "a summary must keep; with less, the model is asked once more, with the list of "
+        "what is missing, and the better one is taken. 0 means never.",
+        json_schema_extra={"here": True},
+    )
     full_turns: int = Field(
         default=3,
         ge=1,

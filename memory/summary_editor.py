@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Any
 
 from memory.compactor import Compactor
 from memory.context.change import Change, ViewEvent
+from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
 from memory.record.proposals import Proposal
@@ -44,6 +47,12 @@ class EditedSummary:
     before: Summary
     after: Summary
     event: ViewEvent | None
+
+
+def _add_line(summary: Summary, fact: str, line: str) -> str:
+    if fact.casefold() in summary.text.casefold():
+        raise EditRefused("The summary has that already; nothing was changed.")
+    return f"{summary.text.rstrip()}\n- {line}"
 
 
 class SummaryEditor:
@@ -93,6 +102,17 @@ class SummaryEditor:
         found = await self._services.store.read(lambda db: summaries.numbered(db, row))
         return next((one for one in found if one.number == number), None)
 
+    async def receipts(self, events: Iterable[ViewEvent]) -> dict[int, Receipt]:
+        """What summaries kept of what left by these events, by the ids of those that know it."""
+        row = self._state.row
+
+        def read(db: Any) -> tuple[dict[int, Receipt], dict[int, Receipt]]:
+            return summaries.receipts_of_events(db, row), summaries.receipts_of_edits(db, row)
+
+        by_event, by_edit = await self._services.store.read(read)
+        edited = {e.id: e.change.preface for e in events if e.kind == "edit"}
+        return by_event | {e: by_edit[one] for e, one in edited.items() if one in by_edit}
+
     def longest(self, present: int = 0) -> int:
         """Tokens that a person's summary may have: half of what the context may hold, less where
         there is less room; but always what it has at `present`."""
@@ -110,19 +130,64 @@ class SummaryEditor:
                 return await self._edit_waiting(*waiting, text.strip())
         return await self.change(lambda before: text.strip(), number)
 
-    async def find_waiting(self, number: int) -> tuple[Proposal, Summary] | None:
-        """The cut that waits for a person, and its summary, if that has this number."""
+    async def keep(self, text: str, number: int = 0) -> EditedSummary:
+        """Add a fact to the summary in force, or to that of a waiting cut which has this number or
+        had it: in the sentence in which it stood, where there is one. Raises EditRefused."""
+        fact = " ".join(text.split())
+        async with self._state.changing:
+            waiting = await self.find_waiting(number, is_newest=False)
+            before = waiting[1] if waiting else (await self.find_editable()).summary
+            line, is_outside = await self._find_sentence(before, fact)
+            if waiting is not None:
+                kept = _add_line(before, fact, line)
+                return await self._edit_waiting(*waiting, kept, is_untrusted=is_outside)
+        return await self.change(
+            lambda now: _add_line(now, fact, line),
+            why=f"“{fact[:60]}” was added to {before.name}",
+            is_untrusted=is_outside,
+        )
+
+    async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
+        """Where a fact stood in what left, as a line of the summary, and whether that has to do
+        with what came from outside."""
+        away = self._state.replayed.taken_away
+        for turn in await self._state.turns(summary.turns):
+            for entry in turn.entries:
+                message = entry.message
+                if message.role not in ("user", "assistant") or away.has(entry.seq, turn.number):
+                    continue
+                if found := await asyncio.to_thread(sentence_with, fact, [message.text]):
+                    return f"{found} ({turn.id})", message.has_outside
+        return fact, False
+
+    async def find_waiting(
+        self, number: int, *, is_newest: bool = True
+    ) -> tuple[Proposal, Summary] | None:
+        """The cut that waits for a person, and its summary, if that has this number, or where not
+        only the newest counts, if it was made of the one that has."""
         proposal = self._compactor.approval.current
         if proposal is None or not proposal.summary or not number:
             return None
         summary = await self._compactor.summaries.read(proposal.summary)
-        is_it = summary is not None and summary.number == number
-        return (proposal, summary) if is_it and summary else None
+        if summary is None:
+            return None
+        origin = await self._compactor.summaries.read(summary.origin)
+        numbers = {summary.number, *([origin.number] if origin and not is_newest else [])}
+        return (proposal, summary) if number in numbers else None
 
-    async def _edit_waiting(self, proposal: Proposal, before: Summary, text: str) -> EditedSummary:
+    async def _edit_waiting(
+        self, proposal: Proposal, before: Summary, text: str, *, is_untrusted: bool = False
+    ) -> EditedSummary:
         raw = await self._checked(text, before, 0)
         row, store = self._state.row, self._services.store
-        made = replace(before, text=text, tokens=raw, edits=before.origin)
+        made = replace(
+            before,
+            text=text,
+            tokens=raw,
+            edits=before.origin,
+            is_untrusted=before.is_untrusted or is_untrusted,
+            receipt=await self._compactor.summaries.receipt_of(before, text),
+        )
         after = await store.write(lambda db: summaries.insert_summary(db, row, made))
         await self._compactor.approval.edit(proposal, after)
         return EditedSummary(before, after, None)
@@ -147,6 +212,7 @@ class SummaryEditor:
                 section="",
                 edits=before.origin,
                 is_untrusted=before.is_untrusted or is_untrusted,
+                receipt=await self._compactor.summaries.receipt_of(before, text),
             )
             after = await store.write(lambda db: summaries.insert_summary(db, row, made))
             event = await self._state.record(await self._to_event(before, after, why))

@@ -153,6 +153,20 @@ def task(
     return "\n\n".join(filter(None, (words, wish, diary))) if words else ""
 
 
+LEFT_OUT = (
+    "At the end stands a list of what an earlier summary of this has left out: keep what of it "
+    "matters, in its own words."
+)
+"""What the model is told where it is asked once more."""
+
+
+def list_left_out(facts: Sequence[str]) -> SourcePart:
+    """What an earlier summary has left out, behind what is summarised."""
+    return SourcePart(
+        (), "\n".join(("Left out by an earlier summary:", *map("- {}".format, facts)))
+    )
+
+
 def schema(style: Style, limits: Limits, is_continued: bool) -> Mapping[str, Any] | None:
     """The schema of what is asked, where there is one."""
     if style != "structured":

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from memory.context import summary as words
+from memory.context.receipt import Receipt, make_receipt
 from memory.record.summaries import Summary
 from memory.turns import Turn
 
@@ -49,6 +50,17 @@ class SummarySource:
     def material(self, parts: Sequence[words.SourcePart]) -> str:
         before = self.prior.text if self.prior else ""
         return words.material([part.text for part in parts], before)
+
+    def receipt(self, text: str) -> Receipt:
+        """What a text keeps of it; many words take a while."""
+        messages = [entry.message for turn in self.turns for entry in turn.entries]
+        replies = [m.text for m in messages if m.role == "assistant"]
+        return make_receipt(
+            [m.text for m in messages if m.role == "user"],
+            [*([self.prior.text] if self.prior else []), *replies],
+            [call.arguments for m in messages for call in m.tool_calls],
+            text,
+        )
 
     def pick_new(self, said: str, diary: str) -> str:
         """What of a model's answer is new to the daily memory."""

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
 from memory.context.limits import Limits
+from memory.context.receipt import Receipt
 from memory.context.replay import TakenAway
 from memory.context.summary import SummaryRequest, SummaryResult
 from memory.context.summary_source import SummarySource
@@ -34,6 +35,23 @@ log = logging.getLogger(__name__)
 
 _EXCERPTS = 100  # turns in a section of excerpts
 _REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The text of a summary, and what is to be known of it: by which model, what of it is new to
+    the daily memory, turns that no model would take, and what it kept."""
+
+    text: str
+    model: str = ""
+    section: str = ""
+    left_out: frozenset[int] = frozenset()
+    receipt: Receipt | None = None
+
+    @property
+    def share(self) -> float:
+        return self.receipt.share if self.receipt else 1.0
+
 
 Prepared = tuple[SummarySpec, Summary]
 """A summary that was written ahead, and for exactly what."""
@@ -294,33 +312,73 @@ class SummaryWriter:
         model's is empty, or longer than what it replaces."""
         source = await self._source(spec)
         limits = self._services.limits_for(self._key).but(**dict(spec.once))
-        meter, style = self._services.meter, spec.style
-        written = words.without_model(style, source.rest, source.so_far)
-        model, left_out = "", set[int]()
-        section = written if style in words.OUT_OF_CONTEXT else ""
-        if style not in words.OUT_OF_CONTEXT:
-            parts, replaced = await asyncio.to_thread(self._measure, source, style, limits)
-            result = await self._ask_model(spec, parts, source, limits)
-            said = words.check_answer(style, result.text, limits)
-            if said and meter.count(said) < replaced:
-                written, model = said, result.model
-                section = source.pick_new(said, result.diary)
-                left_out = {turn for index in result.left_out for turn in parts[index].turns}
-            written = meter.clip(written, min(limits.summary_tokens, max(1, replaced - 1)))
+        draft = await self._write(spec, source, limits)
         return await self._store(
             Summary(
-                turns=tuple(number for number in spec.turns if number not in left_out),
+                turns=tuple(number for number in spec.turns if number not in draft.left_out),
                 prior=source.prior.id if source.prior else 0,
                 focus=spec.focus,
-                text=written,
-                section=section,
-                tokens=meter.count(written),
-                model=model,
+                text=draft.text,
+                section=draft.section,
+                tokens=self._services.meter.count(draft.text),
+                model=draft.model,
                 is_untrusted=source.is_untrusted,
                 stand_ins=tuple(one.id for one in source.stood),
+                receipt=draft.receipt,
             ),
-            is_numbered=style not in words.OUT_OF_CONTEXT,
+            is_numbered=spec.style not in words.OUT_OF_CONTEXT,
         )
+
+    async def _write(self, spec: SummarySpec, source: SummarySource, limits: Limits) -> Draft:
+        """The better of two attempts, where the first has kept too little."""
+        plain = words.without_model(spec.style, source.rest, source.so_far)
+        if spec.style in words.OUT_OF_CONTEXT:
+            return Draft(plain, section=plain)
+        parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
+        longest = min(limits.summary_tokens, max(1, replaced - 1))
+        extract = Draft(self._services.meter.clip(plain, longest))
+        first = await self._attempt(spec, parts, source, limits, replaced)
+        if first is None:
+            return await self._with_receipt(extract, source)
+        first = await self._with_receipt(first, source)
+        if first.share >= limits.context.summary_min_kept or first.receipt is None:
+            return first
+        wanted = words.list_left_out(first.receipt.missing)
+        again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
+        if again is None:
+            return first
+        again = await self._with_receipt(again, source)
+        return again if again.share > first.share else first
+
+    async def _attempt(
+        self,
+        spec: SummarySpec,
+        parts: Sequence[words.SourcePart],
+        source: SummarySource,
+        limits: Limits,
+        replaced: int,
+    ) -> Draft | None:
+        """What a model writes; None where it is asked for nothing, or says nothing shorter than the
+        tokens that it replaces."""
+        meter, result = self._services.meter, await self._ask_model(spec, parts, source, limits)
+        said = words.check_answer(spec.style, result.text, limits)
+        if not said or meter.count(said) >= replaced:
+            return None
+        return Draft(
+            meter.clip(said, min(limits.summary_tokens, max(1, replaced - 1))),
+            result.model,
+            source.pick_new(said, result.diary),
+            frozenset(turn for index in result.left_out for turn in parts[index].turns),
+        )
+
+    async def _with_receipt(self, draft: Draft, source: SummarySource) -> Draft:
+        return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
+
+    async def receipt_of(self, summary: Summary, text: str) -> Receipt:
+        """What a text keeps of what a summary stands for."""
+        turns = await self._turns(summary.turns)
+        prior = await self.read(summary.prior) if summary.prior else None
+        return await asyncio.to_thread(SummarySource(turns, prior).receipt, text)
 
     async def _source(self, spec: SummarySpec) -> SummarySource:
         """What a summary is made of. What stood for turns of which one was taken away since serves
@@ -368,6 +426,8 @@ class SummaryWriter:
         task = words.task(spec.style, spec.focus, limits, is_continued, told)
         if not task:
             return SummaryResult("", "")
+        if not parts[-1].turns:
+            task = f"{task}\n\n{words.LEFT_OUT}"
         most = limits.summary_tokens
         spent: list[Spent] = []
         request = SummaryRequest(

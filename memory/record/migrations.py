@@ -380,6 +380,11 @@ def _proposals(database: SqliteDatabase) -> None:
     )
 
 
+def _receipts(database: SqliteDatabase) -> None:
+    """What of the facts that left a summary kept."""
+    database.execute_sql("ALTER TABLE summary ADD COLUMN receipt TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -411,6 +416,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _broken_tokens,
     _side_questions,
     _proposals,
+    _receipts,
 ]
 
 

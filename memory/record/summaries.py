@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from peewee import Select, SqliteDatabase
 
+from memory.context.receipt import Receipt
 from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
@@ -23,7 +24,8 @@ class Summary:
 
     `number` is its conversation's own, 0 for one that is for the daily memory alone; `stand_ins`
     are the ids of those that stood for some of `turns` when it was written. `edits` is the id of
-    the one that was written for the turns, where this is what a person has made of it.
+    the one that was written for the turns, where this is what a person has made of it. `receipt`
+    says what it kept, None where that is not known.
     `section` is what of it the daily memory has: what is of `turns` alone, "" where only excerpts
     tell that. `model` is the one that wrote it, "" for a plain extract; `tokens` is raw;
     `is_untrusted` says whether it was made of results from outside that nobody has looked through.
@@ -41,6 +43,7 @@ class Summary:
     number: int = 0
     stand_ins: tuple[int, ...] = ()
     edits: int = 0
+    receipt: Receipt | None = None
 
     @property
     def origin(self) -> int:
@@ -91,6 +94,7 @@ def insert_summary(
         number=number,
         stand_ins=orjson.dumps(summary.stand_ins).decode(),
         edits=summary.edits,
+        receipt=_dump_receipt(summary.receipt),
         at=time.time(),
     ).execute(database)
     return replace(summary, id=row, number=number)
@@ -342,6 +346,36 @@ def cancel(database: SqliteDatabase, conversation: int, events: Sequence[int]) -
     ).execute(database)
 
 
+def receipts_of_events(database: SqliteDatabase, conversation: int) -> dict[int, Receipt]:
+    """What the summaries kept of what left by events, by the ids of these."""
+    job, made = tables.Job, tables.Summary
+    query = job.select(job.event, made.receipt).from_(job.join(made, on=(job.summary == made.id)))
+    found = query.where((job.conversation == conversation) & (made.receipt != ""))
+    kept = ((event, _read_receipt(text)) for event, text in found.tuples().execute(database))
+    return {event: receipt for event, receipt in kept if receipt is not None}
+
+
+def receipts_of_edits(database: SqliteDatabase, conversation: int) -> dict[int, Receipt]:
+    """What the summaries kept that a person has edited, by their ids."""
+    made = tables.Summary
+    query = made.select(made.id, made.receipt).where(
+        (made.conversation == conversation) & (made.edits > 0)
+    )
+    kept = ((one, _read_receipt(text)) for one, text in query.tuples().execute(database))
+    return {one: receipt for one, receipt in kept if receipt is not None}
+
+
+def _dump_receipt(receipt: Receipt | None) -> str:
+    return "" if receipt is None else orjson.dumps([receipt.kept, receipt.missing]).decode()
+
+
+def _read_receipt(text: str) -> Receipt | None:
+    if not text:
+        return None
+    kept, missing = orjson.loads(text)
+    return Receipt(kept, tuple(missing))
+
+
 def _summary(row: dict[str, Any]) -> Summary:
     return Summary(
         tuple(orjson.loads(row["turns"])),
@@ -356,6 +390,7 @@ def _summary(row: dict[str, Any]) -> Summary:
         row["number"],
         tuple(orjson.loads(row["stand_ins"])),
         row["edits"],
+        _read_receipt(row["receipt"]),
     )
 
 

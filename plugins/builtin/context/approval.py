@@ -5,6 +5,7 @@ from __future__ import annotations
 from memory.services import CutNotice
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import explain_hold
 from plugins.builtin.context.state import be, ids
@@ -24,11 +25,13 @@ def describe(notice: CutNotice) -> Reply:
     """What a person is told of a cut: that it waits for them, or that it was made."""
     name, sizes = notice.summary.name, (notice.tokens_before, notice.tokens_after)
     before, after = map(amount, sizes)
-    quoted = quote(notice.summary.text)
+    told = (quote(notice.summary.text), receipts.describe(notice.summary.receipt))
+    quoted = "\n\n".join(filter(None, told))
     data = {
         "summary": name,
         "turns": ids(notice.turns),
         "waits": not notice.event,
+        "receipt": receipts.to_data(notice.summary.receipt),
         "tokens_before": notice.tokens_before,
         "tokens_after": notice.tokens_after,
     }
@@ -42,13 +45,16 @@ def describe(notice: CutNotice) -> Reply:
             "or when the model's window is full, it is."
         )
         approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
-        return Reply(text, data, (Action("Approve", approve), edit, Action("No", decline)))
+        keep = receipts.actions(notice.summary, is_waiting=True)
+        actions = (Action("Approve", approve), edit, Action("No", decline), *keep)
+        return Reply(text, data, actions)
     when = "from your next message on" if notice.is_late else "now"
     text = (
         f"{format_turns(notice.turns)} left the context ({notice.why}): {before} → {after} "
         f"tokens. {name} stands for them {when}:\n\n{quoted}"
     )
-    return Reply(text, data, (edit, Action("Undo", f"/context undo e{notice.event}")))
+    undo = Action("Undo", f"/context undo e{notice.event}")
+    return Reply(text, data, (edit, undo, *receipts.actions(notice.summary)))
 
 
 async def approve(ask: Ask, rest: str) -> Reply:

@@ -12,6 +12,7 @@ from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
 from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply
+from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, list_touched
 from plugins.builtin.context.show import by, moment, name_kind
@@ -34,14 +35,24 @@ async def show(ask: Ask, rest: str) -> Reply:
     by_id = {event.id: event for event in events}
     cache = cache_of(ask)
     costs = {event.id: cache.of_event(event) for event in events}
-    said = {event.id: cache.clause(costs[event.id], is_past=True) for event in events}
+    kept = await ask.conversation.summary.receipts(events)
+    said = {
+        e.id: (cache.clause(costs[e.id], is_past=True), receipts.shorten(kept.get(e.id)))
+        for e in events
+    }
     zone = ask.bot.zone()
     lines = [_line(e, by_id, undone, zone, said[e.id]) for e in reversed(events)]
     text = "\n".join(lines[:NEWEST])
     if len(lines) > NEWEST:
         text += f"\n\nThe newest {NEWEST} of {len(lines)} are shown."
     data = [
-        {**event_data(e), "undone": e.id in undone, "cost": cache.data(costs[e.id])} for e in events
+        {
+            **event_data(e),
+            "undone": e.id in undone,
+            "cost": cache.data(costs[e.id]),
+            "receipt": receipts.to_data(kept.get(e.id)),
+        }
+        for e in events
     ]
     return Reply(text, {"events": data})
 
@@ -51,9 +62,9 @@ def _line(
     by_id: Mapping[int, ViewEvent],
     undone: Collection[int],
     zone: tzinfo,
-    cost: str,
+    more: tuple[str, ...],
 ) -> str:
-    """One event: what and when, the turns and sizes, what it cost, who and why."""
+    """One event: what and when, the turns and sizes, what it cost and kept, who and why."""
     target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
     what = f"{event.kind} of a {name_kind(target)} (e{target.id})" if target else name_kind(event)
     said = (
@@ -61,7 +72,7 @@ def _line(
         moment(event.at, zone),
         format_turns(list_touched(target or event)),
         _sizes(event),
-        cost,
+        *more,
         literal(clip(by(event), 120)),
     )
     return f"- {' · '.join(filter(None, said))}"

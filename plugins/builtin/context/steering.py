@@ -15,7 +15,7 @@ from memory.context.view import View
 from memory.record.summaries import Summary
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
-from plugins.builtin.context import ranges
+from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
 from plugins.builtin.context.state import be, ids, split_turns, turns_of
@@ -133,14 +133,18 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
         f"Compacted {format_turns(event.leaving)}: {amount(event.tokens_before)} → "
         f"{amount(event.tokens_after)} tokens. {who}:\n\n{quote(summary.text)}"
     )
+    if kept := receipts.describe(summary.receipt):
+        text += f"\n\n{kept}"
     data = {
         "turns": ids(event.leaving),
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,
         "model": summary.model,
         "summary": summary.text,
+        "receipt": receipts.to_data(summary.receipt),
     }
-    return Reply(text, data, (UNDO,))
+    is_in_front = event.change.preface == summary.id
+    return Reply(text, data, (UNDO, *(receipts.actions(summary) if is_in_front else ())))
 
 
 def _not_smaller(summary: Summary | None, view: View) -> Reply:

@@ -9,6 +9,7 @@ from memory.record.summaries import Summary
 from memory.summary_editor import EditedSummary, EditRefused, StandingSummary
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Form, Reply
+from plugins.builtin.context import receipts
 from plugins.builtin.context.show import UNDO
 from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import quote
@@ -45,7 +46,7 @@ async def _show(ask: Ask) -> Reply:
         )
         return Reply(why, {"summary": None})
     return Reply(
-        f"{_headline(standing)}\n\n{quote(standing.summary.text)}",
+        "\n\n".join(filter(None, (_headline(standing), *_body(standing.summary)))),
         _to_data(standing.summary, standing),
         _actions(standing),
     )
@@ -64,6 +65,10 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
         f"the context now.\n\n{quote(found.text)}"
     )
     return Reply(text, _to_data(found))
+
+
+def _body(one: Summary) -> tuple[str, str]:
+    return quote(one.text), receipts.describe(one.receipt)
 
 
 def _headline(standing: StandingSummary) -> str:
@@ -91,7 +96,8 @@ def _author(one: Summary) -> str:
 def _actions(standing: StandingSummary) -> tuple[Action, ...]:
     edit = () if standing.coming else (Action("Edit", f"{EDIT} {standing.summary.name}"),)
     undo = (Action("Undo", f"/context undo e{standing.event}"),) if standing.event else ()
-    return (*edit, *undo)
+    keep = () if standing.coming else receipts.actions(standing.summary)
+    return (*edit, *undo, *keep)
 
 
 def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str, Any]:
@@ -103,6 +109,7 @@ def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str,
         "is_edited": bool(one.edits),
         "is_untrusted": one.is_untrusted,
         "stands": standing is not None,
+        "receipt": receipts.to_data(one.receipt),
     }
     if standing is None:
         return data
@@ -111,6 +118,20 @@ def _to_data(one: Summary, standing: StandingSummary | None = None) -> dict[str,
         "is_late": standing.is_late,
         "coming": ids(standing.coming),
     }
+
+
+async def keep(ask: Ask, rest: str) -> Reply:
+    """`/context keep [s3] WORDS`"""
+    found = _NUMBER.match(rest)
+    number, fact = (int(found[1]), rest[found.end() :]) if found else (0, rest)
+    if not fact.strip():
+        raise CommandError(
+            "/context keep needs words that the summary is to have, like /context keep 4711."
+        )
+    try:
+        return _report(await ask.conversation.summary.keep(fact, number))
+    except EditRefused as error:
+        raise CommandError(str(error)) from None
 
 
 async def _edit(ask: Ask, rest: str) -> Reply:
@@ -147,9 +168,13 @@ def _report_waiting(before: Summary, after: Summary) -> Reply:
         f"{after.name} is in the place of {before.name}, and stands there once the cut is made:"
         f"\n\n{quote(after.text)}"
     )
-    approve = Action("Approve", f"/context approve {after.name}")
-    actions = (approve, Action("Edit", f"{EDIT} {after.name}"))
-    return Reply(text, _to_data(after), (*actions, Action("No", f"/context decline {after.name}")))
+    actions = (
+        Action("Approve", f"/context approve {after.name}"),
+        Action("Edit", f"{EDIT} {after.name}"),
+        Action("No", f"/context decline {after.name}"),
+    )
+    more = receipts.actions(after, is_waiting=True)
+    return Reply(text, _to_data(after), (*actions, *more))
 
 
 def _report(edited: EditedSummary) -> Reply:
@@ -168,4 +193,4 @@ def _report(edited: EditedSummary) -> Reply:
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,
     }
-    return Reply(text, data, (UNDO,))
+    return Reply(text, data, (UNDO, *receipts.actions(after)))

@@ -1,0 +1,45 @@
+"""What a summary kept, in a sentence, and the buttons that add what it did not."""
+
+from __future__ import annotations
+
+from memory.context.receipt import Receipt
+from memory.record.summaries import Summary
+from plugins.api import Action
+from plugins.wording import clip, literal
+
+SHOWN = 8
+"""Missing facts that are named."""
+BUTTONS = 4
+KEEP = "/context keep"
+
+
+def describe(receipt: Receipt | None) -> str:
+    """What was kept and what is missing; "" where there was nothing to keep."""
+    if receipt is None or not receipt.total:
+        return ""
+    of = f"Of {receipt.total} names, numbers and the like in what left, it kept {receipt.kept}"
+    if not receipt.missing:
+        return f"{of}."
+    named = ", ".join(literal(clip(fact, 40)) for fact in receipt.missing[:SHOWN])
+    more = len(receipt.missing) - SHOWN
+    return f"{of}; missing: {named}{f', and {more} more' if more > 0 else ''}."
+
+
+def shorten(receipt: Receipt | None) -> str:
+    """ "kept 14 of 17", for a line of a list."""
+    return f"kept {receipt.kept} of {receipt.total}" if receipt and receipt.total else ""
+
+
+def actions(summary: Summary, *, is_waiting: bool = False) -> tuple[Action, ...]:
+    """A button for each of the first facts that are missing."""
+    missing = summary.receipt.missing if summary.receipt else ()
+    which = f"{summary.name} " if is_waiting else ""
+    some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]
+    return tuple(Action(f"Keep {clip(fact, 24)}", f"{KEEP} {which}{fact}") for fact in some)
+
+
+def to_data(receipt: Receipt | None) -> dict[str, object] | None:
+    """The same as data."""
+    if receipt is None:
+        return None
+    return {"kept": receipt.kept, "of": receipt.total, "missing": list(receipt.missing)}

@@ -1,0 +1,149 @@
+"""What a summary kept: facts are found, and found again, in several languages and quickly."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.context.receipt import MOST, Receipt, find_names, make_receipt, sentence_with
+
+ASKED = (
+    "Please book a table for Anna Schmidt at the Yeatman in Lisbon on March 14th at 7pm. My "
+    "booking number is 4711-XZ and the budget is $1,200. Mail me at anna@example.org, and see "
+    "https://example.com/a/b?x=1. However, Thursday is fine."
+)
+
+
+def missing(asked: str, summary: str, answered: str = "", touched: str = "") -> set[str]:
+    return set(make_receipt([asked], [answered], [touched], summary).missing)
+
+
+def test_all_that_can_be_looked_for_is_found() -> None:
+    assert missing(ASKED, "Nothing.") == {
+        "Anna Schmidt",
+        "Yeatman",
+        "Lisbon",
+        "March 14th",
+        "7pm",
+        "4711-XZ",
+        "$1,200",
+        "anna@example.org",
+        "https://example.com/a/b?x=1",
+    }
+
+
+def test_a_summary_that_has_them_in_other_words_has_kept_them() -> None:
+    said = (
+        "Table for Schmidt at the Yeatman (lisbon), 2026-03-14, 19:00; 4711-xz; 1200 USD; "
+        "anna@example.org; example.com/a/b?x=1"
+    )
+    assert make_receipt([ASKED], [], [], said) == Receipt(9, ())
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("It costs 1.200,50 euros.", "1200.5"),
+        ("It costs 1,200.50 dollars.", "1200.50"),
+        ("50k rows", "50,000 rows"),
+        ("am 14. März", "14.03."),
+        ("on 3/14/2026", "14 March"),
+        ("3月14日", "2026-03-14"),
+        ("um 18 Uhr", "18:00"),
+        ("at 6:30 pm", "18:30"),
+        ("see notes/trip.md", "in trip.md"),
+        ("the function parse_config", "`parse_config`"),
+    ],
+)
+def test_the_same_in_another_form_is_kept(said: str, kept: str) -> None:
+    receipt = make_receipt([said], [], [], kept)
+    assert receipt.total
+    assert not receipt.missing
+    assert make_receipt([said], [], [], "Nothing.").missing
+
+
+def test_german_nouns_are_no_names() -> None:
+    text = (
+        "Ich fahre mit dem Zug nach Lissabon, mit Herrn Müller und Anna Schmidt. Das Hotel ist "
+        "nicht weit von der Stadt, und die Reise nach Hause dauert einen Tag."
+    )
+    assert set(find_names(text)) == {"Lissabon", "Müller", "Anna Schmidt"}
+
+
+def test_chinese_has_names_too() -> None:
+    text = "我叫王小明，要去北京市。请联系李经理，入住希尔顿酒店，带上《三体》。"
+    assert set(find_names(text)) == {"王小明", "北京市", "李经理", "希尔顿酒店", "三体"}
+    assert missing(f"{text}预算3000元。", "王小明去北京市，希尔顿酒店，3000元") == {
+        "李经理",
+        "三体",
+    }
+
+
+def test_the_beginning_of_a_sentence_is_no_name_unless_it_is_one_elsewhere() -> None:
+    assert find_names("However, it rains. Lisbon is nice. I love Lisbon.") == ["Lisbon", "Lisbon"]
+    assert find_names("Yes. OK! # Trip\n- Hotels are full") == []
+
+
+def test_of_tool_calls_only_paths_and_addresses_count() -> None:
+    touched = '{"path": "src/main.py", "limit": 20, "query": "John Doe", "url": "https://a.b/c"}'
+    assert missing("", "", touched=touched) == {"src/main.py", "https://a.b/c"}
+
+
+def test_what_the_person_said_comes_first_and_there_is_an_end_to_it() -> None:
+    replies = " ".join(f"id{number}x" for number in range(100, 400))
+    receipt = make_receipt(["My code is zz99."], [replies], [], "")
+    assert receipt.missing[0] == "zz99"
+    assert receipt.total == MOST
+
+
+def test_nothing_to_keep_is_all_kept() -> None:
+    assert make_receipt([], [], [], "").share == 1.0
+    assert make_receipt(["yes, why not"], ["ok"], [], "").total == 0
+
+
+def test_the_sentence_of_a_fact_is_found() -> None:
+    texts = ["Hello.", "It rains. The booking number is 4711. Bye."]
+    assert sentence_with("4711", texts) == "The booking number is 4711."
+    assert sentence_with("nowhere", texts) == ""
+    assert len(sentence_with("4711", ["x" * 5_000 + " 4711 " + "y" * 5_000])) <= 202
+
+
+@given(st.lists(st.text(max_size=80), max_size=4), st.text(max_size=200))
+def test_any_text_has_a_receipt_and_keeps_itself(texts: list[str], summary: str) -> None:
+    receipt = make_receipt(texts, texts, texts, summary)
+    assert 0 <= receipt.share <= 1
+    whole = make_receipt(texts, [], [], "\n".join(texts))
+    assert whole.kept == whole.total
+
+
+HOSTILE = (
+    *(
+        "a",
+        "A",
+        "Aa ",
+        "1.",
+        "1,",
+        "/a",
+        "a@",
+        "a.b@a.",
+        "1/",
+        "中",
+        "王",
+        "《",
+        "a_",
+        "Jan ",
+        "x-",
+    ),
+    *("11 ", "\n\n", "é", "a/", "a\\", "C:\\", "https://", "(", "“", "A. ", "$"),
+)
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_hostile_texts_take_little_time(piece: str) -> None:
+    text = piece * (200_000 // len(piece))
+    begin = time.process_time()
+    make_receipt([text] * 10, [text] * 10, [text], text[:8_000])
+    assert time.process_time() - begin < 5
