@@ -154,16 +154,6 @@ async def test_a_question_at_the_end_of_a_story_is_heard(lodge: Lodge) -> None:
     ]
 
 
-async def test_chinese_words_are_found_by_their_characters_where_pairs_differ(
-    lodge: Lodge,
-) -> None:
-    await tell(
-        lodge, "我的生日是六月。", "好的。", "舅舅在银行上班。", "好的。", "他住在上海。", "好的。"
-    )
-    assert (await recalled(lodge, "舅的工作？", 1)) == ["舅舅在银行上班。"]
-    assert await searched(lodge, "舅妈") == [], "but not shown to a person as a hit"
-
-
 async def test_words_are_found_in_other_forms_and_in_any_case(lodge: Lodge) -> None:
     await tell(lodge, "She PAINTED the Straße.", "Lovely stories!")
     for word in ("painting", "strasse", "story"):

@@ -76,14 +76,6 @@ def test_a_lone_chinese_character_is_looked_for_as_a_beginning() -> None:
     assert question("谁", set()).terms == (Term("谁", is_prefix=True),)
 
 
-def test_characters_of_a_chinese_word_help_but_are_no_hits() -> None:
-    assert question("小猫", set()).terms == (
-        Term("小猫"),
-        Term("小", is_prefix=True, is_faint=True),
-        Term("猫", is_prefix=True, is_faint=True),
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "stops"),
     [

@@ -99,9 +99,8 @@ class Search:
         inquiry = self.inquire(text)
         order, near = self.rank(inquiry)
         of_day = {first for days in inquiry.days_off for first, off in days.items() if not off}
-        postings = (one.places for one in inquiry.postings if not one.term.is_faint)
         holding = {place for place, passage in near.items() if passage.sitting in of_day}
-        holding.update(*postings)
+        holding.update(*(posting.places for posting in inquiry.postings))
         if not self._scope.is_model:
             order = [place for place in order if place in holding]
         wanted = [term.word for term in inquiry.question.terms]

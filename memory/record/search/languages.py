@@ -22,9 +22,9 @@ class Language(NamedTuple):
 
 
 def language_of(said: Sequence[str]) -> Language:
-    """The language of which the most stop words stand in a text."""
-    sample = said[:_SAMPLE]
-    return max(LANGUAGES, key=lambda language: sum(word in language.stop for word in sample))
+    """The language of which the most stop words stand in a text, each counted once."""
+    sample = frozenset(said[:_SAMPLE])
+    return max(LANGUAGES, key=lambda language: len(language.stop & sample))
 
 
 def _languages() -> list[Language]:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from memory.record.search.dates import NamedDate, named_dates
-from memory.record.search.languages import Language, language_of
+from memory.record.search.languages import language_of
 
 _CJK = (
     "\u3005-\u3007\u3041-\u3096\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff"
@@ -30,7 +30,7 @@ MOST = 32
 """Words of a question that are looked for, and beginnings too. Of more words it is the last: who
 tells a story first asks at its end."""
 PREFIX = 5
-"""A word of so many letters is looked for by its beginning, too; of the Chinese, each character."""
+"""A word of so many letters is looked for by its beginning, too."""
 
 ENDS_ASKING, TEMPORAL, SELF, USER = 1, 2, 4, 8
 """What can be seen of a message besides its words: it ends with a question, it names a time, or the
@@ -39,12 +39,10 @@ one who speaks, and a user said it. Plain numbers, for a search looks at many.""
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """Something that is looked for: a word, or what begins like it. Who only holds what is `faint`
-    helps with the ranking, but is no hit."""
+    """Something that is looked for: a word, or what begins like it."""
 
     word: str
     is_prefix: bool = False
-    is_faint: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +92,7 @@ def question(text: str, names: Collection[str]) -> Question:
     content = [word for word in asked if word not in language.stop]
     telling = [word for word in content if word not in names]
     return Question(
-        tuple(_terms((telling or content or asked)[-MOST:], language)),
+        tuple(_terms((telling or content or asked)[-MOST:])),
         frozenset(asked),
         named_dates(text),
         asks_when=not language.when.isdisjoint(asked),
@@ -111,17 +109,9 @@ def _split_words(text: str) -> list[str]:
     return list(dict.fromkeys(word for run in kept for word in run))
 
 
-def _terms(wanted: Sequence[str], language: Language) -> list[Term]:
+def _terms(wanted: Sequence[str]) -> list[Term]:
     """Words, and then, as far as there is room, their beginnings."""
-    terms = [Term(word, is_prefix=_is_ideograph(word)) for word in wanted]
-    for word in wanted:
-        if not _IDEOGRAPH.match(word):
-            terms += [Term(word[:PREFIX], is_prefix=True)] * (len(word) >= PREFIX)
-        elif not _is_ideograph(word):
-            letters = (letter for letter in word if letter not in language.stop)
-            terms += [Term(letter, is_prefix=True, is_faint=True) for letter in letters]
+    terms = [Term(word, is_prefix=bool(_IDEOGRAPH.fullmatch(word))) for word in wanted]
+    longer = (word for word in wanted if len(word) >= PREFIX)
+    terms += [Term(word[:PREFIX], is_prefix=True) for word in longer]
     return list(dict.fromkeys(terms))[:MOST]
-
-
-def _is_ideograph(word: str) -> bool:
-    return len(word) == 1 and bool(_IDEOGRAPH.match(word))
