@@ -167,6 +167,14 @@ async def test_chinese_and_japanese_words_are_found(lodge: Lodge, word: str) -> 
     assert any(found.text[span.start : span.end] in word for span in found.spans)
 
 
+async def test_a_language_without_lists_of_its_own_is_searched_by_all_of_its_words(
+    lodge: Lodge,
+) -> None:
+    await tell(lodge, "Моя сестра живёт в Лиссабоне.", "Понятно.", "А брат — в Порту.", "Хорошо.")
+    assert (await recalled(lodge, "Где живёт моя сестра?", 1)) == ["Моя сестра живёт в Лиссабоне."]
+    assert await searched(lodge, "сестры") == ["Моя сестра живёт в Лиссабоне."], "by its beginning"
+
+
 async def test_nobody_finds_another_audiences_words(lodge: Lodge) -> None:
     await tell(lodge, "My secret is Lisbon.", "I keep it.", key=STRANGER)
     await tell(lodge, "The weather is fine.", "Yes.")

@@ -80,6 +80,20 @@ async def test_a_long_message_is_shown_where_it_matches_and_the_whole_is_short(
     assert len(found) < 5 * 1_000
 
 
+async def test_the_model_and_the_person_find_a_day_by_its_date(tmp_path: Path) -> None:
+    today = datetime.now(UTC)
+    at = today - timedelta(days=40)
+    here = ConversationKey("pipe/main", "pipe-main")
+    daily.append(tmp_path / "data", Section(here, at, "t1 to t3", "Ann moved to Lisbon.", 1))
+    daily.append(tmp_path / "data", Section(here, today, "t4 to t5", "Bob stayed in Porto.", 2))
+    async with living(tmp_path, seeker, SETTINGS) as house:
+        found = await finds(house, f"What happened on {at.day} {at:%B} {at.year}?")
+        told = (await house.says(f"/memory search {at:%d.%m.%Y}")).text
+    assert found.startswith(f"[daily memory, {at:%Y-%m-%d}")
+    assert "Ann moved to Lisbon." in told
+    assert "Bob" not in found + told
+
+
 async def test_messages_beside_hits_are_shown_once(tmp_path: Path) -> None:
     async with living(tmp_path, seeker, SETTINGS) as house:
         await house.says("I like tea.")
