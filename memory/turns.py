@@ -69,9 +69,10 @@ class Turn:
 
     @property
     def squeezed(self) -> tuple[Entry, ...]:
-        """What a complete turn is without what stood between: the person's messages and the final
-        reply."""
-        return (*(e for e in self.asked if e is not self.entries[-1]), self.entries[-1])
+        """What a complete turn is without what stood between: the person's messages, as far as they
+        have not left, and the final reply."""
+        asked = (entry for entry in self.entries[:-1] if entry.message.role == "user")
+        return (*asked, self.entries[-1])
 
     @property
     def reply(self) -> Message | None:

@@ -31,7 +31,12 @@ SAY = st.tuples(st.just("say"), TEXT, st.lists(RESULT, max_size=3))
 TURNS = st.frozensets(st.integers(1, 12), min_size=1, max_size=3)
 RANGE = st.tuples(st.integers(1, 10), st.integers(0, 5)).map(lambda r: range(r[0], r[0] + r[1] + 1))
 STEER = st.one_of(
-    st.tuples(st.sampled_from(["compact", "undo", "redo", "clear", "new", "restart", "settle"])),
+    st.tuples(
+        st.sampled_from(
+            ["halve", "compact", "undo", "redo", "clear", "new", "restart", "settle"],
+        )
+    ),
+    st.tuples(st.just("rule"), st.integers(1, 9)),
     st.tuples(st.sampled_from(["pin", "unpin", "drop"]), TURNS),
     st.tuples(st.sampled_from(["range", "free", "expand"]), RANGE),
     st.tuples(st.sampled_from(["fork", "switch"]), st.integers(0, 11)),
@@ -153,18 +158,12 @@ def is_held(history: list[ViewEvent]) -> bool:
 
 async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
     match step:
-        case ("compact",):
-            before = conversation.context.view().to_wire(lodge.frame)
-            made = await conversation.compactor.compact_for_person()
-            if made is not None and made.event is not None:
-                assert made.event.tokens_after < made.event.tokens_before
-                after = conversation.context.view().to_wire(lodge.frame)
-                await conversation.editor.undo()
-                assert conversation.context.view().to_wire(lodge.frame) == before
-                await conversation.editor.redo()
-                assert conversation.context.view().to_wire(lodge.frame) == after
+        case ("compact" | "halve",):
+            await steer_cut(lodge, conversation, step[0])
         case ("range" | "free" | "expand", turns):
             await steer_range(lodge, conversation, step[0], turns)
+        case ("rule", keep):
+            await conversation.compactor.compact_by_rule(keep_recent=keep)
         case ("undo" | "redo" as move,):
             await getattr(conversation.editor, move)()
         case ("clear" | "new" as kind,):
@@ -183,6 +182,21 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
             await conversation.editor.change(kind, Change(**{kind: turns}))
         case (name, value):
             lodge.limit(**{name: value})
+
+
+async def steer_cut(lodge: Lodge, conversation: Conversation, what: str) -> None:
+    if what == "halve":
+        await conversation.compactor.free()
+        return
+    before = conversation.context.view().to_wire(lodge.frame)
+    made = await conversation.compactor.compact_for_person()
+    if made is not None and made.event is not None:
+        assert made.event.tokens_after < made.event.tokens_before
+        after = conversation.context.view().to_wire(lodge.frame)
+        await conversation.editor.undo()
+        assert conversation.context.view().to_wire(lodge.frame) == before
+        await conversation.editor.redo()
+        assert conversation.context.view().to_wire(lodge.frame) == after
 
 
 async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns: range) -> None:

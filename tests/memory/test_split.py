@@ -19,7 +19,8 @@ from memory.conversation import Conversation
 from memory.events import Event, Events, Listener, Verdict
 from memory.messages import Message, Role, ToolCall
 from memory.turns import Entry
-from tests.memory.rooms import FRAME, Lodge
+from tests.fakes.openai_server import refusal
+from tests.memory.rooms import FRAME, Lodge, texts
 from tests.memory.test_slim import sent
 
 LONG = "word " * 100
@@ -312,3 +313,19 @@ async def test_other_strategies_do_nothing_as_a_turn_begins(lodge: Lodge, strate
     await talk.compactor.at_turn_start()
     assert talk.context.pressure > 0.75
     assert not await talk.context.history()
+
+
+async def test_a_squeezed_turn_whose_question_leaves_by_a_split_strands_no_call(
+    lodge: Lodge,
+) -> None:
+    for number in range(1, 4):
+        await lodge.says(f"question {number}", ["a result", "another"], f"reply {number}")
+    talk = await lodge.conversation()
+    await talk.editor.change("squeeze", Change(squeeze=frozenset({2})))
+    await talk.compactor.compact_by_rule(keep_recent=7)
+    for _ in range(2):
+        view = talk.context.view()
+        assert not refusal({"model": "m", "messages": view.to_wire(FRAME)})
+        assert [text for text in texts(view) if "2" in text] == ["reply 2"]
+        await lodge.restart()
+        talk = await lodge.conversation()

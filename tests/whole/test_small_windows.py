@@ -103,8 +103,9 @@ def put_files(folder: Path) -> None:
     ],
 )
 async def test_60_turns_with_tools_in_a_small_window(
-    tmp_path: Path, strategy: str, window: int, offer: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: str, window: int, offer: str
 ) -> None:
+    monkeypatch.setattr("memory.compactor.COOLDOWN", 0)  # the turns take no time
     put_files(tmp_path)
     meter = Meter()
     await meter.ready()
