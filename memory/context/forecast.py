@@ -27,13 +27,19 @@ _LINE = 25  # tokens of a line of the activity log
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`plan` is due when turn `at_turn` begins; `tokens` is what leaves by it, by the meter, and
-    `view` what would be sent then without it."""
+    """`plan` is due when turn `at_turn` begins, and `then` what is due besides where that was a
+    first stage; `tokens` is what leaves by them, by the meter, and `view` what would be sent then
+    without them."""
 
     at_turn: int
     plan: Plan
     tokens: int
     view: View
+    then: Plan | None = None
+
+    @property
+    def plans(self) -> tuple[Plan, ...]:
+        return (self.plan, self.then) if self.then else (self.plan,)
 
 
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
@@ -72,10 +78,12 @@ def forecast(
     later = _with_turns(view, ahead[index], sizes)
     plan = planner(later, limits)
     assert plan is not None, "bisection found a turn at which the strategy plans"
-    gone = {*plan.leaving, *plan.change.fold}
-    raw = sum(turn.tokens for turn in later.turns if turn.number in gone)
+    after = later.apply(plan.change)
+    then = planner(after, limits) if plan.kind == "stub" else None
+    gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.fold)}
+    raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
     raw += stubs.freed_by(later, plan.change)
-    return Forecast(later.current, plan, view.scale.part(raw), later)
+    return Forecast(later.current, plan, view.scale.part(raw), later, then)
 
 
 def _with_turns(view: View, count: int, sizes: Sizes) -> View:

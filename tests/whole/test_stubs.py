@@ -132,11 +132,13 @@ async def test_the_preview_says_what_becomes_a_stub_and_what_leaves_after_that(
     async with living(tmp_path, script, settings) as house:
         for number in (300, 301, 302):
             await house.says(f"Please count to {number}")
+        coming = (await house.says("/context")).text
         preview = await house.says("/context preview")
         plans = (await data(house, "/context preview"))["plans"]
         await house.says("Thanks")
         kinds = [event["kind"] for event in await events(house, "stub", "compact")]
         limits = (await house.says("/context")).text
+    assert "when t4 begins, at this pace. 3 old tool results become stubs, then t1 leaves" in coming
     assert "Before that, 3 old tool results become stubs (about " in preview.text
     assert [plan["effect"] for plan in plans] == [
         "3 old tool results become stubs",
@@ -179,3 +181,26 @@ async def test_a_branch_reads_the_stubs_of_what_it_shares(tmp_path: Path) -> Non
         assert sent(house)[-1].endswith("298 299")
         await house.says("Please read the first again")
         assert sent(house)[-1].endswith("298 299"), "and so it is with stubs that it has itself"
+
+
+async def test_stubs_wait_for_nobody_where_a_cut_is_asked_about(tmp_path: Path) -> None:
+    settings = {
+        "context": {
+            "stub_tools": True,
+            "stub_keep": 0,
+            "stub_batch": 300,
+            "compaction_approval": "ask",
+        },
+        "agent_max_context_turns": 3,
+    }
+    async with living(tmp_path, script, settings) as house:
+        for number in (300, 301, 302):
+            await house.says(f"Please count to {number}")
+        await house.says("Thanks")
+        kinds = [event["kind"] for event in await events(house, "stub", "compact")]
+        assert kinds == ["stub"]
+        assert all(text.startswith("[put away") for text in sent(house))
+        await house.app.conversations.settle()
+        await house.says("/context approve s1")
+        kinds = [event["kind"] for event in await events(house, "stub", "compact")]
+    assert kinds == ["stub", "compact"]

@@ -31,7 +31,10 @@ class Cache:
 
     def of_forecast(self, cut: Forecast) -> CutCost | None:
         """What the next cut costs; None where it breaks nothing that is known to be cached."""
-        return self._of_plans(cut.view, cut.view.apply(cut.plan.change), cut.view.tokens, cut.plan)
+        after = cut.view
+        for plan in cut.plans:
+            after = after.apply(plan.change)
+        return self._of_plans(cut.view, after, cut.view.tokens, *cut.plans)
 
     def of_preview(self, preview: Preview) -> CutCost | None:
         """What is done before the next request costs."""

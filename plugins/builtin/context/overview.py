@@ -236,7 +236,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
 
 
 def _describe_cut(cut: Forecast, cache: Cache) -> dict[str, Any]:
-    turns = tuple(sorted({*cut.plan.leaving, *cut.plan.change.fold}))
+    turns = tuple(sorted({n for p in cut.plans for n in (*p.leaving, *p.change.fold)}))
     cost = cache.data(cache.of_forecast(cut))
     return {"at": f"t{cut.at_turn}", "turns": ids(turns), "tokens": cut.tokens, "cost": cost}
 

@@ -299,11 +299,11 @@ def next_cut(overview: Overview) -> str:
         return "Next cut: when a rule of yours makes one (`/config hooks`)."
     if cut is None:
         return "Next cut: none in sight."
-    gone = (*cut.plan.leaving, *cut.plan.change.fold)
+    gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.fold)]
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = f", about {amount(cut.tokens)} tokens" if is_known else ""
     cost = overview.cache.clause(overview.cache.of_forecast(cut))
-    done = f"{effect(cut.plan)}{tokens}{cost and f', which {cost}'}"
+    done = f"{', then '.join(map(effect, cut.plans))}{tokens}{cost and f', which {cost}'}"
     return f"Next cut: when t{cut.at_turn} begins, at this pace. {done}."
 
 
