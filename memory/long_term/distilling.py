@@ -34,7 +34,8 @@ MOST_ADDED = 5
 """Lines that a day may add."""
 LONGEST_SECTION = 12_000
 """Characters of a section that are read."""
-ANSWER_TOKENS = 1_500
+ANSWER_TOKENS = 4_000
+"""At most, with what a model thinks before it answers; in a small window a quarter of it."""
 _LONGEST_ANSWER = 60_000  # characters
 _LONGEST_WHY = 200
 _ALLOWED = "\u200c\u200d"  # invisible, and part of words and emoji

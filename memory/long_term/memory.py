@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -36,12 +36,16 @@ from memory.long_term.document import (
 )
 from memory.record import daily, memory_file, memory_versions
 from memory.record.daily import Note
-from memory.record.memory_versions import Version
+from memory.record.memory_file import MemoryFileError
+from memory.record.memory_versions import State, Version
 from memory.services import MemoryServices
 from memory.tasks import run_shielded
 
 BY_HAND = "file"
 """The actor of a version that was edited in the file."""
+HELD: tuple[State, ...] = ("held",)
+PROPOSED: tuple[State, ...] = ("proposed",)
+UNDONE: tuple[State, ...] = ("undone",)
 
 
 @dataclass(slots=True)
@@ -91,25 +95,35 @@ class LongTermMemory:
         """The same for who holds `changing`."""
         return await run_shielded(self._read())
 
-    async def versions(self) -> list[Version]:
-        """All versions that are kept, the newest first."""
+    async def versions(self, most: int = -1) -> list[Version]:
+        """The versions that are kept, the newest first, at most so many (-1: all)."""
         await self.read()
-        return await self._versions()
+        return await self._versions((), most)
 
-    async def _versions(self) -> list[Version]:
+    async def version(self, number: int) -> tuple[Version, Lines] | None:
+        """The version of this number, and the lines that were in force before it."""
+        found = await self._numbered(number)
+        if found is None:
+            return None
+        before = await self._numbered(found.base)
+        return found, before.lines if before else ()
+
+    async def _numbered(self, number: int) -> Version | None:
         return await self._services.store.read(
-            lambda db: memory_versions.versions(db, self.audience)
+            lambda db: memory_versions.numbered(db, self.audience, number)
+        )
+
+    async def _versions(self, states: Collection[State], most: int = -1) -> list[Version]:
+        return await self._services.store.read(
+            lambda db: memory_versions.versions(db, self.audience, states, most)
         )
 
     async def _read(self) -> MemoryState:
-        kept = await self._versions()
-        current = next((one for one in kept if one.state == "held"), None)
-        proposal = next((one for one in kept if one.state == "proposed"), None)
-        written = next((one for one in kept if one.is_written), None)
+        current, proposal, written = await self._services.store.read(self._find)
         text = render(parse(await asyncio.to_thread(memory_file.read, self.path)))
         held = render(current.lines) if current else ""
         if text == held:
-            if current and written is not current:
+            if current and not current.is_written:
                 await self._mark_written(current.id)
         elif text == (render(written.lines) if written else ""):
             await self._put(held)  # a crash came between
@@ -118,12 +132,20 @@ class LongTermMemory:
             current = await self._take_up(text, current)
         return MemoryState(current.lines if current else (), current, proposal)
 
+    def _find(self, db: Any) -> tuple[Version | None, Version | None, Version | None]:
+        """What is in force, what is proposed, and what is in the file."""
+        held = memory_versions.versions(db, self.audience, HELD, 1)
+        proposed = memory_versions.versions(db, self.audience, PROPOSED, 1)
+        written = memory_versions.written(db, self.audience)
+        return next(iter(held), None), next(iter(proposed), None), written
+
     async def _take_up(self, text: str, before: Version | None) -> Version:
         """Somebody edited the file by hand."""
         now = self._now()
         source = Source("file", f"{now:%Y-%m-%d}", f"{now:%H:%M}")
         lines = parse(text, before.lines if before else (), source)
-        version = Version(0, "held", BY_HAND, "edited in the file", lines)
+        base = before.number if before else 0
+        version = Version(0, "held", BY_HAND, "edited in the file", lines, base=base)
 
         def keep(db: Any) -> Version:
             stored = memory_versions.add(db, self.audience, version)
@@ -144,7 +166,7 @@ class LongTermMemory:
             before = await self.read_held()
             lines = add_line(before.lines, line, is_important=True)
             if render(lines) != render(before.lines):
-                await self._hold(Version(0, "held", person, "/remember", lines))
+                await self._hold(before, Version(0, "held", person, "/remember", lines))
         return line
 
     async def edit(self, text: str, person: str, base: int | None = None) -> Version:
@@ -159,27 +181,28 @@ class LongTermMemory:
             lines = parse(text, before.proposed + before.lines, source)
             if base is not None:
                 lines = await self._with_newer(lines, before.lines, base)
-            settled = before.proposal and replace(before.proposal, state="held")
-            return await self._hold(Version(0, "held", person, "edited", lines), settled)
+            new = Version(0, "held", person, "edited", lines)
+            return await self._hold(before, new, before.proposal)
 
     async def _with_newer(self, lines: Lines, current: Lines, base: int) -> Lines:
         """The lines with those that are in force now and were not in the version `base`."""
-        seen = next((one.lines for one in await self._versions() if one.number == base), ())
-        known = {line.raw for line in (*seen, *lines)}
+        seen = await self._numbered(base)
+        known = {line.raw for line in (*(seen.lines if seen else ()), *lines)}
         for line in reversed([line for line in facts(current) if line.raw not in known]):
             lines = add_line(lines, line, is_important=is_important(current, line))
         return lines
 
-    async def approve(self, person: str) -> Version | None:
-        """Let what is proposed be in force; None where nothing is."""
+    async def approve(self, person: str, seen: str = "") -> Version | None:
+        """Let what is proposed be in force; None where nothing is, or it is not what the person has
+        `seen` ("": whatever it is)."""
         async with self.state.changing:
             before = await self.read_held()
-            if before.proposal is None:
+            if before.proposal is None or seen not in ("", before.proposal.digest):
                 return None
             why = f"{before.proposal.why}, approved by {person}" if person else before.proposal.why
             made = before.proposal
             new = Version(0, "held", made.actor, why, before.proposed, made.operations)
-            return await self._hold(new, replace(before.proposal, state="held"))
+            return await self._hold(before, new, before.proposal)
 
     async def refuse(self) -> Version | None:
         """Put what is proposed aside; None where nothing is."""
@@ -198,8 +221,12 @@ class LongTermMemory:
             current = (await self.read_held()).version
             if current is None:
                 return None
-            before = [one for one in await self._versions() if one.state == "held"][1:2]
-            back = before[0] if before else None
+            back = await self._numbered(current.base)
+            if back is None and current.base:
+                raise MemoryFileError(
+                    f"What was in force before v{current.number} is not kept any more, so it can't "
+                    "be taken back; /memory edit changes it."
+                )
             await run_shielded(self._move(replace(current, state="undone"), back))
             return current, back
 
@@ -208,12 +235,11 @@ class LongTermMemory:
         async with self.state.changing:
             current = (await self.read_held()).version
             first = current.number if current else 0
-            newer = [one for one in await self._versions() if one.number > first]
-            undone = [one for one in newer if one.state == "undone"]
+            undone = [one for one in await self._versions(UNDONE) if one.base == first]
             if not undone:
                 return None
-            await run_shielded(self._move(replace(undone[-1], state="held"), undone[-1]))
-            return undone[-1]
+            await run_shielded(self._move(replace(undone[0], state="held"), undone[0]))
+            return undone[0]
 
     # --- what a model proposes ---------------------------------------------------------------
 
@@ -233,7 +259,8 @@ class LongTermMemory:
                 changed = replace(before.proposal, operations=together, actor=by)
                 memory_versions.rewrite(db, changed)
             elif together:
-                new = Version(0, "proposed", by, "distilled", operations=together)
+                base = before.version.number if before.version else 0
+                new = Version(0, "proposed", by, "distilled", operations=together, base=base)
                 memory_versions.add(db, self.audience, new)
 
         await self._services.store.write(keep)
@@ -274,7 +301,7 @@ class LongTermMemory:
     async def _forget(self, forgotten: Forgotten) -> None:
         state = await self._read()
         kept = drop_forgotten(state.lines, forgotten)
-        everything = [line for one in await self._versions() for line in one.lines]
+        everything = [line for one in await self._versions(()) for line in one.lines]
         hit = [line for line in everything if any(s.is_of(forgotten) for s in line.sources)]
         again = {source.digest for line in hit for source in line.sources if source.digest}
         if kept != state.lines:
@@ -298,8 +325,11 @@ class LongTermMemory:
 
     # --- writing -----------------------------------------------------------------------------
 
-    async def _hold(self, new: Version, settled: Version | None = None) -> Version:
-        """Let a version be in force; the proposal that it settles is no more."""
+    async def _hold(
+        self, before: MemoryState, new: Version, settled: Version | None = None
+    ) -> Version:
+        """Let a version be in force after this state; the proposal that it settles is no more."""
+        new = replace(new, base=before.version.number if before.version else 0)
 
         def keep(db: Any) -> Version:
             if settled is not None:

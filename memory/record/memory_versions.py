@@ -7,9 +7,10 @@ by hand, unless a crash came between.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
@@ -28,7 +29,8 @@ State = Literal["held", "proposed", "undone", "refused"]
 class Version:
     """A version: `number` counts up within its audience, `at` is in seconds since 1970, `actor` is
     who made it (a person's id, "file", or "model NAME"), `why` how, in words. A proposal has
-    `operations` in place of lines."""
+    `operations` in place of lines. `base` is the number of the version that was in force before it
+    (0: none was)."""
 
     number: int
     state: State
@@ -38,14 +40,39 @@ class Version:
     operations: tuple[Operation, ...] = ()
     at: float = 0.0
     is_written: bool = False
+    base: int = 0
     id: int = 0
 
+    @property
+    def digest(self) -> str:
+        """By which a proposal is known again; one that has changed since has another."""
+        return hashlib.sha256(_content(self)["operations"].encode()).hexdigest()[:8]
 
-def versions(database: SqliteDatabase, audience: str) -> list[Version]:
-    """All versions of an audience, the newest first."""
+
+def versions(
+    database: SqliteDatabase, audience: str, states: Collection[State] = (), most: int = -1
+) -> list[Version]:
+    """The versions of an audience in these states (none named: in any), the newest first, at most
+    so many (-1: all)."""
     columns = tables.MemoryVersion
     query = columns.select().where(columns.audience == audience).order_by(columns.number.desc())
-    return list(readable(query.dicts().execute(database), _version))
+    if states:
+        query = query.where(columns.state.in_(list(states)))
+    return list(readable(query.limit(most).dicts().execute(database), _version))
+
+
+def numbered(database: SqliteDatabase, audience: str, number: int) -> Version | None:
+    """The version of this number."""
+    columns = tables.MemoryVersion
+    mine = (columns.audience == audience) & (columns.number == number)
+    return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
+
+
+def written(database: SqliteDatabase, audience: str) -> Version | None:
+    """The version whose text the file has, as far as is known."""
+    columns = tables.MemoryVersion
+    mine = (columns.audience == audience) & (columns.is_written == 1)
+    return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
 def add(database: SqliteDatabase, audience: str, version: Version) -> Version:
@@ -64,19 +91,10 @@ def add(database: SqliteDatabase, audience: str, version: Version) -> Version:
         why=version.why,
         at=at,
         is_written=int(version.is_written),
+        base=version.base,
         **_content(version),
     )
-    return Version(
-        number + 1,
-        version.state,
-        version.actor,
-        version.why,
-        version.lines,
-        version.operations,
-        at,
-        version.is_written,
-        row,
-    )
+    return replace(version, number=number + 1, at=at, id=row)
 
 
 def rewrite(database: SqliteDatabase, version: Version) -> None:
@@ -121,15 +139,7 @@ def forget(database: SqliteDatabase, audience: str, forgotten: Forgotten) -> Non
         if version.state == "proposed" and version.operations and not operations:
             delete(database, version.id)
         elif (kept, operations) != (version.lines, version.operations):
-            changed = Version(
-                version.number,
-                version.state,
-                version.actor,
-                version.why,
-                kept,
-                operations,
-                id=version.id,
-            )
+            changed = replace(version, lines=kept, operations=operations)
             rewrite(database, changed)
 
 
@@ -197,5 +207,6 @@ def _version(row: dict[str, Any]) -> Version:
         each("operations", Operation.from_json),
         row["at"],
         bool(row["is_written"]),
+        row["base"],
         row["id"],
     )

@@ -385,6 +385,16 @@ def _receipts(database: SqliteDatabase) -> None:
     database.execute_sql("ALTER TABLE summary ADD COLUMN receipt TEXT NOT NULL DEFAULT ''")
 
 
+def _memory_bases(database: SqliteDatabase) -> None:
+    """Which version of a `MEMORY.md` another one was made from."""
+    database.execute_sql("ALTER TABLE memory_version ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
+    database.execute_sql(
+        """UPDATE memory_version SET base = (SELECT coalesce(max(number), 0)
+            FROM memory_version AS earlier WHERE earlier.audience = memory_version.audience
+                AND earlier.number < memory_version.number AND earlier.state = 'held')"""
+    )
+
+
 MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _first_tables,
     _spending,
@@ -417,6 +427,7 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
     _side_questions,
     _proposals,
     _receipts,
+    _memory_bases,
 ]
 
 

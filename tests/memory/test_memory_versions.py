@@ -8,15 +8,19 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
 from agent.tools import box
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.asking import DistillRequest
 from memory.long_term.distiller import BUSY, Distilled, Order
-from tests.memory.rooms import Lodge
+from memory.long_term.document import Operation, Source, fact, parse, render
+from tests.memory.rooms import KEY, Lodge
 
 SMALL_DISK = """
 import asyncio, sys
@@ -123,3 +127,63 @@ async def test_one_that_was_cut_short_can_be_asked_for_again(tmp_path: Path) -> 
         await asyncio.wait({distilling})
         model.may_answer.set()
         assert (await conversation.distillation(Order()).run()).operations == 1
+
+
+STEPS = ("remember", "edit", "hand", "propose", "approve", "refuse", "undo", "redo", "restart")
+
+
+async def take(lodge: Lodge, step: str, text: str) -> None:
+    """One step, as a person, a model or a crash takes it."""
+    memory = (await lodge.conversation()).long_term
+    source = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1, digest=text)
+    match step:
+        case "remember":
+            await memory.remember(text, "ann")
+        case "edit":
+            await memory.edit(f"# Us\n\n- {text}\n", "ann")
+        case "hand":
+            memory.path.parent.mkdir(parents=True, exist_ok=True)
+            memory.path.write_text(f"{text}\nby hand")
+        case "propose":
+            new = Operation("add", fact(text, "2026-11-20", source), sources=(source,))
+            async with memory.state.changing:
+                await memory.propose([new], [text], "model fake")
+        case "approve":
+            await memory.approve("ann")
+        case "refuse":
+            await memory.refuse()
+        case "undo":
+            await memory.undo()
+        case "redo":
+            await memory.redo()
+        case "restart":
+            await lodge.restart()
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.sampled_from("ABCD")), max_size=10))
+@example([("remember", "A"), ("undo", "A"), ("hand", "B"), ("undo", "B"), ("redo", "B")])
+@example([("propose", "A"), ("hand", "B"), ("approve", "A"), ("restart", "A"), ("undo", "A")])
+def test_file_and_versions_always_agree_and_nothing_written_is_lost(
+    steps: list[tuple[str, str]],
+) -> None:
+    async def live(folder: Path) -> None:
+        lodge = Lodge(folder)
+        await lodge.open()
+        written: set[str] = set()
+        for step, text in steps:
+            await take(lodge, step, text)
+            memory = (await lodge.conversation()).long_term
+            state = await memory.read()
+            there = memory.path.read_text() if memory.path.exists() else ""
+            assert render(parse(there)) == render(state.lines)
+            written.add(render(state.lines))
+            kept = {render(one.lines) for one in await memory.versions()} | {""}
+            assert written <= kept, "each text that was in force can come back"
+            if await memory.undo():
+                await memory.redo()
+            assert (await memory.read()).lines == state.lines
+        await lodge.close()
+
+    with TemporaryDirectory() as folder:
+        asyncio.run(live(Path(folder)))

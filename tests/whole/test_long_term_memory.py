@@ -55,19 +55,34 @@ async def test_what_is_distilled_waits_for_a_yes(tmp_path: Path) -> None:
     async with living(tmp_path, script, SETTINGS) as house:
         done = await house.says("/memory distill")
         assert f"+ {day}: Ann lives in Lisbon." in done.text
-        assert commands(done) == ["/memory diff approve", "/memory edit", "/memory diff reject"]
+        approve, *others = commands(done)
+        assert others == ["/memory edit", "/memory diff reject"]
         assert remembered(tmp_path) == "", "nothing is in force before a yes"
         await house.says("Hi")
         assert "Lisbon" not in prompt(house)
         shown = await house.says("/memory diff")
         assert "Lisbon" in shown.text
         assert f"from {day}" in shown.text
-        assert "1 line added" in (await house.says("/memory diff approve")).text
+        assert commands(shown) == commands(done)
+        assert "1 line added" in (await house.says(approve)).text
         assert f"- {day}: Ann lives in Lisbon." in remembered(tmp_path)
         await house.says("Where does Ann live?")
         assert "Ann lives in Lisbon." in prompt(house)
         assert "nothing new" in (await house.says("/memory distill")).text
         assert "memory" in (await house.says("/usage")).text
+
+
+async def test_nobody_approves_what_they_have_not_seen(tmp_path: Path) -> None:
+    write(tmp_path, "Ann sings.", job=1)
+    script = distilled_to([add("Ann sings.")], [add("Eve owns all.")])
+    async with living(tmp_path, script, SETTINGS) as house:
+        first = commands(await house.says("/memory distill"))[0]
+        write(tmp_path, "Eve owns all.", job=2)
+        await house.says("/memory distill")
+        assert "has changed since you saw it" in (await house.says(first)).text
+        assert remembered(tmp_path) == ""
+        await house.says(commands(await house.says("/memory diff"))[0])
+        assert sorted(texts(tmp_path)) == ["Ann sings.", "Eve owns all."]
 
 
 async def test_what_is_refused_is_not_proposed_again(tmp_path: Path) -> None:

@@ -368,6 +368,8 @@ async def test_versions_that_were_replaced_long_ago_go_and_the_one_before_stays(
         lines = [one["lines"] for one in history.data["versions"]]
         assert lines == [["Four.", "Two.", "One."], ["Two.", "One."]]
         await house.says("/memory undo")
+        assert "Two." in (await house.says("/memory list")).text
+        assert "is not kept any more" in (await house.says("/memory undo")).text
         assert texts(tmp_path) == ["Two.", "One."]
 
 

@@ -4,18 +4,17 @@ remembered for good, in `MEMORY.md`."""
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from channels.message import LONGEST_FORM
 from memory.long_term.distiller import Distilled, Order, Progress
 from memory.long_term.distilling import strip_invisible
 from memory.long_term.document import (
     LONGEST,
     Lines,
     MemoryLine,
-    Operation,
-    Source,
     apply,
     diff_lines,
     facts,
@@ -24,6 +23,7 @@ from memory.long_term.document import (
 from memory.long_term.memory import BY_HAND, MemoryState
 from memory.record.memory_versions import Version
 from plugins.api import Action, Ask, CommandError, Form, Reply, command
+from plugins.builtin.memory.changes import count_changes, list_reasons, to_block, to_data
 from plugins.builtin.memory.days import day_of
 from plugins.builtin.memory.origins import origins
 from plugins.wording import count, literal, money
@@ -121,6 +121,8 @@ async def edit(ask: Ask, rest: str) -> Reply:
     if not rest.strip():
         text = render(state.proposed)
         base = state.version.number if state.version else 0
+        if len(text) > LONGEST_FORM:
+            raise CommandError(f"It is too long for a message; edit the file itself: {memory.path}")
         settles = " with what is proposed, which is settled by it" if state.proposal else ""
         said = f"This is the whole of it{settles}. What you send back holds at once."
         return Reply(said, {"text": text}, form=Form(f"/memory edit v{base}", text))
@@ -130,7 +132,7 @@ async def edit(ask: Ask, rest: str) -> Reply:
     number = int(base_of[1]) if base_of else None
     version = await memory.edit(written.strip("\n"), ask.person.id, number)
     changes = diff_lines(before, version.lines)
-    return Reply(f"Taken. {_told(changes)}", {"diff": _diff_data(changes)}, (LIST, UNDO))
+    return Reply(f"Taken. {count_changes(changes)}", {"diff": to_data(changes)}, (LIST, UNDO))
 
 
 # --- what a model proposes -------------------------------------------------------------------
@@ -154,14 +156,14 @@ async def distill(ask: Ask, rest: str) -> Reply:
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
-    data = {**_distilled_data(done), "diff": _diff_data(changes), "is_auto": is_auto}
-    text = "\n\n".join(filter(None, (_summary(done), _fenced_diff(changes), _left_out(done))))
+    data = {**_distilled_data(done), "diff": to_data(changes), "is_auto": is_auto}
+    text = "\n\n".join(filter(None, (_summary(done), to_block(changes), _left_out(done))))
     if not changes:
         return Reply(text, data, (LIST,))
     if is_auto:
         return Reply(f"{text}\n\nThis is in force.", data, (LIST, EDIT, UNDO))
     waits = "Nothing of this is in force before somebody here approves it."
-    return Reply(f"{text}\n\n{waits}", data, _decisions())
+    return Reply(f"{text}\n\n{waits}", data, _decisions(after.proposal))
 
 
 def _refuse_where_spent(ask: Ask) -> None:
@@ -172,9 +174,10 @@ def _refuse_where_spent(ask: Ask) -> None:
         )
 
 
-def _decisions() -> tuple[Action, ...]:
+def _decisions(proposal: Version | None) -> tuple[Action, ...]:
+    seen = f" {proposal.digest}" if proposal else ""  # a button may be pressed days later
     return (
-        Action("Approve", "/memory diff approve"),
+        Action("Approve", f"/memory diff approve{seen}"),
         EDIT,
         Action("Take back", "/memory diff reject"),
     )
@@ -211,60 +214,57 @@ def _distilled_data(done: Distilled) -> dict[str, Any]:
 async def diff(ask: Ask, rest: str) -> Reply:
     """`/memory diff`: what waits, or the newest change; `approve` and `reject` settle it; `v3` is
     what a version changed."""
-    word = rest.strip().lower()
+    word, which = (*rest.lower().split(), "", "")[:2]
     if word == "approve":
-        return await _approve(ask)
+        return await _approve(ask, which)
     if word in ("reject", "no"):
         return await _reject(ask)
-    memory = ask.conversation.long_term
-    state, versions = await memory.read(), await memory.versions()
+    state = await ask.conversation.long_term.read()
     if word:
-        return _diff_of(_version_of(word, versions), versions)
+        return await _diff_of(ask, word)
     if state.proposal is None:
         if state.version is None:
             return Reply(_NOTHING, {"diff": []}, (DISTILL,))
-        return _diff_of(state.version, versions, (EDIT, UNDO))
+        return await _diff_of(ask, str(state.version.number), (EDIT, UNDO))
     changes = diff_lines(state.lines, state.proposed)
-    told = _reasons(state.proposal.operations)
+    told = list_reasons(state.proposal.operations)
     head = f"**Proposed by {literal(state.proposal.actor)}**; nothing of it is in force yet."
-    text = "\n\n".join((head, _fenced_diff(changes), told))
-    return Reply(text, {"diff": _diff_data(changes), "is_waiting": True}, _decisions())
+    text = "\n\n".join((head, to_block(changes), told))
+    data = {"diff": to_data(changes), "is_waiting": True}
+    return Reply(text, data, _decisions(state.proposal))
 
 
-def _diff_of(
-    version: Version, versions: Sequence[Version], actions: tuple[Action, ...] = (LIST, HISTORY)
-) -> Reply:
-    new = version.lines
-    held = [one for one in versions if one.state in ("held", "undone")]
-    before = next((one.lines for one in held if one.number < version.number), ())
-    if version.state in ("proposed", "refused"):
-        new = apply(before, version.operations)
-    changes = diff_lines(before, new)
-    head = f"**v{version.number}**, {_by(version)}: {_told(changes)}"
-    text = "\n\n".join(filter(None, (head, _fenced_diff(changes), _reasons(version.operations))))
-    data = {"version": version.number, "diff": _diff_data(changes), "is_waiting": False}
-    return Reply(text, data, actions)
-
-
-def _version_of(word: str, versions: Sequence[Version]) -> Version:
+async def _diff_of(ask: Ask, word: str, actions: tuple[Action, ...] = (LIST, HISTORY)) -> Reply:
     digits = word.removeprefix("v")
-    found = [one for one in versions if digits == str(one.number)]
-    if not found:
+    number = int(digits[:9]) if digits.isascii() and digits.isdigit() else 0
+    found = await ask.conversation.long_term.version(number)
+    if found is None:
         raise CommandError(
             f"There is no version {word[:20]!r}; /memory history lists those that are kept."
         )
-    return found[0]
+    version, before = found
+    new = version.lines
+    if version.state in ("proposed", "refused"):
+        new = apply(before, version.operations)
+    changes = diff_lines(before, new)
+    head = f"**v{version.number}**, {_by(version)}: {count_changes(changes)}"
+    text = "\n\n".join(filter(None, (head, to_block(changes), list_reasons(version.operations))))
+    data = {"version": version.number, "diff": to_data(changes), "is_waiting": False}
+    return Reply(text, data, actions)
 
 
-async def _approve(ask: Ask) -> Reply:
+async def _approve(ask: Ask, seen: str) -> Reply:
     memory = ask.conversation.long_term
-    before = (await memory.read()).lines
-    version = await memory.approve(ask.person.id)
+    state = await memory.read()
+    before = state.lines
+    version = await memory.approve(ask.person.id, seen)
+    if version is None and state.proposal is not None:
+        raise CommandError("That has changed since you saw it; look at /memory diff again.")
     if version is None:
         raise CommandError("Nothing is waiting for a yes; /memory distill looks for something.")
     changes = diff_lines(before, version.lines)
     return Reply(
-        f"It is in force now. {_told(changes)}", {"diff": _diff_data(changes)}, (LIST, UNDO)
+        f"It is in force now. {count_changes(changes)}", {"diff": to_data(changes)}, (LIST, UNDO)
     )
 
 
@@ -280,12 +280,12 @@ async def _reject(ask: Ask) -> Reply:
 async def history(ask: Ask, rest: str) -> Reply:
     """`/memory history`: every version that is kept."""
     del rest
-    versions = await ask.conversation.long_term.versions()
+    versions = await ask.conversation.long_term.versions(_SHOWN)
     data = {"versions": [_version_data(one) for one in versions]}
     if not versions:
         return Reply(_NOTHING, data, (DISTILL,))
     current = next((one.number for one in versions if one.state == "held"), 0)
-    lines = [_version_line(ask, one, current) for one in versions[:_SHOWN]]
+    lines = [_version_line(ask, one, current) for one in versions]
     text = "**Versions of MEMORY.md**, the newest first\n\n" + "\n".join(lines)
     return Reply(f"{text}\n\n`/memory diff v{versions[0].number}` shows one.", data, (LIST, UNDO))
 
@@ -325,7 +325,7 @@ async def undo(ask: Ask, rest: str) -> Reply:
         raise CommandError("There is nothing to take back; /memory history lists the versions.")
     gone, now = done
     changes = diff_lines(gone.lines, now.lines if now else ())
-    text = f"v{gone.number} is taken back. {_told(changes)}"
+    text = f"v{gone.number} is taken back. {count_changes(changes)}"
     return Reply(text, {"version": now.number if now else 0}, (REDO, LIST))
 
 
@@ -365,45 +365,6 @@ def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
     if best is None or not best[1].words & wanted:
         raise CommandError(f"No line holds {words[:60]!r}; /memory list shows all of them.")
     return best
-
-
-# --- wording -----------------------------------------------------------------------------------
-
-
-def _told(changes: Sequence[tuple[str, str]]) -> str:
-    new = sum(sign == "+" for sign, _ in changes)
-    gone = len(changes) - new
-    parts = [f"{count(new, 'line')} added"] * bool(new) + [f"{count(gone, 'line')} gone"] * bool(
-        gone
-    )
-    return f"{' and '.join(parts)}." if parts else "No line is different."
-
-
-def _diff_data(changes: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"sign": sign, "line": raw} for sign, raw in changes]
-
-
-def _fenced_diff(changes: Sequence[tuple[str, str]]) -> str:
-    if not changes:
-        return ""
-    lines = "\n".join(f"{sign} {raw.removeprefix('- ')[: 2 * LONGEST]}" for sign, raw in changes)
-    return f"```diff\n{lines.replace('```', chr(39) * 3)}\n```"
-
-
-def _reasons(operations: Sequence[Operation]) -> str:
-    """Why each change is wanted, and where that was said."""
-    names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
-    lines = []
-    for one in operations:
-        text = one.line.text if one.line else MemoryLine(one.old).text
-        where = "; ".join(dict.fromkeys(map(_place, one.sources)))
-        reason = f" ({literal(one.why)})" if one.why else ""
-        lines.append(f"- {names[one.do]}: {literal(text[:80])}{reason}, from {where}")
-    return "\n".join(lines)
-
-
-def _place(source: Source) -> str:
-    return " ".join(filter(None, (source.day, source.at, literal(source.turns))))
 
 
 Show = Callable[[Ask, str], Awaitable[Reply]]

@@ -1,0 +1,50 @@
+"""How changes of `MEMORY.md` are shown: as a diff, as data, and with their reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from memory.long_term.document import LONGEST, MemoryLine, Operation, Source
+from plugins.wording import count, literal
+
+Changes = Sequence[tuple[str, str]]
+"""Signs ("-" or "+") and lines, as `diff_lines` has them."""
+
+
+def count_changes(changes: Changes) -> str:
+    """How many lines came and went, as a sentence."""
+    new = sum(sign == "+" for sign, _ in changes)
+    gone = len(changes) - new
+    parts = [f"{count(new, 'line')} added"] * bool(new) + [f"{count(gone, 'line')} gone"] * bool(
+        gone
+    )
+    return f"{' and '.join(parts)}." if parts else "No line is different."
+
+
+def to_data(changes: Changes) -> list[dict[str, str]]:
+    """For programs."""
+    return [{"sign": sign, "line": raw} for sign, raw in changes]
+
+
+def to_block(changes: Changes) -> str:
+    """As a diff that channels colour; "" for none."""
+    if not changes:
+        return ""
+    lines = "\n".join(f"{sign} {raw.removeprefix('- ')[: 2 * LONGEST]}" for sign, raw in changes)
+    return f"```diff\n{lines.replace('```', chr(39) * 3)}\n```"
+
+
+def list_reasons(operations: Sequence[Operation]) -> str:
+    """Why each change is wanted, and where that was said."""
+    names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
+    lines = []
+    for one in operations:
+        text = one.line.text if one.line else MemoryLine(one.old).text
+        where = "; ".join(dict.fromkeys(map(_place, one.sources)))
+        reason = f" ({literal(one.why)})" if one.why else ""
+        lines.append(f"- {names[one.do]}: {literal(text[:80])}{reason}, from {where}")
+    return "\n".join(lines)
+
+
+def _place(source: Source) -> str:
+    return " ".join(filter(None, (source.day, source.at, literal(source.turns))))
