@@ -168,7 +168,9 @@ def trust(database: SqliteDatabase, job: int) -> None:
     columns, made = tables.Job, tables.Summary
     wanted = columns.select().where(columns.id == job).dicts().execute(database)
     for row in wanted:
-        is_it = (made.id == row["summary"]) | (made.edits == (row["summary"] or -1))
+        seen = summary(database, row["summary"])
+        origin = seen.origin if seen else -1
+        is_it = (made.id == origin) | (made.edits == origin)
         made.update(is_untrusted=False).where(is_it).execute(database)
         doubted = made.select().where(
             made.is_untrusted

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,9 +19,11 @@ from memory.context.replay import replay
 from memory.context.strategies import STRATEGIES
 from memory.context.view import View
 from memory.conversation import Conversation
+from memory.cut_approval import PATIENCE
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly
+from memory.summary_editor import EditRefused
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import KEY, Lodge
 
@@ -31,6 +34,11 @@ SAY = st.tuples(st.just("say"), TEXT, st.lists(RESULT, max_size=3))
 TURNS = st.frozensets(st.integers(1, 12), min_size=1, max_size=3)
 RANGE = st.tuples(st.integers(1, 10), st.integers(0, 5)).map(lambda r: range(r[0], r[0] + r[1] + 1))
 STEER = st.one_of(
+    st.tuples(st.sampled_from(["approve", "decline", "wait"])),
+    st.tuples(st.just("edit"), TEXT),
+    st.tuples(st.just("keep"), WORDS),
+    st.tuples(st.just("compaction_approval"), st.sampled_from(["off", "show", "ask"])),
+    st.tuples(st.just("summary_min_kept"), st.sampled_from([0.0, 1.0])),
     st.tuples(
         st.sampled_from(
             ["halve", "compact", "undo", "redo", "clear", "new", "restart", "settle"],
@@ -113,7 +121,8 @@ class Witness:
         for result, message in zip(fresh, current[2::2], strict=True):
             assert same_or_clipped(result, message["content"]), "fresh results are in the request"
         assert view.tokens <= limits.ceiling
-        if limits.strategy == "trim" and not is_held(history):
+        is_asked = conversation.compactor.approval.current is not None
+        if limits.strategy == "trim" and not is_held(history) and not is_asked:
             movable = view.movable
             assert view.tokens <= limits.budget or not (movable or view.loose)
             assert len(view.turns) <= limits.max_turns or not movable
@@ -158,12 +167,12 @@ def is_held(history: list[ViewEvent]) -> bool:
 
 async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...]) -> None:
     match step:
-        case ("compact" | "halve",):
-            await steer_cut(lodge, conversation, step[0])
+        case ("compact" | "halve" | "rule", *keep):
+            await steer_cut(lodge, conversation, step[0], keep)
         case ("range" | "free" | "expand", turns):
             await steer_range(lodge, conversation, step[0], turns)
-        case ("rule", keep):
-            await conversation.compactor.compact_by_rule(keep_recent=keep)
+        case ("edit" | "keep" | "approve" | "decline" | "wait" as what, *words):
+            await steer_summaries(lodge, conversation, what, words)
         case ("undo" | "redo" as move,):
             await getattr(conversation.editor, move)()
         case ("clear" | "new" as kind,):
@@ -184,7 +193,10 @@ async def steer(lodge: Lodge, conversation: Conversation, step: tuple[Any, ...])
             lodge.limit(**{name: value})
 
 
-async def steer_cut(lodge: Lodge, conversation: Conversation, what: str) -> None:
+async def steer_cut(lodge: Lodge, conversation: Conversation, what: str, keep: list[int]) -> None:
+    if what == "rule":
+        await conversation.compactor.compact_by_rule(keep_recent=keep[0])
+        return
     if what == "halve":
         await conversation.compactor.free()
         return
@@ -197,6 +209,61 @@ async def steer_cut(lodge: Lodge, conversation: Conversation, what: str) -> None
         assert conversation.context.view().to_wire(lodge.frame) == before
         await conversation.editor.redo()
         assert conversation.context.view().to_wire(lodge.frame) == after
+
+
+async def steer_summaries(
+    lodge: Lodge, conversation: Conversation, what: str, words: list[Any]
+) -> None:
+    if what in ("edit", "keep"):
+        await edit_summary(lodge, conversation, what, words[0])
+    else:
+        await answer_cut(lodge, conversation, what)
+
+
+async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, words: Any) -> None:
+    """An edited summary is what the model sees, and an undo of that is exact."""
+    before = conversation.context.view()
+    sent, standing = before.to_wire(lodge.frame), await conversation.summary.standing()
+    try:
+        editor = conversation.summary
+        edited = await (editor.edit(spoken(words)) if what == "edit" else editor.keep(words))
+    except EditRefused:
+        assert conversation.context.view().to_wire(lodge.frame) == sent
+        return
+    view = conversation.context.view()
+    assert view.preface is not None
+    assert view.preface.text.startswith(edited.after.text)
+    assert edited.event is not None
+    assert edited.event.tokens_after == view.tokens
+    assert standing is not None
+    assert edited.after.is_untrusted >= standing.summary.is_untrusted
+    assert {turn.number for turn in view.turns} == {turn.number for turn in before.turns}
+    await conversation.editor.undo()
+    assert conversation.context.view().to_wire(lodge.frame) == sent
+    await conversation.editor.redo()
+    assert conversation.context.view().to_wire(lodge.frame) == view.to_wire(lodge.frame)
+
+
+async def answer_cut(lodge: Lodge, conversation: Conversation, answer: str) -> None:
+    """A cut that waits is made as it was put, or not at all."""
+    await lodge.settle()
+    compactor = conversation.compactor
+    waiting = compactor.approval.current
+    if waiting is None:
+        return
+    before = {turn.number for turn in conversation.context.view().turns}
+    if answer == "decline":
+        async with conversation.context.changing:
+            await compactor.approval.decline()
+    elif answer == "approve":
+        await compactor.approve()
+    else:
+        compactor.approval.clock = lambda: time.time() + PATIENCE + 1
+        await compactor.settle_proposal()
+        compactor.approval.clock = time.time
+    assert compactor.approval.current is None
+    gone = before - {turn.number for turn in conversation.context.view().turns}
+    assert gone == (set() if answer == "decline" else before & set(waiting.plan.leaving))
 
 
 async def steer_range(lodge: Lodge, conversation: Conversation, what: str, turns: range) -> None:

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory.context.receipt import MOST, Receipt, find_names, make_receipt, sentence_with
+from memory.context.names import find_names
+from memory.context.receipt import MOST, Receipt, make_receipt, sentence_with
 
 ASKED = (
     "Please book a table for Anna Schmidt at the Yeatman in Lisbon on March 14th at 7pm. My "

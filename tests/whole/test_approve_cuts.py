@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from channels.message import Reply
 from memory.cut_approval import PATIENCE
+from tests.docs.pages import ROOT
 from tests.fakes.openai_server import OpenAIServer
 from tests.whole.house import House, living
 from tests.whole.process import talking
@@ -39,8 +41,8 @@ async def questioned(house: House) -> Reply:
 
 
 def paid(house: House) -> int:
-    """How often a model was asked for a summary."""
-    return sum(map(is_summary, house.server.requests))
+    """How often a model was asked for the summary of the first turns."""
+    return sum(is_summary(r) and "[t1]" in str(r.body) for r in house.server.requests)
 
 
 async def test_show_tells_of_a_cut_that_was_made_with_edit_and_undo(tmp_path: Path) -> None:
@@ -74,7 +76,10 @@ async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
     async with living(tmp_path, echo, ASK) as house:
         question = await questioned(house)
         assert question.text.startswith("May I make the context smaller? t1 to t3 are to leave")
-        assert "> They talked about Lisbon." in question.text
+        beginning = question.text.partition("\n\nSay")[0]
+        page = (ROOT / "docs" / "context.md").read_text("utf-8")
+        sizes = re.compile(r"[\d.]+k → [\d.]+k tokens")
+        assert sizes.sub("", f"```markdown\n{beginning}\n```") in sizes.sub("", page)
         assert [action.label for action in question.actions] == ["Approve", "Edit", "No"]
         assert "question 1" in asked(house)
         await talk(house, 2, 8)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
+from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Answer, Received, Say
 from tests.whole.house import House, living
 from tests.whole.test_approve_cuts import ASK, settle, told
@@ -46,6 +48,16 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
         assert "has that already" in (await house.says("/context keep 4711")).text
         await house.says("/context undo")
         assert "missing: 4711" in (await house.says("/context summary")).text
+
+
+async def test_the_page_shows_what_a_person_sees(tmp_path: Path) -> None:
+    """docs/context.md, "Edit a summary", but for the sizes."""
+    async with living(tmp_path, model) as house:
+        await compacted(house)
+        shown = (await house.says("/context summary")).text
+    page = (ROOT / "docs" / "context.md").read_text("utf-8")
+    sizes = re.compile(r"\d+ tokens")
+    assert sizes.sub("", f"```markdown\n{shown}\n```\n") in sizes.sub("", page)
 
 
 async def test_words_that_were_never_said_are_added_as_they_are(tmp_path: Path) -> None:

@@ -39,8 +39,9 @@ def describe(notice: CutNotice) -> Reply:
     if not notice.event:
         leaving = be(notice.turns, ("is", "are"))
         text = (
-            f"May I make the context smaller? {leaving} to leave ({notice.why}), with {name} in "
-            f"their place:\n\n{quoted}\n\nSay `{APPROVE} {name}` or `{DECLINE} {name}`, or change "
+            f"May I make the context smaller? {leaving} to leave ({notice.why}): "
+            f"{before} → {after} tokens, with {name} in their place:\n\n{quoted}\n\n"
+            f"Say `{APPROVE} {name}` or `{DECLINE} {name}`, or change "
             "the summary first. Until you do, nothing is cut; after ten minutes without an answer, "
             "or when the model's window is full, it is."
         )

@@ -1,0 +1,152 @@
+"""Names in a text, found without a model.
+
+Words that begin with a capital are names in most languages, but not in German, where every noun
+does; there, and in Chinese, which has neither capitals nor spaces, only what stands beside a sign
+of a name counts as one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_MONTHS = (
+    ("january", "januar", "jan"),
+    ("february", "februar", "feb"),
+    ("march", "märz", "mar", "mär"),
+    ("april", "apr"),
+    ("may", "mai"),
+    ("june", "juni", "jun"),
+    ("july", "juli", "jul"),
+    ("august", "aug"),
+    ("september", "sept", "sep"),
+    ("october", "oktober", "oct", "okt"),
+    ("november", "nov"),
+    ("december", "dezember", "dec", "dez"),
+)
+MONTH_OF = {name: number for number, names in enumerate(_MONTHS, 1) for name in names}
+"""The numbers of months by their names, in English and in German."""
+
+WORD = re.compile(r"[^\W\d_][\w'’-]{0,60}")
+_CAPITALS = re.compile(
+    r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}(?:\ (?:(?:von|van|de|da|di|zu|al)\ )?[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}){0,3}"
+)
+_ENDS = '.!?:;\n"“„(*#>|-–—•\0'  # signs behind which a sentence, or an item of a list, begins
+_GERMAN = frozenset(
+    ("der", "die", "das", "und", "ist", "nicht", "ich", "ein", "eine", "mit", "auf", "für", "dem")
+)
+_GERMAN_SIGN = re.compile(
+    r"\b(?:Herrn?|Frau|Dr\.|Prof\.|namens|heißt|heiße|heissen|nach|Firma|Familie)\ "
+    r"([A-ZÄÖÜ][\wäöüß'’-]{1,40})"
+)
+_COMMON = frozenset(
+    (
+        "i",
+        "i'm",
+        "i'll",
+        "i've",
+        "i'd",
+        "ok",
+        "okay",
+        "yes",
+        "no",
+        "hi",
+        "hello",
+        "thanks",
+        "please",
+        "sorry",
+        "monday",
+        "tuesday",
+        "wednesday",
+        "thursday",
+        "friday",
+        "saturday",
+        "sunday",
+        "montag",
+        "dienstag",
+        "mittwoch",
+        "donnerstag",
+        "freitag",
+        "samstag",
+        "sonntag",
+        "english",
+        "german",
+        "chinese",
+        "hause",
+        "ende",
+        "anfang",
+        "note",
+        "summary",
+    )
+) | frozenset(MONTH_OF)
+_CJK_NAMES = (
+    re.compile(r"(?:我叫|名叫|叫做|名字是|名字叫)([\u4e00-\u9fff]{2,3})"),
+    re.compile(
+        r"([王李张刘陈杨黄赵吴周徐孙马朱胡郭何高林罗郑梁谢宋唐许韩冯邓曹彭曾肖田董袁潘于蒋蔡余杜叶程"
+        r"苏魏吕丁任沈姚卢姜崔钟谭陆汪范金石廖贾夏韦付方白邹孟熊秦邱江尹薛闫段雷侯龙史陶黎贺顾毛郝龚"
+        r"邵万钱严覃武戴莫孔向汤][\u4e00-\u9fff]{0,2}?(?:先生|女士|小姐|老师|经理|教授|博士|医生|总))"
+    ),
+    re.compile(
+        r"((?:(?![入住在去到是的和与及请找从向要])[\u4e00-\u9fff]){1,6}?"
+        r"(?:公司|大学|酒店|医院|机场|银行|餐厅|车站|市|省|县))"
+    ),
+    re.compile(r"[《「『]([^》」』\n]{1,40})[》」』]"),
+)
+
+
+def find_names(text: str) -> list[str]:
+    """The names in a text, each as often as it is there."""
+    names = [found[1] for pattern in _CJK_NAMES for found in pattern.finditer(text)]
+    words = WORD.findall(text)
+    if not words:
+        return names
+    lower = {word for word in words if word[0].islower()}
+    if len(_GERMAN & lower) >= 3:
+        return names + _german_names(text)
+    inside = {word for word, is_first in _capitalised(text) if not is_first}
+    return names + [
+        name for found in _CAPITALS.finditer(text) for name in _name_in(found, text, inside, lower)
+    ]
+
+
+def _capitalised(text: str) -> Iterator[tuple[str, bool]]:
+    """Words with a capital, and whether a sentence begins with them."""
+    for found in WORD.finditer(text):
+        if found[0][0].isupper():
+            yield found[0], _begins(text, found.start())
+
+
+def _begins(text: str, at: int) -> bool:
+    before = text[max(0, at - 4) : at].rstrip(" \t")
+    return not before or before[-1] in _ENDS
+
+
+def _name_in(found: re.Match[str], text: str, inside: set[str], lower: set[str]) -> Iterator[str]:
+    """The name in a run of capitalised words: without a first word that is only the beginning of a
+    sentence, and without words that are no names elsewhere."""
+    words = found[0].split()
+    is_first = _begins(text, found.start())
+    while words and (
+        words[0].casefold() in _COMMON
+        or (len(words) == 1 and words[0].casefold() in lower)
+        or (is_first and words[0] not in inside)
+    ):
+        words.pop(0)
+        is_first = False
+    name = " ".join(words).rstrip("'’-")
+    is_shouted = name.isupper() and len(name) < 3
+    if len(name) > 1 and not is_shouted and not all(w.casefold() in _COMMON for w in words):
+        yield name.removesuffix("'s").removesuffix("’s")
+
+
+def _german_names(text: str) -> list[str]:
+    """In German every noun has a capital: two beside each other, or one behind a sign."""
+    names = [found[1] for found in _GERMAN_SIGN.finditer(text)]
+    for found in _CAPITALS.finditer(text):
+        words = found[0].split()
+        if _begins(text, found.start()):
+            words = words[1:]
+        words = [w for w in words if w not in ("Herr", "Herrn", "Frau", "Familie", "Firma")]
+        if len(words) > 1 and not any(word.casefold() in _COMMON for word in words):
+            names.append(" ".join(words))
+    return [name for name in names if name.casefold() not in _COMMON]
