@@ -124,7 +124,8 @@ class CutApproval:
 
     def _to_notice(self, plan: Plan, summary: Summary) -> CutNotice:
         view = self._state.view()
-        return CutNotice(summary, plan.leaving, plan.why, view.tokens, plan.tokens_after)
+        after = view.apply(plan.change).tokens
+        return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
     async def edit(self, proposal: Proposal, summary: Summary) -> None:
         """The person has changed the summary that was written for a cut."""
