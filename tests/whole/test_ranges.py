@@ -3,6 +3,7 @@ the model is looked at on the wire."""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,20 @@ from typing import Any
 import pytest
 
 from tests.docs.pages import ROOT
-from tests.fakes.openai_server import Answer, Received, Say
-from tests.points.scene import calls_paid, content, events, settled, state, steps, summaries, talk
+from tests.fakes.openai_server import Answer, Call, Hang, OpenAIServer, Received, Say
+from tests.points.scene import (
+    calls_paid,
+    content,
+    daily,
+    events,
+    settled,
+    state,
+    steps,
+    summaries,
+    talk,
+)
 from tests.whole.house import House, living
+from tests.whole.process import talking
 
 STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "stubs"]
 
@@ -20,7 +32,9 @@ STRATEGIES = ["trim", "slim", "full", "truncate", "summarize", "structured", "st
 def echo(request: Received) -> Answer:
     """A summary names the marks that it was made of; a reply repeats the question's, at length."""
     if "tools" not in request.body:
-        return Say(f"SUM {' '.join(marks(content(request.body['messages'][-1])))}")
+        task, told = (content(message) for message in request.body["messages"])
+        new = "\n=== Diary ===\nNEW " if "=== Diary ===" in task else ""
+        return Say(f"SUM {' '.join(marks(told))}{new}")
     asked = content(request.body["messages"][-1])
     return Say(f"reply to {asked.split()[-1]}" + " and so on" * 20)
 
@@ -171,6 +185,7 @@ async def test_a_freed_range_leaves_at_once_and_its_summary_comes_to_its_place(
         await say(house, 1, 2, 3, 4)
         reply = await house.says("/context free t2-t3")
         await settled(house)
+        assert "Its summary is ready" in (await house.says("/context")).text
         assert (await state(house))["turns"] == ["t1", "t4"]
         sent = await sent_for(house, 5)
         await house.says("/undo")
@@ -325,6 +340,174 @@ async def test_an_edited_summary_is_what_stands_there_again_and_is_in_no_summary
         await house.says("/context compact")
         asked = content(summaries(house)[-1].body["messages"][-1])
         assert asked.startswith("Summary of what came before:\nSUM as I want it marked\n")
+
+
+async def test_a_forgotten_turn_is_in_no_summary_of_a_range_which_is_written_anew(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4, 5)
+        await house.says("/context compact t2-t4")
+        confirm = await house.says("/forget t3")
+        gone = await house.says(confirm.actions[0].command)
+        assert "t3" in gone.text
+        await settled(house)
+        sent = await sent_for(house, 6)
+        assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark4", "mark5"]]
+        assert "mark3" not in str(sent)
+        assert "mark3" not in daily(tmp_path)
+        await house.says("/context expand t2-t4")
+        assert (await state(house))["turns"] == ["t1", "t2", "t4", "t5", "t6"]
+
+
+async def test_what_a_person_drops_takes_the_summary_that_told_of_it_along(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact t1-t3")
+        dropped = await house.says("/context drop t2")
+        assert "A summary told of it, so it left, too: t1, t3 are back in play." in dropped.text
+        sent = await sent_for(house, 5)
+        assert "SUM" not in str(sent)
+        assert "mark2" not in str(sent)
+        await house.says("/undo")
+        await house.says("/context undo e2")
+        await house.says("/context drop t1-t3")
+        assert (await state(house))["turns"] == ["t4"]
+        sent = await sent_for(house, 5)
+        assert marks(str(sent)) == marks("mark4") or "mark1" not in str(sent)
+        closed = await house.says("/context expand t2")
+        assert "You took t2 away; only /context undo brings that back." in closed.text
+
+
+async def test_undo_of_the_last_message_never_leaves_it_in_a_summary(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t2-t3")
+        await house.says("/undo")
+        sent = await sent_for(house, 4)
+        assert "mark3" not in str(sent)
+        assert (await state(house))["turns"] == ["t1", "t2", "t4"]
+
+
+async def test_a_pinned_summary_stays_when_a_cut_passes_it(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 4, **strategy("trim")}
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t1-t2")
+        assert (await house.says("/context pin t1-t2")).text.startswith("Pinned: t1 to t2")
+        for number in range(4, 10):
+            sent = await sent_for(house, number)
+            assert any(text.startswith("<summary") and "mark1 mark2" in text for text in sent)
+        assert sum(text.count("SUM") for text in sent) == 2
+        await house.says("/context expand t1-t2")
+        assert (await state(house))["turns"][:2] == ["t1", "t2"]
+
+
+async def test_the_daily_memory_is_told_of_a_range_once(tmp_path: Path) -> None:
+    settings = {"agent_max_context_turns": 6, **strategy("trim")}
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t1-t2")
+        await say(house, 4, 5, 6, 7, 8, 9)
+        await settled(house)
+        told = daily(tmp_path)
+    assert told.count("SUM mark1 mark2") == 1
+    assert told.count("NEW") == 1
+    assert "t1 to t2" in told
+
+
+async def test_the_model_still_finds_the_turns_of_a_range(tmp_path: Path) -> None:
+    def script(request: Received) -> Answer:
+        last = request.body["messages"][-1]
+        if last["role"] == "user" and "look" in content(last) and "tools" in request.body:
+            arguments = json.dumps({"mode": "turn", "turnId": "t2"})
+            return Say(calls=(Call("context_search", arguments, "c1"),))
+        return echo(request)
+
+    async with living(tmp_path, script) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact t1-t2")
+        await talk(house, "look it up")
+        found = content(steps(house)[-1][-1])
+    assert "question mark2" in found
+
+
+async def test_preview_overview_and_turns_count_the_summary_where_it_stands(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact t2-t3")
+        before = await state(house)
+        preview = (await house.says("/context preview")).data or {}
+        turns = (await house.says("/context turns")).data or {}
+        history = await events(house)
+        image = await house.says("/context map")
+        await say(house, 5)
+        after = await state(house)
+    assert sum(before["parts"].values()) == before["tokens"] == preview["tokens"]
+    assert before["parts"]["summaries of turns"] > 0
+    assert before["summarised_in_place"] == [["t2", "t3"]]
+    rows = [(row["turn"], row["message"]) for row in preview["messages"] if row["turn"]]
+    assert rows[2:4] == [("t2-t3", "summary"), ("t4", "user")]
+    assert [turn["state"][0] for turn in turns["turns"]] == [
+        "in play",
+        "summarised",
+        "summarised",
+        "in play",
+    ]
+    assert (history[-1]["kind"], history[-1]["turns"]) == ("compact", ["t2", "t3"])
+    assert "summaries of turns" in str((image.data or {})["svg"])
+    assert after["summarised_in_place"] == before["summarised_in_place"]
+
+
+@pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "stubs"])
+async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) -> None:
+    """Where nothing but summaries of ranges is left to leave, they do."""
+
+    def long(request: Received) -> Answer:
+        return Say("word " * 300) if "tools" not in request.body else echo(request)
+
+    settings = {"context": {"strategy": name, "max_tokens": 4_096, "full_turns": 10}}
+    async with living(tmp_path, long, settings) as house:
+        for number in range(1, 13, 3):
+            await say(house, number, number + 1, number + 2)
+            await talk(house, f"/context compact t{number}-t{number + 2}")
+        reply = await house.says("word " * 2_000 + "mark99")
+        assert reply.text.startswith("reply to mark99")
+        now = await state(house)
+        assert len(now["summarised_in_place"]) < 4, now["parts"]
+        assert content(steps(house)[-1][-1]).endswith("mark99")
+
+
+async def test_a_range_survives_a_change_of_strategy(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, strategy("trim")) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact t2-t3")
+        for number, name in enumerate(STRATEGIES, 5):
+            await house.says(f"/config context.strategy {name}")
+            sent = await sent_for(house, number)
+            assert sum("SUM mark2 mark3" in text for text in sent) == 1
+
+
+async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: Path) -> None:
+    def hang(request: Received) -> Answer:
+        return echo(request) if "tools" in request.body else Hang()
+
+    async with OpenAIServer(hang) as endpoint, talking(tmp_path, endpoint) as bot:
+        for number in (1, 2, 3, 4):
+            await bot.says(f"question mark{number}")
+        freed = await bot.says("/context free t2-t3")
+        assert "t2 to t3 left the context" in freed["text"]
+        for _ in range(5):
+            await endpoint.reached.acquire()
+        await bot.kill()
+    async with living(tmp_path, echo) as house:
+        await say(house, 5)
+        assert len(summaries(house)) == 1
+        sent = await sent_for(house, 6)
+        assert [marks(text) for text in sent if "SUM" in text] == [["mark2", "mark3", "mark4"]]
+        assert "t2 to t3 are back in play" in (await house.says("/context undo")).text
 
 
 async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) -> None:

@@ -106,6 +106,7 @@ async def gather(ask: Ask) -> Overview:
     """Everything about this conversation's context now."""
     conversation = ask.conversation
     held = undoable(await conversation.context.history())
+    last = next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None)
     limits = conversation.context.limits
     view = conversation.context.view(limits=limits)
     settings = {key: ask.bot.settings.describe(key, conversation.key.id) for key in GOVERNING}
@@ -120,8 +121,8 @@ async def gather(ask: Ask) -> Overview:
         soft=soft_limit_of(ask),
         cut_prompt=conversation.calibration.cuts.newest.get(limits.model),
         hold=hold(view, limits, conversation),
-        last=next((event for event in reversed(held) if event.kind not in ("pin", "unpin")), None),
-        summary=await _summary(conversation),
+        last=last,
+        summary=await _summary(conversation, last),
         can_undo=bool(held),
         bill=conversation.context.bill,
         layers={key: setting.layer for key, setting in settings.items()},
@@ -149,8 +150,13 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
 _BECAUSE = {"hold": "of your no", "expand": "you opened a summary"}
 
 
-async def _summary(conversation: Conversation) -> Summary:
+async def _summary(conversation: Conversation, last: ViewEvent | None) -> Summary:
     cut = conversation.context.replayed.cut
+    if last is not None and last.change.stand_in is not None:
+        stand_ins = conversation.context.boundaries.stand_ins
+        if not any(s.event == last.id and not s.summary for s in stand_ins):
+            return ""
+        return "ready" if await conversation.compactor.summaries.summary_of(last.id) else "coming"
     if cut is None:
         return ""
     summary = await conversation.compactor.summaries.summary_of(cut.id)
