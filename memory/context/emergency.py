@@ -100,12 +100,14 @@ def describe(events: Sequence[ViewEvent], view: View, limits: Limits, turn: int)
         return ""
     there = {one.number for one in view.turns}
     gone = sorted({number for event in steps for number in event.leaving} - there)
+    squeezed = sorted({number for event in steps for number in event.change.squeeze} & there)
     clips = {seq for event in steps for seq in event.change.clip}
     clipped = {
         (e.turn == turn, e.message.role) for t in view.whole for e in t.entries if e.seq in clips
     }
     parts = [
         f"{format_turns(gone)} left the context" if gone else "",
+        f"of {format_turns(squeezed)} only the question and the reply stayed" if squeezed else "",
         "the model saw your message with a part of it left out"
         if (True, "user") in clipped
         else "",

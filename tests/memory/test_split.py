@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.context.change import Change, ViewEvent
+from memory.context.emergency import REASON, describe
 from memory.context.limits import Limits
 from memory.context.strategies.split import safe_split
 from memory.conversation import Conversation
@@ -329,3 +330,14 @@ async def test_a_squeezed_turn_whose_question_leaves_by_a_split_strands_no_call(
         assert [text for text in texts(view) if "2" in text] == ["reply 2"]
         await lodge.restart()
         talk = await lodge.conversation()
+
+
+async def test_an_emergency_that_only_squeezes_says_what_stayed(lodge: Lodge) -> None:
+    await lodge.says("question", ["found"], reply="answer")
+    conversation = await lodge.conversation()
+    context = conversation.context
+    event = ViewEvent(
+        NOW, "squeeze", "emergency", REASON, Change(squeeze=frozenset({1})), turn=1, id=1
+    )
+    said = describe([event], context.view(), context.limits, turn=1)
+    assert "4,000 tokens: of t1 only the question and the reply stayed. Nothing is deleted" in said

@@ -64,6 +64,8 @@ class Moody:
         body = request.body
         if "tools" not in body or "sub-agent" in str(body["messages"][0]["content"]):
             return Say("They talked about it.")
+        if str(body["messages"][-1]["content"]).endswith("What was that?"):
+            return Say("A side question is in no transcript.")
         self.own.append(request)
         mood = self.chance.random()
         if mood < 0.12 and not self.failed:
@@ -130,6 +132,10 @@ def commands(chance: random.Random, turn: int) -> list[str]:
             [f"/context expand t{some}"],
             ["/context free"],
             ["/config context.stub_tools true --here"],
+            [f"/config tools.offer {chance.choice(['lean', 'all'])} --here"],
+            [f"/context pin s{chance.randint(1, 3)}"],
+            ["/context summary edit They talked about other things."],
+            ["/btw What was that?"],
             [f"/fork t{some}"],
             ["/branches 1"],
             ["/new"],
