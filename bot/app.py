@@ -53,7 +53,7 @@ from bot.schedule import Retention, Schedule
 from bot.settings import Layers, SettingsStore
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
-from channels.base import Channel, ChannelError, Closing, ContextChanged, Notice
+from channels.base import BranchChanged, Channel, ChannelError, Closing, ContextChanged, Notice
 from memory.context.meter import Meter
 from memory.conversation import Conversation
 from memory.conversations import Conversations
@@ -313,7 +313,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         spending=spending,
         forgetting=forgetting,
         asides=Asides(config.agent, lambda key: config.settings(key).turn_timeout, spending),
-        branches=Branching(conversations, turns, book, lambda now: _show(bus, now)),
+        branches=Branching(conversations, turns, book, lambda now: _show_branch(bus, now)),
         access=LetIn(access, delivery),
         approvals=approvals,
         forms=forms,
@@ -422,6 +422,12 @@ def _show(bus: EventBus, conversation: Conversation | None, is_current: bool = T
     """Tell whoever watches a conversation how full its context is."""
     if conversation is not None and is_current and bus.is_watched(conversation.key.home):
         bus.publish(conversation.key.home, ContextChanged(usage_of(conversation.context)))
+
+
+def _show_branch(bus: EventBus, conversation: Conversation) -> None:
+    """Tell whoever watches a chat that it leads to this conversation now."""
+    bus.publish(conversation.key.home, BranchChanged(conversation.key.number))
+    _show(bus, conversation)
 
 
 async def _first_of(

@@ -286,7 +286,9 @@ class Turns:
             ),
         )
         said = "\n\n".join((reply.told, *told))
-        await self._delivery.answer(received, Reply(said, problem=problem), turn.id)
+        is_here = self._branches.is_current(key)  # elsewhere its number means another turn
+        name = turn.id if is_here else None
+        await self._delivery.answer(received, Reply(said, problem=problem), name)
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         self._bus.publish(key.home, Done(received.id, turn.id, usage))
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile

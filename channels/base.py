@@ -65,6 +65,15 @@ class ContextChanged:
 
 
 @dataclass(frozen=True, slots=True)
+class BranchChanged:
+    """The chat leads to another of its conversations from now on, the branch of this number: what
+    was said there is another transcript. An answer that is still written elsewhere comes without
+    its turn."""
+
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice:
     """A line for the person that is part of no answer: a model that loads, a spending limit."""
 
@@ -91,7 +100,15 @@ class Done:
 
 
 Activity = (
-    TurnStarted | Delta | StepRestarted | ToolStarted | ToolEnded | ContextChanged | Notice | Done
+    TurnStarted
+    | Delta
+    | StepRestarted
+    | ToolStarted
+    | ToolEnded
+    | ContextChanged
+    | BranchChanged
+    | Notice
+    | Done
 )
 
 

@@ -41,6 +41,8 @@ class StreamDraft:
                 self.parts.append(dict(data))
             case "tool":
                 self._end_tool(data)
+            case "branch":
+                self._begin("", "")  # what is written there is not shown here
             case "done" if data["id"] == self.id:
                 self._begin("", "")
 

@@ -20,6 +20,7 @@ from uuid import uuid4
 from channels.base import (
     Activity,
     Bot,
+    BranchChanged,
     ContextChanged,
     Delta,
     Done,
@@ -59,8 +60,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """`kind` is "turn", "delta", "restart", "tool", "context", "notice" or "done"; `origin` names
-    its feed; `at` is a time of the loop's clock."""
+    """`kind` is "turn", "delta", "restart", "tool", "context", "branch", "notice" or "done";
+    `origin` names its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
@@ -253,6 +254,8 @@ class Feed:
                 self._add("tool", {"tool": name, "state": "failed" if is_error else "done"})
             case ContextChanged(usage):
                 self._add("context", asdict(usage))
+            case BranchChanged(number):
+                self._add("branch", {"branch": number})
             case Notice(text):
                 self._add("notice", {"text": text})
             case Done(message, _, usage):

@@ -236,6 +236,30 @@ async def test_a_cut_asks_on_the_page_and_its_summary_is_edited_first(
         assert "They talked of Lisbon." in str(site.server.requests[-1].body["messages"])
 
 
+async def test_the_page_shows_the_branch_that_its_session_leads_to(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url, "trip")
+        await tab.asks("by train", "re:")
+        await tab.asks("by night", "re: by night")
+        await tab.writes("/fork t1 By car")
+        await tab.sees("text=You are in branch 2, “By car” now.")
+        await expect(tab.page.locator("[data-turn=t2]")).to_have_count(0)
+        await tab.asks("by car", "re: by car")
+        async with browsing(browser) as other:
+            await other.opens(site.url, "trip")
+            await other.sees("text=re: by car")
+            await tab.presses("Go back")
+            await tab.sees("text=re: by night")
+            await other.sees("text=re: by night")
+            await expect(other.page.locator("text=re: by car")).to_have_count(0)
+        await tab.writes("/branches")
+        await tab.sees("text=You are in branch 1.")
+        await tab.presses("2: By car")
+        await tab.sees("text=re: by car")
+
+
 async def test_two_pages_of_one_conversation_show_the_same(
     tmp_path: Path, browser: Browser
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -9,9 +10,13 @@ from typing import Any
 from channels.base import Activity, Delta, Done
 from tests.bot.test_backup import restore, save
 from tests.bot.test_schedule import retain, rows
-from tests.fakes.openai_server import Hang, Received, Say
+from tests.fakes.openai_server import Hang, OpenAIServer, Received, Say
+from tests.web.site import serving
+from tests.web.test_completions import client, named, user
 from tests.whole import test_forget as forgetting
 from tests.whole.house import House, living
+from tests.whole.process import talking
+from tests.whole.telegram_house import at_telegram
 from tests.whole.test_busy import busy, gate
 from tests.whole.test_forget import MARK, found_in, says_many
 from tests.whole.test_spending import limit
@@ -294,3 +299,91 @@ async def test_a_branch_is_in_a_backup_and_in_an_export(tmp_path: Path) -> None:
     async with living(restored, echo) as house:
         await house.says("third")
         assert asked(house) == ["first", "second", "third"]
+
+
+async def test_at_telegram_branches_are_buttons_and_each_topic_has_its_own(
+    tmp_path: Path,
+) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        house.ann.says("first")
+        await house.telegram.shown("re: first")
+        house.ann.says("/fork")
+        forked = await house.telegram.shown("You are in branch 2")
+        house.ann.says("second")
+        await house.telegram.shown("re: second")
+        house.ann.presses(forked, "All branches")
+        listed = await house.telegram.shown("You are in branch 2. /branches N")
+        house.ann.presses(listed, "1: first")
+        await house.telegram.shown("You are in branch 1")
+        house.ann.says("third")
+        await house.telegram.shown("re: third")
+        said = [m["content"] for m in house.sent_to_model() if m["role"] == "user"]
+        assert said == ["first", "third"]
+
+
+async def test_over_rest_a_session_is_the_branch_that_it_leads_to(tmp_path: Path) -> None:
+    async with serving(tmp_path, echo) as site:
+        await site.says("first", "trip")
+        await site.says("second", "trip")
+        forked = await site.commands("/fork t1 Elsewhere", "trip")
+        assert forked["data"]["number"] == 2
+        await site.says("third", "trip")
+        _, told = await site.get("/api/sessions/trip/messages")
+        texts = [m["text"] for m in told["messages"] if m["role"] == "user"]
+        assert texts == ["first", "third"]
+        _, context = await site.get("/api/sessions/trip/context")
+        assert [turn["turn"] for turn in context["turns"]] == ["t1", "t2"]
+        _, found = await site.get("/api/sessions")
+        assert [(one["id"], one["title"]) for one in found["sessions"]] == [("trip", "Elsewhere")]
+        _, found = await site.get("/api/sessions?q=second")
+        assert [one["id"] for one in found["sessions"]] == ["trip"]
+        await site.commands("/branches 1", "trip")
+        _, found = await site.get("/api/sessions")
+        assert [(one["id"], one["title"]) for one in found["sessions"]] == [("trip", "first")]
+
+
+async def test_in_openais_protocol_a_conversation_is_the_branch_that_it_leads_to(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, echo) as site, client(site) as openai:
+
+        async def asks(text: str) -> None:
+            said = [user(text)]
+            await openai.chat.completions.create(model="parley", messages=said, **named("trip"))
+
+        await asks("first")
+        await asks("second")
+        await site.commands("/fork t1", "trip")
+        await asks("third")
+        assert asked_of(site.server) == ["first", "third"]
+
+
+async def test_killed_at_any_moment_of_a_fork_it_is_there_or_not_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    async with OpenAIServer(echo) as endpoint:
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("first")
+            await bot.says("second")
+        for number in range(6):
+            async with talking(tmp_path, endpoint) as bot:
+                await bot.says("/branches 1", id=f"go {number}")
+                await bot.tell("/fork t1", id=f"fork {number}")
+                await asyncio.sleep(number * 0.004)  # any moment will do
+                bot.process.kill()
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("/branches 1", id="back")
+            listed = await bot.says("/branches", id="list")
+            made = listed["data"]["branches"][1:]
+            assert all(one["turn"] == "t1" for one in made)
+            await bot.says("third")
+            assert asked_of(endpoint) == ["first", "second", "third"]
+            for one in made:
+                await bot.says(f"/branches {one['number']}", id=f"to {one['number']}")
+                await bot.says(f"in {one['number']}")
+                assert asked_of(endpoint) == ["first", f"in {one['number']}"]
+
+
+def asked_of(endpoint: OpenAIServer) -> list[str]:
+    messages = endpoint.requests[-1].body["messages"]
+    return [m["content"] for m in messages if m["role"] == "user"]

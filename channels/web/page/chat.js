@@ -92,7 +92,7 @@ export class Chat {
     } else if (article) {
       article.replaceChildren(article.firstChild, card("", answer, this.#page.run));
       article.classList.remove("pending");
-    } else if (!answer.id) { // said without being asked, such as a question of a tool
+    } else { // said without being asked, such as a question of a tool; or in a branch that was left
       this.#put(card("", answer, this.#page.run));
     }
     this.#page.running(this.#log.querySelector(".pending") !== null);

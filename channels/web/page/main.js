@@ -30,7 +30,9 @@ const composer = new Composer({
   },
   run: async (line) => {
     try {
-      chat.reply(line, await api.command(session, line));
+      const reply = await api.command(session, line);
+      if (reply.data?.is_current) await show(reply.data.number);
+      chat.reply(line, reply);
     } catch (error) {
       chat.notice(error.message);
     }
@@ -42,12 +44,22 @@ const composer = new Composer({
 const sessions = new Sessions({ open, current: () => session, command: api.command });
 
 let session = "";
+let branch = 0;
+let showing = Promise.resolve();
+
+/** The session leads to another branch: what was said there is shown. */
+function show(number) {
+  if (number !== branch) showing = chat.load(session);
+  branch = number;
+  return showing;
+}
 let leave = () => {};
 
 /** Show a session: what was said, then all that happens, without a gap between. */
 async function open(name) {
   leave();
   session = name;
+  branch = 0;
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
   close();
   chat.clear(name);
@@ -67,6 +79,7 @@ async function load(name) {
     },
     draft: (draft) => chat.draft(draft),
     context: (usage) => { panel.usage(usage); panel.refresh(); },
+    branch: async ({ branch: number }) => { await show(number); panel.refresh(); },
     notice: ({ text }) => chat.notice(text),
     done: async (answer) => {
       await chat.done(answer);
