@@ -146,10 +146,8 @@ async def test_a_question_at_the_end_of_a_story_is_heard(lodge: Lodge) -> None:
     await tell(
         lodge, "我叔叔的邮箱地址是li@example.com。", "好的。", "今天天气真好，适合散步。", "是啊。"
     )
-    story = "".join(
-        f"昨天我去公园第{n}次散步，天气真好，看到邻居家的小狗跑来跑去。" for n in range(9)
-    )
-    assert (await recalled(lodge, f"{story}对了，我叔叔的邮箱是多少来着？", 1)) == [
+    story = "今天天气真好，适合出去散步。最近小区里的花开得特别美，邻居家的小狗也越来越可爱了。"
+    assert (await recalled(lodge, f"{story}对了，我真正想问的是：叔叔的邮箱地址是什么？", 1)) == [
         "我叔叔的邮箱地址是li@example.com。"
     ]
 

@@ -69,6 +69,8 @@ def test_names_and_stop_words_are_looked_for_where_there_is_nothing_else() -> No
 def test_a_question_as_long_as_a_book_looks_for_its_last_words() -> None:
     terms = question(" ".join(f"w{n}" for n in range(10_000)), set()).terms
     assert [term.word for term in terms] == [f"w{n}" for n in range(9_968, 10_000)]
+    repeated = question("tea " + " ".join(f"w{n}" for n in range(99)) + " tea", set()).terms
+    assert repeated[30:] == (Term("w98"), Term("tea"))
 
 
 def test_a_lone_chinese_character_is_looked_for_as_a_beginning() -> None:
@@ -114,7 +116,9 @@ def test_a_text_is_told_by_its_small_words(text: str, stops: str) -> None:
         ("2023年5月", [(2023, 5, 0)]),
         ("You may march. 31 February, 30.2.2024, 0/0/2024, 1.2.3, 192.168.1.1, 5 mayors", []),
         ("8 May 0000", [(0, 5, 8)]),
-        ("1 " * 5_000 + "8 May 2023", []),
+        ("8 May 2023" + " 1" * 5_000, []),
+        ("1 " * 5_000 + "8 May 2023", [(2023, 5, 8)]),
+        (" ".join(f"{n}.1.2024" for n in range(1, 32)), [(2024, 1, n) for n in range(1, 6)]),
     ],
 )
 def test_dates_are_read_as_people_write_them(

@@ -116,7 +116,7 @@ class Search:
             [self._find_posting(term) for term in question.terms],
             self._sessions,
             {name for name in speakers if not question.words.isdisjoint(name.split())},
-            [self._find_days_off(named) for named in question.dates],
+            self._find_days_off(question.dates),
         )
 
     def rank(
@@ -130,10 +130,14 @@ class Search:
     def _find_posting(self, term: Term) -> Posting:
         return Posting(term, index.places(self._database, term, self._ranges))
 
-    def _find_days_off(self, named: NamedDate) -> dict[int, int]:
-        """By how many days each sitting misses a date."""
-        days = ((s.first, datetime.fromtimestamp(s.at, self._zone).date()) for s in self._sessions)
-        return {first: named.days_off(day) for first, day in days}
+    def _find_days_off(self, dates: Sequence[NamedDate]) -> list[dict[int, int]]:
+        """For each date, by how many days each sitting misses it."""
+        if not dates:
+            return []
+        days = {s.first: datetime.fromtimestamp(s.at, self._zone).date() for s in self._sessions}
+        each = set(days.values())
+        off = [{day: named.days_off(day) for day in each} for named in dates]
+        return [{first: days_off[day] for first, day in days.items()} for days_off in off]
 
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
         around = {place + distance for place in places for distance in (-1, 0, 1)}

@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from memory.record.search.languages import LANGUAGES
 
-_LONGEST = 1_000  # characters that are read; what is longer is no question
+_LONGEST = 1_000  # characters that are read, the last; what is longer is no question
+_MOST = 5  # dates that are looked for
 
 
 class NamedDate(NamedTuple):
@@ -39,14 +40,14 @@ class NamedDate(NamedTuple):
 
 
 def named_dates(text: str) -> tuple[NamedDate, ...]:
-    """The dates in a text, each once."""
-    folded = unicodedata.normalize("NFKC", text[:_LONGEST]).casefold()
+    """The dates in a text, each once; a few."""
+    folded = unicodedata.normalize("NFKC", text[-_LONGEST:]).casefold()
     found: dict[NamedDate, None] = {}
     for pattern in _patterns():
         for match in pattern.finditer(folded):
             found.update(dict.fromkeys(filter(_is_real, _readings(match))))
         folded = pattern.sub("|", folded)  # no part of a date is another one
-    return tuple(found)
+    return tuple(found)[:_MOST]
 
 
 def _readings(match: re.Match[str]) -> Iterator[NamedDate]:

@@ -249,7 +249,7 @@ def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
     found: list[int] = []
     for span in ranges:
         rows = database.execute_sql(query, (match, span.first, span.last, MOST)).fetchall()
-        found += [place for (place,) in rows]
+        found.extend(chain.from_iterable(rows))
     return ranges.only(found) if ranges.has_gaps else found
 
 

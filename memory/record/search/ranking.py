@@ -159,7 +159,7 @@ class Ranking:
                 rough[place + distance] += share * own[place]
         rough |= dict.fromkeys(islice(self._iter_days(), CANDIDATES), math.inf)
         shares, terms = self._shares, self._terms
-        for place in heapq.nlargest(2 * CANDIDATES, rough, key=rough.__getitem__):
+        for place in sorted(rough, key=rough.__getitem__, reverse=True)[: 2 * CANDIDATES]:
             self._sources[place] = [
                 (place - distance, share) for distance, share in shares if place - distance in terms
             ]

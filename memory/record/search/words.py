@@ -101,12 +101,13 @@ def question(text: str, names: Collection[str]) -> Question:
 
 
 def _split_words(text: str) -> list[str]:
-    """The words of a question, each once. The last character of a run of Chinese is looked for only
-    where it is all of the run."""
+    """The words of a question, each once, where it stands last. The last character of a run of
+    Chinese is looked for only where it is all of the run."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     runs = ([*_cut(run)] for run in _RUN.finditer(folded))
     kept = (run[: max(1, len(run) - 1)] for run in runs)
-    return list(dict.fromkeys(word for run in kept for word in run))
+    told = [word for run in kept for word in run]
+    return [*dict.fromkeys(reversed(told))][::-1]
 
 
 def _terms(wanted: Sequence[str]) -> list[Term]:
