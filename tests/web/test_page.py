@@ -104,6 +104,26 @@ async def test_the_context_is_compacted_and_brought_back(tmp_path: Path, browser
         await tab.shows_state("t1", "summarised")
 
 
+async def test_old_results_that_are_stubs_are_foreseen_shown_and_brought_back(
+    tmp_path: Path, browser: Browser
+) -> None:
+    def reckon(request: Received) -> Answer:
+        is_done = request.body["messages"][-1]["role"] == "tool"
+        sum_of_many = json.dumps({"expression": "10 ** 2400"})
+        return Say("Done.") if is_done else Say(calls=(Call("calculate", sum_of_many, "c"),))
+
+    stubs = {"strategy": "stubs", "stub_keep": 0, "stub_batch": 800}
+    async with serving(tmp_path, reckon, {"context": stubs}) as site, browsing(browser) as tab:
+        await site.says("one")
+        await tab.opens(site.url)
+        await tab.sees("#panel:has-text('2 old tool results become stubs')")
+        await site.says("two")
+        await site.says("three")
+        await tab.shows_state("t1", "results as stubs")
+        await tab.presses("Undo the stub")
+        await tab.shows_state("t1", "in play")
+
+
 async def test_clearing_asks_first(tmp_path: Path, browser: Browser) -> None:
     async with serving(tmp_path, echo) as site, browsing(browser) as tab:
         await tab.opens(site.url)

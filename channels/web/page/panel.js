@@ -152,12 +152,10 @@ function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: b
 
 function nextCut({ due, next_cut: next, held_off_until: held }) {
   if (held) return `none before t${held.turn} begins, because of your undo, unless the context grows to ${amount(held.tokens)} tokens first.`;
-  if (due) return `before the next step; ${range(due.turns)} (${due.why}).`;
+  if (due) return `before the next step; ${due.effect} (${due.why}).`;
   if (!next) return "none in sight.";
-  return `when ${next.at} begins, at this pace; ${range(next.turns)}${next.tokens ? `, about ${amount(next.tokens)} tokens` : ""}.`;
+  return `when ${next.at} begins, at this pace; ${next.effect}${next.tokens ? `, about ${amount(next.tokens)} tokens` : ""}.`;
 }
-
-const range = (turns) => turns.length === 1 ? `${turns[0]} leaves` : turns.length ? `${turns[0]} to ${turns.at(-1)} leave` : "long results are clipped";
 
 function shownTurn(turn) {
   const article = document.querySelector(`#log [data-turn=${turn}]`);

@@ -22,12 +22,14 @@ from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
 from memory.record.ledger import Bill
 from memory.services import CutNotice
+from memory.turns import format_turns
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
+from plugins.wording import count
 
 GOVERNING = (
     "context.strategy",
@@ -225,7 +227,7 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "max_tokens": limits.max_tokens,
         "layers": overview.layers,
         "compacting_rules": overview.rules,
-        "due": overview.due and {"turns": ids(overview.due.leaving), "why": overview.due.why},
+        "due": overview.due and _describe_due(overview.due),
         "soft_limit": overview.soft.data,
         "cut_prompt": overview.cut_prompt and asdict(overview.cut_prompt),
         "next_cut": overview.next_cut and _describe_cut(overview.next_cut, overview.cache),
@@ -241,10 +243,52 @@ def as_data(overview: Overview) -> dict[str, Any]:
     }
 
 
+def effect(plan: Plan) -> str:
+    """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
+    change = plan.change
+    if plan.kind == "unfold":
+        return "turns and lines that `slim` has put away come back"
+    squeezed = [number for number in change.squeeze if number not in plan.leaving]
+    folded = [number for number in change.fold if number not in plan.leaving]
+    done = (
+        plan.leaving and f"{format_turns(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
+        folded
+        and f"{format_turns(folded)} {_verb(folded, 'becomes a line', 'become lines')} of the log",
+        squeezed
+        and f"{format_turns(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to "
+        "question and reply",
+        change.clip
+        and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
+        change.stub
+        and f"{count(len(change.stub), 'old tool result')} "
+        f"{_verb(change.stub, 'becomes a stub', 'become stubs')}",
+    )
+    return ", ".join(filter(None, map(str, filter(None, done)))) or "the rest of a turn leaves"
+
+
+def _verb(things: Any, one: str, many: str) -> str:
+    return one if len(things) == 1 else many
+
+
+def describe_effects(cut: Forecast) -> str:
+    """What the next cut does, its first stage first."""
+    return ", then ".join(map(effect, cut.plans))
+
+
+def _describe_due(plan: Plan) -> dict[str, Any]:
+    return {"turns": ids(plan.leaving), "effect": effect(plan), "why": plan.why}
+
+
 def _describe_cut(cut: Forecast, cache: Cache) -> dict[str, Any]:
     turns = tuple(sorted({n for p in cut.plans for n in (*p.leaving, *p.change.fold)}))
     cost = cache.data(cache.of_forecast(cut))
-    return {"at": f"t{cut.at_turn}", "turns": ids(turns), "tokens": cut.tokens, "cost": cost}
+    return {
+        "at": f"t{cut.at_turn}",
+        "turns": ids(turns),
+        "effect": describe_effects(cut),
+        "tokens": cut.tokens,
+        "cost": cost,
+    }
 
 
 def event_data(event: ViewEvent) -> dict[str, Any]:

@@ -14,8 +14,8 @@ from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
 from plugins.builtin.context.cost import cache_of
-from plugins.builtin.context.overview import Hold, hold
-from plugins.builtin.context.show import effect, explain_hold, reason
+from plugins.builtin.context.overview import Hold, effect, hold
+from plugins.builtin.context.show import explain_hold, reason
 from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import role, summarize
 from plugins.wording import amount, clip, literal, shorten, table

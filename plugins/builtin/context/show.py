@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
-from typing import Any
 
 from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help
+from memory.context.plan import can_help
 from memory.context.strategies.stubs import may_come
 from memory.context.view import View
 from memory.turn_log import describe_cut_prompt
@@ -20,6 +19,8 @@ from plugins.builtin.context.overview import (
     Overview,
     as_data,
     counts,
+    describe_effects,
+    effect,
     gather,
     list_touched,
     parts,
@@ -303,35 +304,8 @@ def next_cut(overview: Overview) -> str:
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = f", about {amount(cut.tokens)} tokens" if is_known else ""
     cost = overview.cache.clause(overview.cache.of_forecast(cut))
-    done = f"{', then '.join(map(effect, cut.plans))}{tokens}{cost and f', which {cost}'}"
+    done = f"{describe_effects(cut)}{tokens}{cost and f', which {cost}'}"
     return f"Next cut: when t{cut.at_turn} begins, at this pace. {done}."
-
-
-def effect(plan: Plan) -> str:
-    """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
-    change = plan.change
-    if plan.kind == "unfold":
-        return "turns and lines that `slim` has put away come back"
-    squeezed = [number for number in change.squeeze if number not in plan.leaving]
-    folded = [number for number in change.fold if number not in plan.leaving]
-    done = (
-        plan.leaving and f"{format_turns(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
-        folded
-        and f"{format_turns(folded)} {_verb(folded, 'becomes a line', 'become lines')} of the log",
-        squeezed
-        and f"{format_turns(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to "
-        "question and reply",
-        change.clip
-        and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
-        change.stub
-        and f"{count(len(change.stub), 'old tool result')} "
-        f"{_verb(change.stub, 'becomes a stub', 'become stubs')}",
-    )
-    return ", ".join(filter(None, map(str, filter(None, done)))) or "the rest of a turn leaves"
-
-
-def _verb(things: Any, one: str, many: str) -> str:
-    return one if len(things) == 1 else many
 
 
 def last_change(overview: Overview) -> str:
