@@ -262,7 +262,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         distiller=ThriftyDistiller(
             distiller,
             lambda request: (
-                spending.is_enough(request.key)
+                spending.is_enough(request.key, request.person)
                 and not config.distilling_model(request.key, request.model).is_free
             ),
         ),

@@ -136,9 +136,9 @@ class Spending:
         own = (self._account("user", _scope(user), limits.user),) if user else ()
         return (chat, total, *own)
 
-    def is_enough(self, key: ConversationKey) -> bool:
-        """Whether no more may be spent on this conversation."""
-        return any(account.is_used_up for account in self.accounts(key))
+    def is_enough(self, key: ConversationKey, user: str = "") -> bool:
+        """Whether no more may be spent on this conversation, or by a user who is no owner."""
+        return any(account.is_used_up for account in self.accounts(key, user))
 
     def refusal(self, key: ConversationKey, user: str = "") -> str:
         """Why a message of this conversation may not be sent to the model; "": it may."""

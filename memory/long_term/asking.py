@@ -22,13 +22,15 @@ class NotAskedError(Exception):
 @dataclass(frozen=True, slots=True)
 class DistillRequest:
     """One call: the task, the material, and the model that is to be asked ("": the one that writes
-    summaries). `on_spent` hears of what it cost, also where nothing came of it."""
+    summaries), for a `person` with limits of their own ("": for nobody in particular). `on_spent`
+    hears of what it cost, also where nothing came of it."""
 
     task: str
     text: str
     max_tokens: int
     key: ConversationKey
     model: str = ""
+    person: str = ""
     on_spent: Callable[[Spent], None] = field(default=lambda spent: None, compare=False)
 
 

@@ -34,12 +34,14 @@ _LEAST = 200  # tokens that a section may have in any window
 class Order:
     """What is to be distilled: all that was not yet, or what is of these days (again, if it was
     already); by this model, for at most so many US dollars (0: no limit). `is_auto` says whether
-    what comes of it is in force without a person's yes."""
+    what comes of it is in force without a person's yes, `person` whose spending limits hold besides
+    the chat's ("": nobody's)."""
 
     days: Collection[date] = ()
     model: str = ""
     budget: float = 0.0
     is_auto: bool = False
+    person: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,10 @@ Book = Callable[[Spent], Coroutine[Any, Any, None]]
 
 
 BUSY = "The memory of this chat is being distilled already; /memory diff shows what comes of it."
-_BAD = "{model} gave an answer that can't be used, twice ({why}); nothing was changed by it."
+_BAD = (
+    "{model} gave an answer that can't be used, twice ({why}); nothing was changed by it. Where "
+    "that happens often, a larger model does better (context.summary_brain.model)."
+)
 _FORGOTTEN = "Something was deleted meanwhile, so its answer was thrown away; ask again."
 _SPENT = "The budget is used up."
 
@@ -212,6 +217,7 @@ class Distillation:
             min(ANSWER_TOKENS, self._window // 4),
             self._memory.key,
             order.model,
+            order.person,
             spent.append,
         )
         try:

@@ -179,12 +179,13 @@ def _checked(wanted: _Operation, lines: Sequence[MemoryLine], notes: Sequence[No
     old = None
     if wanted.do != "add":
         old = lines[_number(wanted.line, "L", len(lines)) - 1]
+    before = old.sources if old else ()  # the new words, or the reason, may tell what the old told
     if wanted.do == "remove":
-        return Operation("remove", old=old.raw if old else "", why=why, sources=sources)
+        both = tuple(dict.fromkeys((*sources, *before)))
+        return Operation("remove", old=old.raw if old else "", why=why, sources=both)
     text = " ".join(wanted.text.split())
     if wrong := find_fault(wanted.text.strip()):
         raise BadAnswerError(f"the text {text[:60]!r} {wrong}")
-    before = old.sources if old else ()  # the new words may still tell what the old ones told
     line = fact(text, max(source.day for source in sources), *dict.fromkeys((*before, *sources)))
     return Operation(wanted.do, line, old.raw if old else "", why, wanted.important, sources)
 

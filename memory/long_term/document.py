@@ -217,8 +217,8 @@ def apply(lines: Lines, operations: Iterable[Operation]) -> Lines:
 
 
 def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> Lines:
-    """The lines with a new one, the first under its heading; one that says the same as another only
-    adds its sources to it."""
+    """The lines with a new one under its heading, the newest first; one that says the same as
+    another only adds its sources to it."""
     for at, other in enumerate(lines):
         if other.is_fact and other.spoken and other.spoken == line.spoken:
             both = tuple(dict.fromkeys((*other.sources, *line.sources)))
@@ -231,6 +231,8 @@ def add_line(lines: Lines, line: MemoryLine, *, is_important: bool = False) -> L
         return _with_heading(lines, heading, line)
     at += 1
     while at < len(lines) and not lines[at].raw.strip():
+        at += 1
+    while at < len(lines) and lines[at].is_fact and lines[at].said > line.said:
         at += 1
     blank = (MemoryLine(""),) if at < len(lines) and lines[at].is_heading else ()
     return (*lines[:at], line, *blank, *lines[at:])

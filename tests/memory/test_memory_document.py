@@ -63,9 +63,9 @@ def test_a_text_that_a_person_wrote_stays_as_it_is(text: str) -> None:
     assert render(parse(whole)) == whole, "and is known again"
 
 
-def test_a_new_line_stands_first_under_its_heading() -> None:
-    lines = add_line((), fact("Ann sings.", "2026-11-20"))
-    lines = add_line(lines, fact("Ben cooks.", "2026-11-21"))
+def test_a_new_line_stands_by_its_date_under_its_heading() -> None:
+    lines = add_line((), fact("Ben cooks.", "2026-11-21"))
+    lines = add_line(lines, fact("Ann sings.", "2026-11-20"))
     lines = add_line(lines, fact("Ann is allergic to nuts.", "2026-11-22"), is_important=True)
     assert render(lines) == (
         "# What is remembered\n\n## Important\n\n- 2026-11-22: Ann is allergic to nuts.\n\n"

@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +20,9 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.asking import DistillRequest
 from memory.long_term.distiller import BUSY, Distilled, Order
-from memory.long_term.document import Operation, Source, fact, parse, render
+from memory.long_term.distilling import read_operations
+from memory.long_term.document import Forgotten, Operation, Source, fact, parse, render
+from memory.record.daily import Note
 from tests.memory.rooms import KEY, Lodge
 
 SMALL_DISK = """
@@ -127,6 +130,47 @@ async def test_one_that_was_cut_short_can_be_asked_for_again(tmp_path: Path) -> 
         await asyncio.wait({distilling})
         model.may_answer.set()
         assert (await conversation.distillation(Order()).run()).operations == 1
+
+
+async def test_what_was_taken_away_is_not_distilled_when_its_transcript_is_gone(
+    tmp_path: Path,
+) -> None:
+    model = Thinking()
+    model.may_answer.set()
+    lodge = Lodge(tmp_path, distiller=model)
+    await lodge.open()
+    await lodge.says("I like Ben.")
+    conversation = await lodge.conversation()
+    await conversation.editor.clear("new")
+    await conversation.compactor.summaries.idle()
+    await lodge.says("And you?")
+    await conversation.editor.clear()
+    assert await conversation.retire()
+    assert await conversation.memory.days(), "its section is there"
+    assert (await conversation.distillation(Order()).run()).total == 0
+    await lodge.close()
+
+
+async def test_a_reason_that_tells_of_what_is_forgotten_goes_too(tmp_path: Path) -> None:
+    lodge = Lodge(tmp_path)
+    await lodge.open()
+    conversation = await lodge.conversation()
+    memory = conversation.long_term
+    ours = Source("section", "2026-11-20", conversation=KEY.id, turns="t1", job=1)
+    note = Note(date(2026, 11, 21), "Rex is dead.", conversation="pipe/other", turns="t1", job=2)
+    line = fact("Ann has a dog, Rex.", "2026-11-20", ours)
+    said = '{"operations": [{"do": "remove", "line": "L1", "from": ["S1"], "why": "Rex died"}]}'
+    (gone,) = read_operations(said, [line], [note], 1)
+    async with memory.state.changing:
+        await memory.propose([Operation("add", line, sources=(ours,))], [], "model fake")
+    await memory.approve("ann")
+    async with memory.state.changing:
+        await memory.propose([gone], [], "model fake")
+    await memory.approve("ann")
+    async with memory.forgetting(Forgotten(KEY.id)):
+        pass
+    assert "Rex" not in str(await memory.versions())
+    await lodge.close()
 
 
 STEPS = ("remember", "edit", "hand", "propose", "approve", "refuse", "undo", "redo", "restart")

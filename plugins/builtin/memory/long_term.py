@@ -140,7 +140,6 @@ async def edit(ask: Ask, rest: str) -> Reply:
 
 async def distill(ask: Ask, rest: str) -> Reply:
     """`/memory distill`: what was not distilled yet; `/memory distill DAY`: a day, again."""
-    _refuse_where_spent(ask)
     today = datetime.now(ask.bot.zone()).date()
     days = (day_of(rest.strip().lower(), today),) if rest.strip() else ()
     key = ask.conversation.key
@@ -152,7 +151,8 @@ async def distill(ask: Ask, rest: str) -> Reply:
             ask.bot.notify(key, said)
 
     before = await ask.conversation.long_term.read()
-    done = await ask.conversation.distillation(Order(days, is_auto=is_auto)).run(tell)
+    order = Order(days, is_auto=is_auto, person=ask.person.limited)
+    done = await ask.conversation.distillation(order).run(tell)
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
@@ -164,14 +164,6 @@ async def distill(ask: Ask, rest: str) -> Reply:
         return Reply(f"{text}\n\nThis is in force.", data, (LIST, EDIT, UNDO))
     waits = "Nothing of this is in force before somebody here approves it."
     return Reply(f"{text}\n\n{waits}", data, _decisions(after.proposal))
-
-
-def _refuse_where_spent(ask: Ask) -> None:
-    key, person = ask.conversation.key, ask.person.limited
-    if any(account.is_used_up for account in ask.bot.spending.accounts(key, person)):
-        raise CommandError(
-            "Distilling asks a model, and this month's spending limit is used up; /usage shows it."
-        )
 
 
 def _decisions(proposal: Version | None) -> tuple[Action, ...]:
