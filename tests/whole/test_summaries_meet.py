@@ -1,0 +1,212 @@
+"""Edited summaries and cuts that ask, where they meet the other mechanisms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
+from tests.whole import test_untrusted as outside
+from tests.whole.house import living
+from tests.whole.process import talking
+from tests.whole.test_approve_cuts import ASK, SHOW, questioned, settle, told
+from tests.whole.test_edit_summary import OWN, asked, compacted, echo, is_summary, talk
+
+RULE: dict[str, Any] = {
+    "id": "tidy",
+    "on": "turn_end",
+    "condition": {"type": "turn_count", "threshold": 4},
+    "action": {"type": "compact_context"},
+}
+
+
+def continued(requests: Any) -> list[str]:
+    """What the model was shown for each summary."""
+    return [str(r.body["messages"]) for r in requests if is_summary(r)]
+
+
+async def test_an_edit_of_a_late_summary_is_not_overwritten_by_it(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await talk(house, 9)
+        await house.says("/context free")
+        await house.app.conversations.settle()
+        shown = await house.says("/context summary")
+        assert "from your next message on" in shown.text
+        await house.says(f"/context summary edit {OWN}")
+        for number in (10, 11):
+            await house.says(f"question {number}")
+            assert OWN in asked(house)
+            assert "Lisbon" not in asked(house)
+        await house.says("/context undo")
+        await house.says("question 12")
+        assert "Lisbon" in asked(house)
+
+
+async def test_the_summary_that_a_kill_cuts_short_continues_the_edited_one(tmp_path: Path) -> None:
+    slow = {"is": False}
+
+    def model(request: Received) -> Answer:
+        return Hang("") if slow["is"] and is_summary(request) else echo(request)
+
+    async with OpenAIServer(model) as endpoint:
+        async with talking(tmp_path, endpoint, {"context": {"keep_recent": 4}}) as bot:
+            for number in range(3):
+                await bot.says(f"question {number}")
+            await bot.says("/context compact")
+            await bot.says(f"/context summary edit {OWN}")
+            for number in range(3, 8):
+                await bot.says(f"question {number}")
+            slow["is"] = True
+            await bot.says("/context free")
+            await bot.kill()
+        slow["is"] = False
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("/status")
+            assert await bot.ended() == 0
+        written = continued(endpoint.requests)[-1]
+        assert OWN in written
+        assert "Lisbon" not in written
+
+
+async def test_a_restart_that_restores_the_recent_turns_continues_the_edited_one(
+    tmp_path: Path,
+) -> None:
+    settings = {"restore": "recent", "agent_max_context_turns": 12}
+    async with living(tmp_path, echo, settings) as house:
+        await compacted(house, 4)
+        await house.says(f"/context summary edit {OWN}")
+        await talk(house, 6, 5)
+    async with living(tmp_path, echo, settings) as house:
+        await house.says("question 11")
+        await house.app.conversations.settle()
+        assert OWN in continued(house.server.requests)[0]
+        await house.says("question 12")
+        assert "They talked about Lisbon." in asked(house)
+
+
+async def test_an_edit_stays_marked_until_an_owner_has_looked_through_its_section(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "data" / "plugins").mkdir(parents=True)
+    (tmp_path / "data" / "plugins" / "web.py").write_text(outside.WEB)
+    async with living(tmp_path, outside.script, outside.NEVER) as house:
+        await outside.compacted(house, "Please look", "Hello", "Hello")
+        await house.says(f"/context summary edit {OWN}")
+        assert "from outside" in (await house.says("/context summary")).text
+        waiting = await house.says("/memory pending")
+        assert OWN not in waiting.text
+        await house.says(waiting.actions[0].command)
+        assert "from outside" not in (await house.says("/context summary")).text
+        assert OWN in (await house.says("/context summary")).text
+
+
+async def test_a_rule_asks_too_and_is_shown_too(tmp_path: Path) -> None:
+    for number, settings in enumerate((ASK, SHOW)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        quiet = {**settings, "agent_max_context_turns": 100, "hooks": [RULE]}
+        quiet["context"] = {**settings["context"], "keep_recent": 2}
+        async with living(folder, echo, quiet) as house:
+            await talk(house, 5)
+            await settle(house)
+            (said,) = told(house)
+            assert ("May I" in said.text) == (settings is ASK)
+            if settings is ASK:
+                done = await house.says(said.actions[0].command)
+                assert done.text.startswith("Compacted t1 to t")
+                assert "you said yes" in (await house.says("/context history")).text
+
+
+async def test_a_kill_while_the_summary_is_written_asks_once(tmp_path: Path) -> None:
+    calls = {"summaries": 0}
+
+    def model(request: Received) -> Answer:
+        if not is_summary(request):
+            return echo(request)
+        calls["summaries"] += 1
+        return Hang("") if calls["summaries"] <= 2 else echo(request)
+
+    async with OpenAIServer(model) as endpoint:
+        settings = {**ASK, "agent_max_context_turns": 3}
+        async with talking(tmp_path, endpoint, settings) as bot:
+            for number in range(1, 5):
+                await bot.says(f"question {number}")
+            assert "No cut is waiting" in (await bot.says("/context approve"))["text"]
+            await bot.kill()
+        calls["summaries"] = 2
+        async with talking(tmp_path, endpoint) as bot:
+            await bot.says("question 5")
+            question = await bot.line(lambda line: "May I make" in line.get("text", ""))
+            await bot.says("question 6")
+            assert sum("May I make" in line["text"] for line in bot.replies) == 1
+            name = question["data"]["summary"] if question["data"] else "s1"
+            assert "Compacted" in (await bot.says(f"/context approve {name}"))["text"]
+
+
+async def test_a_cut_is_approved_while_a_turn_runs(tmp_path: Path) -> None:
+    slow = {"is": False}
+
+    def model(request: Received) -> Answer:
+        return Hang("Well") if slow["is"] and not is_summary(request) else echo(request)
+
+    async with living(tmp_path, model, ASK) as house:
+        approve, *_ = (await questioned(house)).actions
+        slow["is"] = True
+        await house.writes("a slow one", id="slow")
+        while not house.app.conversations.list_loaded()[0].context.current:
+            await house.server_said_something()
+        assert (await house.says(approve.command)).text.startswith("Compacted t1 to t3")
+        await house.says("/stop")
+        await house.reply_to("slow")
+        slow["is"] = False
+        await house.says("question 9")
+        assert "They talked about Lisbon." in asked(house)
+        assert "a slow one" in asked(house)
+
+
+async def test_an_undo_of_an_earlier_cut_ends_the_question(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        await compacted(house)
+        await talk(house, 6, 4)
+        await settle(house)
+        (question,) = told(house)
+        await house.says("/context undo")
+        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
+        await house.says("question 10")
+        assert "question 1\n" in f"{asked(house)}\n"
+
+
+async def test_a_branch_has_the_edited_summary_and_no_question_of_its_parent(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        await compacted(house)
+        await house.says(f"/context summary edit {OWN}")
+        await talk(house, 6, 4)
+        await settle(house)
+        (question,) = told(house)
+        await house.says("/fork")
+        assert OWN in (await house.says("/context summary")).text
+        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
+        await house.says("on the branch")
+        assert OWN in asked(house)
+
+
+async def test_what_was_said_for_a_form_is_in_no_search_and_no_export(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await compacted(house)
+        await house.says("/context summary edit")
+        await house.says("The word is zanzibar.")
+        assert "Nothing in this conversation" in (await house.says("/context search zanzibar")).text
+        await house.says("/context export")
+        exported = list((tmp_path / "data" / "audiences").rglob("context*.json"))
+        assert exported
+        assert not any(b"zanzibar" in file.read_bytes() for file in exported)
+
+
+async def test_the_preview_shows_no_cut_that_waits(tmp_path: Path) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        await questioned(house)
+        preview = await house.says("/context preview")
+        assert "t1 to t3 leave" not in preview.text
+        assert "question 1" in asked(house)
