@@ -306,7 +306,7 @@ class ContextState:
             self._preface = await self.read_preface(boundaries.preface, boundaries.reference)
         wanted = {s.summary for s in boundaries.stand_ins if s.summary}
         if wanted != self._summaries.keys():
-            self._summaries = await self._read_summaries(wanted)
+            self._summaries = await self.read_summaries(wanted)
         self.replayed = result
         self.whole = in_play(whole, boundaries)
         self._shown = apply_boundaries(self.whole, boundaries)
@@ -318,9 +318,9 @@ class ContextState:
         """The summary that stands in the preface, or where turns stood, or how it is sent, has
         changed."""
         self._preface = await self.read_preface(self.boundaries.preface, self.boundaries.reference)
-        self._summaries = await self._read_summaries(self._summaries)
+        self._summaries = await self.read_summaries(self._summaries)
 
-    async def _read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
+    async def read_summaries(self, wanted: Iterable[int]) -> Mapping[int, Preface]:
         """Summaries as they stand where their turns stood, by id."""
         ids = sorted(wanted)
         found = await self._services.store.read(

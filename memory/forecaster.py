@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from memory.context import compaction, emergency
-from memory.context.change import Actor, StandIn, ViewEvent
+from memory.context.change import Actor, Change, StandIn, ViewEvent
 from memory.context.compaction import SummarySpec
 from memory.context.forecast import (
     FARTHEST,
@@ -60,6 +60,7 @@ class Forecaster:
         if not state.current:
             late = await self.find_late()
             preface = await state.read_preface(late[1]) if late else now.preface
+            now = await self._with_late_stand_ins(now)
             now = with_question(now, preface)
         preview = apply_emergency_steps(
             await self._preview_unfolding(now, limits), limits, emergency.STEPS[:1]
@@ -75,6 +76,17 @@ class Forecaster:
             preface = state.preface_of(summary, at_hand) if summary else None
             preview = preview.after(plan, preface)
         return apply_emergency_steps(preview, limits, emergency.STEPS[1:])
+
+    async def _with_late_stand_ins(self, now: View) -> View:
+        """The view with the summaries in place that came late."""
+        late = await self.find_late_stand_ins()
+        if not late:
+            return now
+        boundaries = now.boundaries
+        for one in late:
+            boundaries = boundaries.apply(Change(stand_in=replace(one, turns=(), seq=0)))
+        texts = await self._state.read_summaries(one.summary for one in late)
+        return replace(now, boundaries=boundaries, summaries={**now.summaries, **texts})
 
     async def _preview_unfolding(self, now: View, limits: Limits) -> Preview:
         """The next request as far as what `slim` has folded comes back for it."""

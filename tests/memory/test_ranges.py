@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from peewee import SqliteDatabase
 
+from memory.context.change import Change
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.messages import Message, ToolCall
 from memory.record import summaries
 from memory.record.migrations import MIGRATIONS
 from memory.record.store import Store
@@ -105,3 +107,50 @@ async def test_summaries_of_before_there_were_numbers_are_numbered_in_their_orde
     await store.close()
     assert [number for (number,) in found] == [1, 1, 0, 2]
     assert [number for (number,) in kept] == [2, 1]
+
+
+async def test_a_summary_of_what_came_from_outside_taints_what_is_written_before_it(
+    lodge: Lodge,
+) -> None:
+    for number in range(3):
+        await lodge.says(f"question {number} " * 40)
+    conversation = await lodge.conversation()
+    turn = await conversation.turns.open("look outside")
+    await turn.fit(lodge.frame)
+    await turn.record(Message("assistant", "", (ToolCall("c1", "look", "{}"),)))
+    result = Message("tool", "they say so " * 60, call_id="c1", tool="look", is_untrusted=True)
+    await turn.record(result)
+    await turn.record(Message("assistant", "They say so."))
+    await conversation.compactor.compact_range([1, 2])
+    clean = [s.summary for s in conversation.context.boundaries.stand_ins]
+    await conversation.compactor.compact_range([4])
+    view = conversation.context.view()
+    assert [(s.turns, view.summaries[s.summary].is_untrusted) for s in view.stand_ins] == [
+        ((1, 2), False),
+        ((4,), True),
+    ]
+    assert view.has_outside
+    assert clean == [view.stand_ins[0].summary]
+    await conversation.editor.change("drop", Change(drop=frozenset({4})))
+    assert not conversation.context.view().has_outside
+
+
+async def test_a_range_that_no_call_holds_is_summarised_from_the_summary_that_stands_for_it(
+    lodge: Lodge,
+) -> None:
+    """Otherwise from its turns, which say more; both times with one call."""
+    for size, is_told_anew in ((20, True), (1_000, False)):
+        conversation = await lodge.conversation(ConversationKey(f"pipe/{size}", f"pipe-{size}"))
+        key = conversation.key
+        lodge.limit(strategy="full", window=8_000)
+        for number in range(2):
+            await lodge.says(f"word{number} " * size, key=key)
+        await conversation.compactor.compact_range([1, 2])
+        await lodge.says("word2 " * size, key=key)
+        before = len(lodge.summarizer.requests)
+        await conversation.compactor.compact_range([1, 2, 3])
+        (request,) = lodge.summarizer.requests[before:]
+        assert ("word0" in request.text) == is_told_anew
+        assert request.told == (1, 2)
+        assert "word2" in request.text
+        assert any("summarised] They talked." in part for part in request.parts) != is_told_anew

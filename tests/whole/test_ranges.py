@@ -186,6 +186,10 @@ async def test_a_freed_range_leaves_at_once_and_its_summary_comes_to_its_place(
         reply = await house.says("/context free t2-t3")
         await settled(house)
         assert "Its summary is ready" in (await house.says("/context")).text
+        preview = (await house.says("/context preview")).data or {}
+        assert [r["beginning"] for r in preview["messages"] if r["message"] == "summary"] == [
+            "SUM mark2 mark3"
+        ]
         assert (await state(house))["turns"] == ["t1", "t4"]
         sent = await sent_for(house, 5)
         await house.says("/undo")
@@ -279,6 +283,25 @@ async def test_the_summary_in_front_is_opened_and_the_one_before_it_stands_there
         await house.says("/context expand s3")
         assert "No summary stands" in (await house.says("/context summaries")).text
         assert len((await state(house))["turns"]) == 6
+
+
+async def test_under_slim_an_opened_summary_becomes_lines_again_and_nothing_is_lost(
+    tmp_path: Path,
+) -> None:
+    settings = strategy("slim", full_turns=2, fold_turns=1)
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact")
+        opened = await house.says("/context expand s1")
+        assert "t1 to t3 are back in play" in opened.text
+        sent = await sent_for(house, 5)
+        assert "SUM" not in str(sent)
+        assert [text[-5:] for text in sent[::2]] == [f"mark{n}" for n in range(1, 6)]
+        for number in range(6, 12):
+            sent = await sent_for(house, number)
+        for number in range(1, 12):
+            assert f"question mark{number}" in "\n".join(sent)
+        assert "[t3 " in sent[0]
 
 
 async def test_what_does_not_fit_stays_summarised_and_it_is_said(tmp_path: Path) -> None:

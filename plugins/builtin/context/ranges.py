@@ -15,6 +15,7 @@ from memory.conversation import Conversation
 from memory.record.summaries import Summary
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
+from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import UNDO, explain_hold
 from plugins.builtin.context.state import be, ids, turns_of
@@ -61,6 +62,8 @@ def _to_reply(
         f"{amount(event.tokens_after)} tokens. The summary {summary.name} ({who}) stands where "
         f"{'they' if event.leaving[1:] else 'it'} stood.{besides}\n\n{quote(summary.text)}"
     )
+    if kept := receipts.describe(summary.receipt):
+        text += f"\n\n{kept}"
     data = {
         "turns": ids(event.leaving),
         "tokens_before": event.tokens_before,
@@ -68,6 +71,7 @@ def _to_reply(
         "model": summary.model,
         "summary": summary.text,
         "name": summary.name,
+        "receipt": receipts.to_data(summary.receipt),
     }
     return Reply(text, data, (Action("Expand", f"/context expand {summary.name}"), UNDO))
 
@@ -164,6 +168,7 @@ def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
     """The summaries that the context has, each before those that went into it."""
     bounds = view.boundaries
     roots = [(bounds.preface, FRONT), *((s.summary, IN_PLACE) for s in bounds.stand_ins)]
+    standing = {s.summary: s.turns for s in bounds.stand_ins}  # some may be back in play
     nodes: list[SummaryNode] = []
     waiting = [(made[one], place) for one, place in reversed(roots) if one in made]
     seen = set[int]()
@@ -175,7 +180,8 @@ def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
         found = (made[i] for i in (summary.prior, *summary.stand_ins) if i in made)
         inside = tuple(sorted(found, key=lambda one: one.turns[:1]))
         turns = {turn for one in _below(summary, made) for turn in one.turns}
-        nodes.append(SummaryNode(summary, tuple(sorted(turns)), inside, place))
+        stood_for = standing.get(summary.id) or tuple(sorted(turns))
+        nodes.append(SummaryNode(summary, stood_for, inside, place))
         waiting += ((one, INSIDE) for one in reversed(inside))
     return nodes
 
