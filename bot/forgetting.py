@@ -31,8 +31,8 @@ class Forgetting:
 
     async def weigh(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """What would be deleted."""
-        if wish.is_audience:
-            keys = await self._conversations.of_audience(key.audience)
+        if wish.is_audience or wish.is_branches:
+            keys = await self._keys(key, wish)
             every = [await self._conversations.get(one) for one in keys]
             held = [await one.count_stored(is_shared_too=True) for one in every]
             return _sum_up(held, await self._files(key, wish))
@@ -42,8 +42,8 @@ class Forgetting:
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
-        if wish.is_audience:
-            return await self._forget_audience(key, wish)
+        if wish.is_audience or wish.is_branches:
+            return await self._forget_whole(key, wish)
         sharing = await self._sharing(key, wish)
         names = await self._names(sharing)
         async with self._quiet([key, *sharing]) as conversations:
@@ -54,14 +54,20 @@ class Forgetting:
             await self._finish()
         return _sum_up([gone], names=names)
 
-    async def _forget_audience(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
-        keys = await self._conversations.of_audience(key.audience)
+    async def _keys(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
+        """The conversations of an audience, or of a chat, in the order in which they were made."""
+        every = await self._conversations.of_audience(key.audience)
+        return [one for one in every if wish.is_audience or one.home == key.home]
+
+    async def _forget_whole(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
+        keys = await self._keys(key, wish)
         async with self._quiet(keys) as conversations:
             files = await self._files(key, wish)
             # The newest first, so that a branch is gone before what it shares.
             held = [await conversations[one.id].forget() for one in reversed(keys)]
-            async with conversations[key.id].long_term.forgetting_all():
-                await asyncio.to_thread(delete_folder, self._folder(key))
+            if wish.is_audience:
+                async with conversations[key.id].long_term.forgetting_all():
+                    await asyncio.to_thread(delete_folder, self._folder(key))
             self._tell_channel(key, None)
             await self._finish()
         return _sum_up(held, files)

@@ -359,11 +359,13 @@ class AsidesPort(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ForgetRequest:
-    """What is to be forgotten: these turns of a conversation; without turns all of it; and with
-    `is_audience` all that is kept of its audience, files too."""
+    """What is to be forgotten: these turns of a conversation; without turns all of it that no other
+    branch shares; with `is_branches` its chat with all branches, and with `is_audience` all that is
+    kept of its audience, files too."""
 
     turns: tuple[int, ...] = ()
     is_audience: bool = False
+    is_branches: bool = False
 
 
 @dataclass(frozen=True, slots=True)

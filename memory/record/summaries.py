@@ -123,7 +123,8 @@ def numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
     mine = columns.conversation == conversation
     if len(line) > 1:
         shared = within(job, job.event, line, "event")
-        mine |= columns.id.in_(job.select(job.summary).where(shared & (job.event > 0)))
+        made = job.select(job.summary).where(shared & (job.event > 0))
+        mine |= columns.id.in_(made) | columns.edits.in_(made)
     query = columns.select().where(mine & (columns.number > 0)).order_by(columns.id)
     return list(readable(query.dicts().execute(database), _summary))
 

@@ -22,12 +22,14 @@ from plugins.wording import count, listing
 YES = "yes"
 SUBS = (
     ("t3-t5", "these turns of this chat"),
-    ("chat", "all of this chat"),
+    ("chat", "all of this chat; of a branch, what it shares with no other"),
+    ("branches", "this chat with all its branches"),
     ("all", "this chat with its threads, and all files made in them"),
 )
 _STAYS = {
     "turns": "Later answers may still quote them.",
     "chat": "Files that were made here stay (in files/), and so do settings and the bill.",
+    "branches": "Files that were made here stay (in files/), and so do settings and the bill.",
     "all": "Settings and the bill stay; neither contains a word of what was said.",
 }
 _LEFT = (
@@ -39,7 +41,8 @@ _BEYOND = "I can't delete what a model's provider, a messaging app or a backup k
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What was asked for: `scope` is "turns", "chat" or "all", `words` how it was written."""
+    """What was asked for: `scope` is "turns", "chat", "branches" or "all", `words` how it was
+    written."""
 
     scope: str
     words: str
@@ -47,7 +50,7 @@ class Request:
     is_confirmed: bool
 
 
-@command("forget", "Delete for good what was said; asks first", "[t3-t5|chat|all]", SUBS)
+@command("forget", "Delete for good what was said; asks first", "[t3-t5|chat|branches|all]", SUBS)
 async def forget(ask: Ask) -> Reply:
     """`/forget WHAT` says what would be deleted, `/forget WHAT yes` deletes it."""
     if not ask.words:
@@ -78,8 +81,9 @@ def parse(text: str, newest: int) -> Request:
     words = text.split()
     is_confirmed = words[-1].lower() == YES
     scope = " ".join(words[: len(words) - is_confirmed]).lower()
-    if scope in ("chat", "all"):
-        return Request(scope, scope, ForgetRequest(is_audience=scope == "all"), is_confirmed)
+    if scope in ("chat", "branches", "all"):
+        wish = ForgetRequest(is_audience=scope == "all", is_branches=scope == "branches")
+        return Request(scope, scope, wish, is_confirmed)
     turns = turns_of(scope, newest)
     if not turns:
         raise CommandError(
@@ -127,11 +131,13 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
     others = listing(kept.branches)
     if request.scope == "turns":
         return f"What is shared {'went' if is_done else 'goes'} from {others} too. "
-    if request.scope == "all" or not kept.staying:
+    if not kept.staying:
         return ""
     turns = format_turns(kept.staying)
     span = f"t{kept.staying[0]}-t{kept.staying[-1]}"
-    everywhere = "" if is_done else f" (/forget {span} deletes them everywhere)"
+    everywhere = (
+        "" if is_done else f" (/forget {span} deletes them everywhere, /forget branches all)"
+    )
     return (
         f"What {others} share with this branch, {turns}, stays there{everywhere}, and leaves this "
         "one. "

@@ -10,6 +10,7 @@ from typing import Any
 from channels.base import Activity, Delta, Done
 from tests.bot.test_backup import restore, save
 from tests.bot.test_schedule import retain, rows
+from tests.docs.pages import ROOT
 from tests.fakes.openai_server import Hang, OpenAIServer, Received, Say
 from tests.web.site import serving
 from tests.web.test_completions import client, named, user
@@ -387,3 +388,26 @@ async def test_killed_at_any_moment_of_a_fork_it_is_there_or_not_and_nothing_is_
 def asked_of(endpoint: OpenAIServer) -> list[str]:
     messages = endpoint.requests[-1].body["messages"]
     return [m["content"] for m in messages if m["role"] == "user"]
+
+
+async def test_a_chat_is_forgotten_with_all_its_branches(tmp_path: Path) -> None:
+    async with living(tmp_path, forgetting.echo) as house:
+        await says_many(house, f"I live in {MARK}.", "And you?")
+        await house.says("/fork t1")
+        await says_many(house, f"Not in {MARK}?")
+        await house.says("/branches 1")
+        question = await house.says("/forget branches")
+        assert question.text.startswith("This would delete 3 turns (6 messages)")
+        await house.says("/forget branches yes")
+        assert found_in(tmp_path) == []
+        assert await rows(house, "message") == 0
+        assert "no branches" in (await house.says("/branches")).text
+
+
+async def test_the_page_tells_what_a_fork_and_a_side_question_answer(tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "context.md").read_text("utf-8")
+    async with living(tmp_path, [Say("Yes."), Say("The one by the sea.")]) as house:
+        await house.says("by train?")
+        assert (await house.says("/fork t1 By car")).text in page
+        line = "/btw Which of the two did I like better?"
+        assert f"> {line}\n{(await house.says(line)).text}\n" in page

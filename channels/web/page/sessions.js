@@ -55,9 +55,9 @@ export class Sessions {
   }
 
   async #delete(id, title) {
-    const question = `Delete “${title}” for good? Nothing can bring it back.`;
+    const question = `Delete “${title}” for good, with all its branches? Nothing can bring it back.`;
     if (await asked({ question, action: "Delete" }) === null) return;
-    await this.#bot.command(id, "/forget chat yes");
+    await this.#bot.command(id, "/forget branches yes");
     const left = await this.refresh();
     if (id === this.#bot.current()) await this.#bot.open(left[0]?.id ?? Sessions.fresh());
   }
