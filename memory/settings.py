@@ -91,7 +91,8 @@ class ContextSettings(BaseModel):
         ge=1,
         le=1_000_000,
         description="How much old tool results must free before they become one line each: every "
-        "such change breaks the provider's cache. Never more than an eighth of the budget.",
+        "such change breaks the provider's cache. Never more than an eighth of what the window "
+        "holds besides the reply.",
         json_schema_extra={"unit": "tokens", "here": True},
     )
     offload: bool = Field(

@@ -80,7 +80,8 @@ def _kind_of(plan: Plan) -> Kind:
 
 
 async def measure(change: Change, view: View, meter: Meter) -> Change:
-    """The change with its clips and stubs counted instead of estimated."""
+    """The change with its clips and stubs counted instead of estimated; a stub that would be no
+    shorter than its result is left out."""
     if not (change.clip or change.stub):
         return change
     entries = {e.seq: e for turn in view.whole for e in turn.entries}
@@ -88,7 +89,9 @@ async def measure(change: Change, view: View, meter: Meter) -> Change:
     stubs = {}
     for seq in change.stub:
         entry = entries[seq]
-        stubs[seq] = await meter.message(make_stub(entry, turns[entry.turn]))
+        tokens = await meter.message(make_stub(entry, turns[entry.turn]))
+        if tokens < entry.tokens:
+            stubs[seq] = tokens
     clips = {}
     for seq, clip in change.clip.items():
         shown = clip_message(entries[seq].message, clip)

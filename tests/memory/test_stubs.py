@@ -98,6 +98,20 @@ async def test_the_running_turns_results_and_short_ones_are_never_put_away(lodge
     assert "short" in texts(view)
 
 
+async def test_a_result_that_is_no_longer_than_its_stub_stays(lodge: Lodge) -> None:
+    stubbing(lodge, stub_keep=0, stub_batch=1)
+    conversation = await lodge.conversation()
+    turn = await conversation.turns.open("Reckon")
+    arguments = f'{{"text": "{"數學難題" * 30}"}}'
+    await turn.record(Message("assistant", "", (ToolCall("1", "look", arguments),)))
+    await turn.record(Message("tool", "word " * 110, call_id="1", tool="look"))
+    await turn.record(Message("assistant", "Done."))
+    for number in range(2):
+        (view,) = await lodge.says(f"And {number}?")
+        assert "word " * 110 in texts(view)
+    assert await events(lodge) == []
+
+
 async def test_they_are_put_away_in_batches_so_that_the_beginning_seldom_changes(
     lodge: Lodge,
 ) -> None:
