@@ -127,15 +127,10 @@ def settle(
     if not pending:
         return []
     *others, last = pending
-    last = replace(last, outcome=outcome, seconds=max(0.0, time.time() - last.at))
+    known: dict[str, Any] = {"outcome": outcome, "seconds": max(0.0, time.time() - last.at)}
     if spent is not None:
-        last = replace(
-            last,
-            model=spent.model,
-            prompt=spent.prompt,
-            cached=spent.cached,
-            completion=spent.completion,
-            is_reported=spent.is_reported,
-            cost=spent.cost,
-        )
-    return [*others, last]
+        known |= {name: getattr(spent, name) for name in _REPORTED}
+    return [*others, replace(last, **known)]
+
+
+_REPORTED = ("model", "prompt", "cached", "completion", "is_reported", "cost")

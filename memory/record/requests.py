@@ -89,7 +89,8 @@ _INSERT = (
 
 
 def insert(database: SqliteDatabase, conversation: int, sent: SentRequest, keep: int) -> None:
-    """Store a request, and delete those before the newest `keep` of its conversation."""
+    """Store a request. Now and then, those before the newest `keep` of its conversation are
+    deleted."""
     prefix = sent.prefix
     database.execute_sql(
         """INSERT INTO request_prefix (digest, system, tools, parameters, is_masked)
@@ -100,7 +101,11 @@ def insert(database: SqliteDatabase, conversation: int, sent: SentRequest, keep:
     values = [getattr(sent, name) for name in _COLUMNS[:-1]]
     values[_COLUMNS.index("prefix")] = prefix.digest
     row = database.execute_sql(_INSERT, (conversation, *values, conversation)).fetchone()
-    _trim(database, conversation, row[0] - keep, prefix.digest)
+    if row[0] % _AT_ONCE == 0:
+        _trim(database, conversation, row[0] - keep, prefix.digest)
+
+
+_AT_ONCE = 4  # requests are deleted
 
 
 def _trim(database: SqliteDatabase, conversation: int, last: int, used: str) -> None:
