@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,11 +44,26 @@ class RequestLog:
     def __init__(self, services: MemoryServices, state: ContextState) -> None:
         self._services, self._state = services, state
         self._known: tuple[PromptPrefix, bytes, RequestPrefix] | None = None
+        self._is_empty = False  # where none is to be kept
 
     @property
     def keep(self) -> int:
         """How many requests are kept."""
         return self._state.limits.context.keep_requests
+
+    def storing(self, sent: Sequence[SentRequest]) -> Callable[[Any], None]:
+        """What stores these requests in a transaction, or deletes those that are kept where none is
+        to be any more."""
+        row, keep = self._state.row, self.keep
+
+        def store(db: Any) -> None:
+            for request in sent[-keep:] if keep else ():
+                requests.insert(db, row, request, keep)
+            if not keep and not self._is_empty:
+                requests.delete(db, row)
+            self._is_empty = not keep
+
+        return store
 
     def describe(
         self, view: View, event: int, prefix: PromptPrefix, sent: SentBytes

@@ -18,7 +18,7 @@ from memory.context.view import Scale, View, apply_boundaries
 from memory.context_state import ContextState
 from memory.events import NOTHING, Event, EventName, Verdict
 from memory.messages import Image, Mark, Message, ToolCall, format_truncation
-from memory.record import ledger, mailbox, offload, requests, transcript
+from memory.record import ledger, mailbox, offload, transcript
 from memory.record.ledger import Bill, Spent
 from memory.record.requests import SentRequest
 from memory.request_fitter import RequestFitter
@@ -160,7 +160,7 @@ class TurnLog:
         """Add messages to the running turn, with what the model's reply cost, and the requests that
         were sent for it; or with the inbox rows that they came in with, which need no answer of
         their own then."""
-        state, keep = self.state, self.requests.keep
+        state, keeping = self.state, self.requests.storing(sent)
 
         def insert(db: Any) -> None:
             transcript.insert(db, state.row, entries, inbox)
@@ -171,8 +171,7 @@ class TurnLog:
                     transcript.end_call(db, state.row, turn, message.call_id)
             if spent is not None:
                 ledger.insert(db, state.row, turn, spent)
-            for request in sent[-keep:] if keep else ():
-                requests.insert(db, state.row, request, keep)
+            keeping(db)
 
         async with state.changing:
             entries = [await self._entry(message, turn) for message in messages]

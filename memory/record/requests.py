@@ -148,6 +148,20 @@ def _request(database: SqliteDatabase, row: dict[str, Any]) -> SentRequest:
     return SentRequest(**{**row, "prefix": replace(prefix, is_masked=bool(prefix.is_masked))})
 
 
+def delete(database: SqliteDatabase, conversation: int) -> None:
+    """Delete all requests of a conversation."""
+    columns = tables.Request
+    columns.delete().where(columns.conversation == conversation).execute(database)
+    _sweep(database)
+
+
+def _sweep(database: SqliteDatabase) -> None:
+    """Delete what stood around the messages of no request."""
+    database.execute_sql(
+        "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
+    )
+
+
 def forget_prefixes(database: SqliteDatabase, audience: str) -> None:
     """Delete what stood around the messages of every request that is left of an audience, since a
     memory of what is forgotten may stand there; what still does is kept again with the next
@@ -158,6 +172,4 @@ def forget_prefixes(database: SqliteDatabase, audience: str) -> None:
                 WHERE audience = ?)""",
         (audience,),
     )
-    database.execute_sql(
-        "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
-    )
+    _sweep(database)

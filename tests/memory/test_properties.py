@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import tempfile
 import time
 from collections.abc import Iterable
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +25,7 @@ from memory.cut_approval import PATIENCE
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.search import Exactly
+from memory.request_log import SentBytes
 from memory.summary_editor import EditRefused
 from tests.fakes.openai_server import refusal
 from tests.memory.rooms import KEY, Lodge
@@ -95,6 +98,8 @@ class Witness:
             except NoRoom:  # the reason is told; that it is a good one is tested apart
                 break
             await self.check(conversation, view, text, fresh)
+            body = {"messages": view.to_wire(self.lodge.frame)}
+            turn.note_sent(view, self.lodge.frame, SentBytes(body, orjson.dumps(body)))
             if number < len(results):
                 call = ToolCall(f"c{turn.number}_{number}", "look", "{}")
                 await turn.record(Message("assistant", "", (call,)))
@@ -104,6 +109,7 @@ class Witness:
         self.said.append(f"reply {len(self.said)}")
         await turn.record(Message("assistant", self.said[-1]))
         self.ends.append(len(self.said))
+        await what_was_sent_can_be_made_again(conversation, newest=1)
 
     def branch(self, turn: int) -> Witness:
         """Who follows a branch that begins after this turn."""
@@ -331,6 +337,7 @@ async def live(folder: Path, steps: list[tuple[Any, ...]], strategy: str = "trim
         await lodge.settle()
         for key, witness in witnesses.items():
             await everything_is_there(await lodge.conversation(key), witness.said)
+            await what_was_sent_can_be_made_again(await lodge.conversation(key))
     finally:
         await lodge.close()
 
@@ -365,6 +372,17 @@ async def move(
         assert max((t.number for t in made.context.view().whole), default=0) <= turn
         if turn == newest and not conversation.context.waits_for_strategy:
             assert made.context.view().to_wire(lodge.frame) == before
+
+
+async def what_was_sent_can_be_made_again(conversation: Conversation, newest: int = 1_000) -> None:
+    """Each request that is kept is made again byte for byte, whatever was changed since."""
+    log = conversation.turns.requests
+    for number in (await log.numbers())[-newest:]:
+        sent = await log.request(number)
+        assert sent is not None
+        view, prefix = await log.view_of(sent)
+        again = orjson.dumps({"messages": view.to_wire(prefix)})
+        assert hashlib.sha256(again).hexdigest() == sent.digest
 
 
 async def everything_is_there(conversation: Conversation, said: list[str]) -> None:
