@@ -78,7 +78,7 @@ class Forgetting:
 
     async def _sharing(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
         """The other branches that share turns of which a wish speaks."""
-        return await self._conversations.branches.sharing(key, wish.turns or (1,))
+        return [*await self._conversations.branches.sharing(key, wish.turns or (1,))]
 
     async def _names(self, keys: Sequence[ConversationKey]) -> tuple[str, ...]:
         """Branches in words."""

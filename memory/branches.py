@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -39,12 +39,16 @@ class Branches:
         """The branches of a chat, its first conversation before them."""
         return await self._store.read(lambda db: branches.of_chat(db, key.home))
 
-    async def sharing(self, key: ConversationKey, turns: Sequence[int]) -> list[ConversationKey]:
-        """The other conversations that share some of these turns."""
-        if not turns:
-            return []
-        found = await self._store.read(lambda db: branches.sharing(db, key.id, min(turns)))
-        return [replace(key, id=name) for name in found]
+    async def sharing(
+        self, key: ConversationKey, turns: Collection[int]
+    ) -> dict[ConversationKey, frozenset[int]]:
+        """The other conversations that share some of these turns, and which."""
+        found = await self._store.read(lambda db: branches.sharing(db, key.id))
+        shared = {
+            replace(key, id=name): frozenset(turn for turn in turns if turn <= last)
+            for name, last in found.items()
+        }
+        return {other: some for other, some in shared.items() if some}
 
     async def fork(
         self, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]

@@ -29,7 +29,7 @@ from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.replay import NOTHING_AWAY, TakenAway
+from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
@@ -83,13 +83,15 @@ class EvictedState:
 class Shared:
     """What all conversations of a store have together. `on_release` hears in which conversation a
     summary was let in from the quarantine; `long_term` is what is known of each audience's
-    `MEMORY.md`."""
+    `MEMORY.md`; `on_taken` hears in which conversation which turns were taken away or brought
+    back."""
 
     models: KnownModels
     mirror: Mirror
     indexer: Indexer
     on_release: Callable[[str], Awaitable[None]]
     long_term: Mapping[str, AudienceState]
+    on_taken: Callable[[ConversationKey, Collection[int]], Awaitable[None]]
 
 
 class Conversation:
@@ -269,7 +271,7 @@ class Conversation:
         what a person took away: the model's tools may read there. Raises OSError."""
         async with self._writing_files:
             turns: list[Turn] = []
-            away = await self._turns_away()
+            away = await self._turns_away(self.context.replayed.taken_away)
             for first in range(1, self.context.newest + 1, _READ_AT_ONCE):
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
@@ -277,21 +279,40 @@ class Conversation:
                 files.write, self.folder, turns, self.key.id, self._services.hide
             )
 
-    async def _turns_away(self) -> frozenset[int]:
-        """The turns that a person took away."""
-        row, away = self.context.row, self.context.replayed.taken_away
-        return await self._services.store.read(lambda db: transcript.turns_away(db, row, away))
+    async def _turns_away(self, own: TakenAway) -> frozenset[int]:
+        """The turns that a person took away: here, as `own` says, or in a branch that shares them,
+        whose model may read the files of this one, too."""
+        row = self.context.row
+
+        def read(db: Any) -> frozenset[int]:
+            away = set(transcript.turns_away(db, row, own))
+            for other, last in branches.shared_with(db, row).items():
+                there = replay(transcript.events_of(db, other), "").taken_away
+                away |= {n for n in transcript.turns_away(db, other, there) if n <= last}
+            return frozenset(away)
+
+        return await self._services.store.read(read)
 
     async def _follow(self, before: TakenAway) -> None:
         """A person took turns away, or brought back what was away `before`: the files that the
         model's tools may read hold just what is within its reach. A file that can't be written is
         an error in the log; what was taken away is out of it all the same."""
-        row = self.context.row
-        away = await self._turns_away()
-        was = await self._services.store.read(lambda db: transcript.turns_away(db, row, before))
+        away = await self._turns_away(self.context.replayed.taken_away)
+        was = await self._turns_away(before)
+        await self._update_files(away, was - away)
+        if away != was:
+            await self._shared.on_taken(self.key, away ^ was)
+
+    async def follow_branch(self, turns: Collection[int]) -> None:
+        """Turns that are shared were taken away in another branch, or brought back there."""
+        away = await self._turns_away(self.context.replayed.taken_away)
+        await self._update_files(away, frozenset(turns) - away)
+
+    async def _update_files(self, away: frozenset[int], back: frozenset[int]) -> None:
+        """Take turns out of the files, and put others into them again."""
         try:
             await self._take_out(away)
-            await self._put_back(was - away)
+            await self._put_back(back)
             is_kept = self._services.keeps_files(self.key)
             if is_kept or await asyncio.to_thread((self.folder / files.WHOLE).exists):
                 await self.write_files()

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import time
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from weakref import WeakValueDictionary
 
@@ -67,7 +67,12 @@ class Conversations:
         self.models, self.branches = KnownModels(), Branches(services.store)
         self.long_term: defaultdict[str, AudienceState] = defaultdict(AudienceState)
         self._shared = Shared(
-            self.models, self._mirror, self._indexer, self._look_through, self.long_term
+            self.models,
+            self._mirror,
+            self._indexer,
+            self._look_through,
+            self.long_term,
+            self._spread,
         )
         self._most_open = most_open
         self._open: OrderedDict[str, Conversation] = OrderedDict()
@@ -143,6 +148,12 @@ class Conversations:
         if (conversation := self._alive.get(name)) is not None:
             async with conversation.context.changing:
                 await conversation.context.read_preface_again()
+
+    async def _spread(self, key: ConversationKey, turns: Collection[int]) -> None:
+        """Turns were taken away in a branch, or brought back: its model may also read the files of
+        the others that share them."""
+        for other, some in (await self.branches.sharing(key, turns)).items():
+            await (await self.get(other, is_restart=False)).follow_branch(some)
 
     def in_memory(self, key: ConversationKey) -> Conversation | None:
         """The conversation of this key, if it is in memory."""

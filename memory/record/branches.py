@@ -73,14 +73,15 @@ def shared_with(database: SqliteDatabase, conversation: int) -> dict[int, int]:
     return {row: turn for row, turn in shared.items() if turn}
 
 
-def sharing(database: SqliteDatabase, key: str, turn: int) -> list[str]:
-    """The ids of the other conversations that share a turn with the one of this id."""
+def sharing(database: SqliteDatabase, key: str) -> dict[str, int]:
+    """The ids of the other conversations that share turns with the one of this id, and up to which
+    turn each does."""
     columns = tables.Conversation
     row = columns.select(columns.id).where(columns.key == key).scalar(database)
     others = shared_with(database, row) if row else {}
-    rows = [other for other, last in others.items() if last >= turn]
-    query = columns.select(columns.key).where(columns.id.in_(rows)).order_by(columns.id)
-    return [name for (name,) in query.tuples().execute(database)]
+    query = columns.select(columns.key, columns.id).where(columns.id.in_(list(others)))
+    rows = query.order_by(columns.id).tuples().execute(database)
+    return {name: others[other] for name, other in rows}
 
 
 def _common(one: Sequence[Link], other: Sequence[Link]) -> int:

@@ -411,3 +411,28 @@ async def test_the_page_tells_what_a_fork_and_a_side_question_answer(tmp_path: P
         assert (await house.says("/fork t1 By car")).text in page
         line = "/btw Which of the two did I like better?"
         assert f"> {line}\n{(await house.says(line)).text}\n" in page
+
+
+async def test_what_is_cleared_in_a_branch_is_in_no_file_that_its_model_may_read(
+    tmp_path: Path,
+) -> None:
+    def in_files() -> list[str]:
+        sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
+        return [str(path) for path in sessions.rglob("*.json*") if MARK in path.read_text()]
+
+    def quiet(request: Received) -> Say:
+        return Say("Yes.")
+
+    async with living(tmp_path, quiet, {"agent_max_context_turns": 2}) as house:
+        for text in (f"I live in {MARK}.", "And you?", "Hm.", "Well."):
+            await house.says(text)
+        await house.app.conversations.settle()
+        assert in_files()
+        await house.says("/fork")
+        await house.says("/context clear")
+        assert not in_files()
+        await house.says("/branches 1")
+        assert MARK in (await house.says(f"/context search {MARK}")).text
+        await house.says("/branches 2")
+        await house.says("/context undo")
+        assert in_files()
