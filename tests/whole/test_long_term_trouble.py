@@ -8,6 +8,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+from bot.received import key_of
+from channels.base import Activity, Notice
 from channels.message import Address
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
 from tests.whole.distilling import (
@@ -24,7 +26,7 @@ from tests.whole.distilling import (
     texts,
     write,
 )
-from tests.whole.house import House, living
+from tests.whole.house import House, living, running
 from tests.whole.process import talking
 
 SMALL = {**SETTINGS, "context": {"max_tokens": 4_096}, "memory": {"approve": "auto"}}
@@ -221,6 +223,37 @@ async def test_an_empty_account_ends_it_with_a_sentence(tmp_path: Path) -> None:
         asked = len(house.server.requests)
         assert "spending limit" in (await house.says("/memory distill")).text
         assert len(house.server.requests) == asked
+
+
+async def test_a_user_whose_limit_is_used_up_has_no_model_asked(tmp_path: Path) -> None:
+    settings = {**SETTINGS, "owners": ["afar/boss"], "spend_limit_user": 0.0000001}
+    async with OpenAIServer(distilled_to()) as endpoint:
+        house = House(name="afar")
+        house.server = endpoint
+        places = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(tmp_path, house, settings, places):
+            code = (await house.says("Hi", chat="ann", user="ann")).text.partition("/pair ")[2]
+            await house.says(f"/pair {code[:9]}", chat="boss", user="boss")
+            await house.says("Hi", chat="ann", user="ann")
+            key = key_of(Address("afar", "ann", user="ann"))
+            write(tmp_path, "Ann sings.", job=1, key=key)
+            done = await house.says("/memory distill", chat="ann", user="ann")
+            assert "0 of 1 section" in done.text
+            assert "spending limit" in done.text
+            assert not any(map(is_distilling, endpoint.requests))
+
+
+async def test_a_long_one_says_how_far_it_is(tmp_path: Path) -> None:
+    for day in range(6):
+        write(tmp_path, f"{CHATTER * 12} {day}", job=day + 1, back=6 - day)
+    happened: list[Activity] = []
+    async with living(tmp_path, distilled_to(*[[]] * 6), SMALL) as house:
+        watching = await house.watches(happened)
+        await house.says("/memory distill")
+        watching.cancel()
+    told = [event.text for event in happened if isinstance(event, Notice)]
+    assert told
+    assert all(text.endswith(" of 6 sections distilled.") for text in told)
 
 
 async def test_a_model_that_fails_is_told_of(tmp_path: Path) -> None:
