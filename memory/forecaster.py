@@ -166,6 +166,10 @@ class Forecaster:
             state.boundaries.pinned,
             compaction.style_of(plan, state.limits, actor),
             plan.once,
-            tuple(s.event for s in state.boundaries.stand_ins if leaving.issuperset(s.turns)),
+            tuple(
+                (s.event, s.summary)
+                for s in state.boundaries.stand_ins
+                if leaving.issuperset(s.turns)
+            ),
             0 if is_in_place else state.replayed.edited,
         )

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from memory.compactor import Compactor
-from memory.context.change import Change, ViewEvent
+from memory.context.change import Change, StandIn, ViewEvent
 from memory.context.receipt import Receipt, sentence_with
 from memory.context_state import ContextState
 from memory.record import summaries
@@ -30,7 +30,8 @@ class EditRefused(Exception):
 class StandingSummary:
     """The summary in force, which stands for `turns`; `late` says that it stands from the next turn
     on, `coming` are turns of which one is being written that will take its place. `event` is the
-    one that an undo takes back: the edit, or the cut (0: none)."""
+    one that an undo takes back: the edit, or the cut (0: none); `stand_in` is its place, where that
+    is not in front."""
 
     summary: Summary
     turns: tuple[int, ...]
@@ -38,6 +39,7 @@ class StandingSummary:
     is_late: bool = False
     coming: tuple[int, ...] = ()
     event: int = 0
+    stand_in: StandIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,22 @@ class SummaryEditor:
             await self.coming(),
             await self._event(summary),
         )
+
+    async def find_in_place(self, number: int, *, is_newest: bool = True) -> StandingSummary | None:
+        """The summary of this number, if it stands where its turns stood; where not only the newest
+        counts, also what a person made of the one that has it."""
+        state = self._state
+        for one in state.boundaries.stand_ins:
+            found = await self._compactor.summaries.read(one.summary) if one.summary else None
+            origin = found and await self._compactor.summaries.read(found.origin)
+            numbers = {one.number for one in (found, *([] if is_newest else [origin])) if one}
+            if found is None or number not in numbers:
+                continue
+            tokens = state.view().scale.part(await self._services.meter.text(found.text))
+            events = reversed(await state.history())
+            event = next((e.id for e in events if _puts(e, found.id)), one.event)
+            return StandingSummary(found, one.turns, tokens, event=event, stand_in=one)
+        return None
 
     async def coming(self) -> tuple[int, ...]:
         """The turns whose summary is being written, and takes the place of the one in force."""
@@ -136,13 +154,15 @@ class SummaryEditor:
         fact = " ".join(text.split())
         async with self._state.changing:
             waiting = await self.find_waiting(number, is_newest=False)
-            before = waiting[1] if waiting else (await self.find_editable()).summary
+            here = await self.find_in_place(number, is_newest=False)
+            before = waiting[1] if waiting else (here or await self.find_editable()).summary
             line, is_outside = await self._find_sentence(before, fact)
             if waiting is not None:
                 kept = _add_line(before, fact, line)
                 return await self._edit_waiting(*waiting, kept, is_untrusted=is_outside)
         return await self.change(
             lambda now: _add_line(now, fact, line),
+            number=before.number if here else 0,
             why=f"“{fact[:60]}” was added to {before.name}",
             is_untrusted=is_outside,
         )
@@ -215,12 +235,14 @@ class SummaryEditor:
                 receipt=await self._compactor.summaries.receipt_of(before, text),
             )
             after = await store.write(lambda db: summaries.insert_summary(db, row, made))
-            event = await self._state.record(await self._to_event(before, after, why))
+            event = await self._state.record(await self._to_event(standing, after, why))
             return EditedSummary(before, after, event[0])
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
         """The summary in force, if it may be changed, and is the one that a person has seen. Raises
         EditRefused."""
+        if number and (here := await self.find_in_place(number)) is not None:
+            return here
         standing = await self.standing()
         if standing is None:
             raise EditRefused("No summary stands in the context, so there is nothing to change.")
@@ -253,18 +275,35 @@ class SummaryEditor:
             )
         return raw
 
-    async def _to_event(self, before: Summary, after: Summary, why: str) -> ViewEvent:
-        state, cut = self._state, self._state.replayed.cut
-        view = state.view()
-        preface = await state.read_preface(after.id, state.boundaries.reference)
+    async def _to_event(self, standing: StandingSummary, after: Summary, why: str) -> ViewEvent:
+        state, cut, one = self._state, self._state.replayed.cut, standing.stand_in
+        view, before = state.view(), standing.summary
+        change = Change(preface=after.id, target=cut.id if cut else 0)
+        if one is None:
+            preface = await state.read_preface(after.id, state.boundaries.reference)
+            shown = replace(view, preface=preface)
+        else:
+            place = StandIn((), summary=after.id, event=one.event)
+            change = Change(stand_in=place, target=one.event)
+            shown = replace(
+                view,
+                boundaries=view.boundaries.apply(change),
+                summaries={**view.summaries, after.id: state.in_place(after)},
+            )
         return ViewEvent(
             at=datetime.now(UTC),
             kind="edit",
             actor="person",
             strategy=state.limits.strategy,
             reason=why or f"{before.name} was changed to {after.name}",
-            change=Change(preface=after.id, target=cut.id if cut else 0),
+            change=change,
             turn=state.newest,
             tokens_before=view.tokens,
-            tokens_after=replace(view, preface=preface).tokens,
+            tokens_after=shown.tokens,
         )
+
+
+def _puts(event: ViewEvent, summary: int) -> bool:
+    """Whether an event has put this summary where its turns stood."""
+    one = event.change.stand_in
+    return one is not None and one.summary == summary

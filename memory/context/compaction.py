@@ -201,7 +201,8 @@ class SummarySpec:
 
     `after` is the event whose summary it continues (0: none), and `edited` the summary that a
     person has put in that one's place (0: none); `once` are limits, as (name, value), that hold for
-    it alone; `stand_ins` are the events whose summaries stand for some of the turns until then.
+    it alone; `stand_ins` are the summaries that stand for some of the turns until then, each by the
+    event by which those left, and by its id (0: it is still to be written).
     """
 
     turns: tuple[int, ...]
@@ -210,7 +211,7 @@ class SummarySpec:
     pinned: frozenset[int]
     style: Style = "notes"
     once: tuple[tuple[str, Any], ...] = ()
-    stand_ins: tuple[int, ...] = ()
+    stand_ins: tuple[tuple[int, int], ...] = ()
     edited: int = 0
 
 

@@ -109,7 +109,8 @@ class ReplayedState:
         change = event.change
         applies = event.actor != "strategy" or event.strategy == strategy
         is_edit = event.kind == "edit"
-        if is_edit and (self.cut is None or change.target != self.cut.id):
+        is_of_cut = self.cut is not None and change.target == self.cut.id
+        if is_edit and change.stand_in is None and not is_of_cut:
             return self  # of what does not stand while this strategy is in force
         reached = max(self.reached, change.cut, change.folded.cut if change.folded else 0)
         cut = self.cut

@@ -385,8 +385,7 @@ class SummaryWriter:
         no more."""
         turns = await self._turns(spec.turns)
         there = {turn.number for turn in turns}
-        found = [await self.summary_of(event) for event in spec.stand_ins]
-        stood = [await self.read(one) for one in found if one]
+        stood = [await self._find_stand_in(event, made) for event, made in spec.stand_ins]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
         return SummarySource(turns, await self._before(spec), tuple(whole))
 
@@ -398,15 +397,26 @@ class SummaryWriter:
         after = await self.summary_of(spec.after) if spec.after else 0
         return await self.read(after) if after else None
 
+    async def _find_stand_in(self, event: int, made: int) -> Summary | None:
+        """The summary that stood for the turns that left by an event, as a person has edited it, if
+        they did; what the daily memory has is the one that was written."""
+        summary = await self.read(made or await self.summary_of(event))
+        if summary is None or not summary.edits:
+            return summary
+        origin = await self.read(summary.origin)
+        return replace(summary, section=origin.section if origin else "")
+
     def _measure(
         self, source: SummarySource, style: words.Style, limits: Limits
     ) -> tuple[tuple[words.SourcePart, ...], int]:
         """What is summarised, and how many tokens it replaces. Turns for which a summary stood are
-        told anew, unless it was to keep something above all, or they would not fit into one call.
+        told anew, unless it was to keep something above all, a person has edited it, or they would
+        not fit into one call.
         """
         brief = source.parts(style, source.stood)
         replaced = self._services.meter.count(source.material(brief))
-        whole = source.parts(style, [one for one in source.stood if one.focus])
+        own = [one for one in source.stood if one.focus or one.edits]
+        whole = source.parts(style, own)
         if len(whole) == len(brief):
             return brief, replaced
         room = limits.ceiling - limits.summary_tokens

@@ -75,7 +75,7 @@ def _read(row: dict[str, Any]) -> Proposal:
             tuple(spec.pop("turns")),
             pinned=frozenset(spec.pop("pinned")),
             once=_pairs(spec.pop("once")),
-            stand_ins=tuple(spec.pop("stand_ins")),
+            stand_ins=tuple((event, made) for event, made in spec.pop("stand_ins")),
             **spec,
         ),
         row["summary"],

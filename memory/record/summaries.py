@@ -60,8 +60,8 @@ class Summary:
 class Job:
     """Turns that left by an event and are on their way to the daily memory. `summary` is the one
     that exists for them already, or 0; `style` how one is made; `stand_ins` are the events whose
-    summaries stood for some of the turns until then; `edited` is the summary that a person had put
-    in the place of that of `prior`, or 0."""
+    summaries stood for some of the turns until then, each with the id of that, or 0; `edited` is
+    the summary that a person had put in the place of that of `prior`, or 0."""
 
     event: int
     turns: tuple[int, ...]
@@ -71,7 +71,7 @@ class Job:
     summary: int = 0
     is_done: bool = False
     id: int = 0
-    stand_ins: tuple[int, ...] = ()
+    stand_ins: tuple[tuple[int, int], ...] = ()
     edited: int = 0
 
 
@@ -407,6 +407,6 @@ def _job(row: dict[str, Any]) -> Job:
         row["summary"],
         bool(row["is_done"]),
         row["id"],
-        tuple(orjson.loads(row["stand_ins"])),
+        tuple((event, made) for event, made in orjson.loads(row["stand_ins"])),
         row["edited"],
     )

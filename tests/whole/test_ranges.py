@@ -533,6 +533,35 @@ async def test_a_kill_while_a_freed_range_is_summarised_loses_nothing(tmp_path: 
         assert "t2 to t3 are back in play" in (await house.says("/context undo")).text
 
 
+async def test_a_summary_in_its_place_is_edited_and_goes_on_as_it_was_edited(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact t2-t3")
+        form = (await house.says("/context summary edit s1")).form
+        assert form is not None
+        assert (form.command, form.text) == ("/context summary edit s1", "SUM mark2 mark3")
+        edited = await house.says("/context summary edit s1 SUM as marked by me")
+        assert "s2 stands in the place of s1" in edited.text
+        shown = await house.says("/context summary s2")
+        assert "**s2** stands for t2 to t3, in their place · " in shown.text
+        sent = await sent_for(house, 5)
+        assert "SUM as marked by me" in sent[2]
+        assert "SUM mark2" not in str(sent)
+    async with living(tmp_path, echo) as house:
+        sent = await sent_for(house, 6)
+        assert "SUM as marked by me" in sent[2]
+        await house.says("/context compact t1-t3")
+        asked = content(summaries(house)[-1].body["messages"][-1])
+        assert "[t2 to t3, summarised] SUM as marked by me" in asked
+        assert "question mark2" not in asked
+        await house.says("/context undo")
+        undone = await house.says("/context undo e2")
+        assert undone.text.startswith("Undone: the edit of the summary")
+        assert "SUM mark2 mark3" in (await sent_for(house, 7))[2]
+
+
 async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) -> None:
     """docs/context.md, "Expand a summary", but for the sizes."""
     async with living(tmp_path, echo, strategy("full")) as house:

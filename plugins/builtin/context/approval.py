@@ -46,7 +46,7 @@ def describe(notice: CutNotice) -> Reply:
             "or when the model's window is full, it is."
         )
         approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
-        keep = receipts.actions(notice.summary, is_waiting=True)
+        keep = receipts.actions(notice.summary, is_named=True)
         actions = (Action("Approve", approve), edit, Action("No", decline), *keep)
         return Reply(text, data, actions)
     when = "from your next message on" if notice.is_late else "now"

@@ -73,7 +73,8 @@ def _to_reply(
         "name": summary.name,
         "receipt": receipts.to_data(summary.receipt),
     }
-    return Reply(text, data, (Action("Expand", f"/context expand {summary.name}"), UNDO))
+    opened = Action("Expand", f"/context expand {summary.name}")
+    return Reply(text, data, (opened, UNDO, *receipts.actions(summary, is_named=True)))
 
 
 async def free_range(ask: Ask, numbers: Turns) -> Reply:

@@ -30,10 +30,10 @@ def shorten(receipt: Receipt | None) -> str:
     return f"kept {receipt.kept} of {receipt.total}" if receipt and receipt.total else ""
 
 
-def actions(summary: Summary, *, is_waiting: bool = False) -> tuple[Action, ...]:
+def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
     """A button for each of the first facts that are missing."""
     missing = summary.receipt.missing if summary.receipt else ()
-    which = f"{summary.name} " if is_waiting else ""
+    which = f"{summary.name} " if is_named else ""
     some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]
     return tuple(Action(f"Keep {clip(fact, 24)}", f"{KEEP} {which}{fact}") for fact in some)
 

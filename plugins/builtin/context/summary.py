@@ -57,6 +57,9 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
     standing = await editor.standing()
     if standing is not None and standing.summary.number == number:
         return await _show(ask)
+    if (here := await editor.find_in_place(number)) is not None:
+        text = "\n\n".join(filter(None, (_headline(here), *_body(here.summary))))
+        return Reply(text, _to_data(here.summary, here), _actions(here))
     found = await editor.numbered(number)
     if found is None:
         raise CommandError(f"There is no summary s{number} in this conversation.")
@@ -75,7 +78,8 @@ def _headline(standing: StandingSummary) -> str:
     """Which summary it is, and what there is to know of it."""
     one = standing.summary
     parts = (
-        f"**{one.name}** stands for {format_turns(standing.turns)}",
+        f"**{one.name}** stands for {format_turns(standing.turns)}"
+        f"{', in their place' if standing.stand_in else ''}",
         f"{amount(standing.tokens)} tokens",
         _author(one),
         "made of what came from outside" if one.is_untrusted else "",
@@ -96,7 +100,8 @@ def _author(one: Summary) -> str:
 def _actions(standing: StandingSummary) -> tuple[Action, ...]:
     edit = () if standing.coming else (Action("Edit", f"{EDIT} {standing.summary.name}"),)
     undo = (Action("Undo", f"/context undo e{standing.event}"),) if standing.event else ()
-    keep = () if standing.coming else receipts.actions(standing.summary)
+    is_named = standing.stand_in is not None
+    keep = () if standing.coming else receipts.actions(standing.summary, is_named=is_named)
     return (*edit, *undo, *keep)
 
 
@@ -173,7 +178,7 @@ def _report_waiting(before: Summary, after: Summary) -> Reply:
         Action("Edit", f"{EDIT} {after.name}"),
         Action("No", f"/context decline {after.name}"),
     )
-    more = receipts.actions(after, is_waiting=True)
+    more = receipts.actions(after, is_named=True)
     return Reply(text, _to_data(after), (*actions, *more))
 
 
@@ -193,4 +198,5 @@ def _report(edited: EditedSummary) -> Reply:
         "tokens_before": event.tokens_before,
         "tokens_after": event.tokens_after,
     }
-    return Reply(text, data, (UNDO, *receipts.actions(after)))
+    is_in_place = event.change.stand_in is not None
+    return Reply(text, data, (UNDO, *receipts.actions(after, is_named=is_in_place)))
