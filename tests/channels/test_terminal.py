@@ -361,6 +361,16 @@ def test_no_color_leaves_the_weight_and_takes_the_colour(monkeypatch: pytest.Mon
     assert set(codes) <= {"0", "1", "1;4"}
 
 
+def test_what_was_added_and_what_left_have_colours_of_their_own() -> None:
+    shown = display.markdown("```diff\n+ new\n- gone\n  same\n```", 80)
+    added, gone, same = (
+        re.findall(r"\x1b\[([0-9;]*)m[^\x1b]*$", shown[: shown.index(word)])
+        for word in ("new", "gone", "same")
+    )
+    assert added != gone
+    assert same not in (added, gone)
+
+
 def test_a_dumb_terminal_gets_no_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "dumb")
     assert "\x1b" not in display.markdown("# a\n\n`b` **c**", 80)

@@ -232,6 +232,21 @@ async def test_what_is_to_be_remembered_is_a_coloured_diff_with_buttons(
         await tab.sees(".card .code .removed:has-text('Lisbon')")
 
 
+async def test_what_was_sent_is_shown_and_compared_in_colour(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        await tab.asks("two", "two")
+        await tab.writes("/context request")
+        await tab.sees(".card .text:has-text('byte for byte what was sent')")
+        await tab.presses("What changed since r1", ".card")
+        await tab.sees(".card .code .added:has-text('t2 user')")
+        await tab.presses("JSON", ".card")
+        await tab.sees(".card .code:has-text('stream_options')")
+
+
 async def test_a_cut_asks_on_the_page_and_its_summary_is_edited_first(
     tmp_path: Path, browser: Browser
 ) -> None:

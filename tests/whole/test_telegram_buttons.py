@@ -61,6 +61,20 @@ async def test_a_picture_that_telegram_refuses_goes_as_a_file(tmp_path: Path) ->
         await house.telegram.called("sendDocument")
 
 
+async def test_what_was_sent_is_looked_through_by_buttons(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, [Say("Hello!"), Say("Yes?")]) as house:
+        for said, answer in (("Hi", "Hello!"), ("Well", "Yes?")):
+            house.ann.says(said)
+            await house.telegram.shown(answer)
+        house.ann.says("/context request")
+        request = await house.telegram.shown("byte for byte what was sent")
+        assert [*request.buttons] == ["JSON", "What changed since r1", "r1"]
+        house.ann.presses(request, "What changed since r1")
+        compared = await house.telegram.shown("+ t2 user")
+        house.ann.presses(compared, "r1")
+        await house.telegram.shown("Request r1, sent at")
+
+
 async def test_settings_with_few_values_are_changed_by_buttons(tmp_path: Path) -> None:
     async with at_telegram(tmp_path) as house:
         house.ann.says("/config")

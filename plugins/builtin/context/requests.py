@@ -265,7 +265,7 @@ def compare(before: Sequence[Part], after: Sequence[Part]) -> Comparison:
     first = after[same] if same < len(after) else broken[0] if broken else None
     return Comparison(
         tuple(_merge(before, after)),
-        sum(part.tokens for part in before[:same]),
+        sum(part.tokens for part in after[:same]),
         sum(part.tokens for part in broken),
         sum(part.tokens for part in after[same:]),
         first.name if first and broken else "",
@@ -305,7 +305,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
         return kept
     words = rest.lower().split()
     numbers = [_number(word, kept) for word in words] or kept[-2:]
-    if len(numbers) != 2:
+    if len(set(numbers)) != 2:
         raise CommandError(
             "/context diff compares two requests, like /context diff r40 r41, or without names the "
             f"last two; {_range(kept)} kept."
