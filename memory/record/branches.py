@@ -11,8 +11,6 @@ import re
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 from typing import Any
 
 from peewee import SqliteDatabase, fn
@@ -23,6 +21,8 @@ from memory.record.conversations import BEGINNING
 
 END = (1 << 62) - 1
 """More than any seq, turn or event."""
+DEEPEST = 50
+"""Branches of branches, each of the one before. In a damaged database they may go in a circle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ def lineage(database: SqliteDatabase, conversation: int) -> list[Link]:
             SELECT conversation, parent, seq, turn, event, 1 FROM branch WHERE conversation = ?
             UNION ALL
             SELECT b.conversation, b.parent, b.seq, b.turn, b.event, depth + 1
-                FROM branch AS b JOIN line ON b.conversation = line.parent)
+                FROM branch AS b JOIN line ON b.conversation = line.parent WHERE depth < ?)
         SELECT parent, seq, turn, event FROM line ORDER BY depth DESC""",
-        (conversation,),
+        (conversation, DEEPEST),
     )
     links: list[Link] = []
     seq = turn = 0
@@ -114,11 +114,21 @@ def within(table: Any, number: Any, links: Sequence[Link], last: str) -> Any:
     to each link's `last`."""
     if len(links) == 1:
         return table.conversation == links[0].conversation
-    parts = (
-        (table.conversation == link.conversation) & (number <= getattr(link, last))
-        for link in links
+    return any_of(
+        [
+            (table.conversation == link.conversation) & (number <= getattr(link, last))
+            for link in links
+        ]
     )
-    return reduce(or_, parts)
+
+
+def any_of(conditions: Sequence[Any]) -> Any:
+    """Conditions joined by OR, in pairs of pairs: SQLite reads only so many brackets within one
+    another."""
+    if len(conditions) == 1:
+        return conditions[0]
+    half = len(conditions) // 2
+    return any_of(conditions[:half]) | any_of(conditions[half:])
 
 
 # --- making and listing them ---------------------------------------------------------------
@@ -129,12 +139,15 @@ def insert(
 ) -> ConversationKey:
     """Branch off the conversation of this key after a turn; returns the branch's key. What was set
     for the conversation goes along: its scopes in the settings are its id, after each of
-    `scopes`. So does its title, with a number, where none is given."""
+    `scopes`. So does its title, with a number, where none is given. Raises ValueError with a
+    sentence."""
     columns = tables.Conversation
     (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
     row, called = before["id"], before["title"]
-    seq = _last_seq(database, row, turn)
-    parent = next(one for one in reversed(lineage(database, row)) if turn >= one.after_turn)
+    seq, line = _last_seq(database, row, turn), lineage(database, row)
+    parent = next(one for one in reversed(line) if turn >= one.after_turn)
+    if line.index(parent) + 1 >= DEEPEST:
+        raise ValueError(f"{DEEPEST} branches, each of the one before, are the most")
     branch, now = key.branch(_next_number(database, key.home)), time.time()
     if called and not title:
         title = f"{_NUMBERED.sub('', called)} ({branch.number})"

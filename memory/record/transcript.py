@@ -22,7 +22,7 @@ from memory.context.replay import NOTHING_AWAY, TakenAway
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
-from memory.record.branches import lineage, within
+from memory.record.branches import any_of, lineage, within
 from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
@@ -143,12 +143,11 @@ def _from_seq(database: SqliteDatabase, conversation: int, seq: int = 0) -> Any:
     links = [link for link in lineage(database, conversation) if link.seq >= seq]
     if len(links) == 1:
         return (columns.conversation == conversation) & (columns.seq >= seq)
-    return reduce(
-        or_,
-        (
+    return any_of(
+        [
             (columns.conversation == link.conversation) & columns.seq.between(seq, link.seq)
             for link in links
-        ),
+        ]
     )
 
 
@@ -175,13 +174,12 @@ def _of_turns(database: SqliteDatabase, conversation: int, turns: Collection[int
     if len(links) == 1:
         return (columns.conversation == conversation) & columns.turn.in_(_bind_numbers(turns))
     parts = ((one, [n for n in turns if one.after_turn < n <= one.turn]) for one in links)
-    return reduce(
-        or_,
-        (
+    return any_of(
+        [
             (columns.conversation == link.conversation) & columns.turn.in_(_bind_numbers(mine))
             for link, mine in parts
             if mine or link is links[-1]
-        ),
+        ]
     )
 
 

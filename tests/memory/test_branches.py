@@ -12,6 +12,7 @@ from memory.context.change import Change
 from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.record.branches import DEEPEST
 from memory.record.search import Around, Tail
 from tests.memory.rooms import KEY, Lodge, texts
 
@@ -226,3 +227,19 @@ async def test_a_fork_costs_three_rows_however_long_the_conversation_is(lodge: L
     before = await rows()
     await lodge.conversations.fork(KEY)
     assert await rows() == before + 3
+
+
+async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(lodge: Lodge) -> None:
+    await talk(lodge, 1)
+    key = KEY
+    while key.number < DEEPEST:
+        key = await lodge.conversations.fork(key)
+    with pytest.raises(ValueError, match="each of the one before, are the most"):
+        await lodge.conversations.fork(key)
+    assert sends(await lodge.conversation(key)) == ["question 1 of 1", "Yes."]
+    row = (await lodge.conversation(key)).context.row
+    await lodge.store.write(
+        lambda db: db.execute_sql("UPDATE branch SET parent = ? WHERE parent = 1", (row,))
+    )
+    await lodge.restart()
+    await lodge.conversation(key)
