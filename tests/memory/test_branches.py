@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,38 @@ async def test_branches_of_branches_are_bounded_and_a_circle_of_them_ends(lodge:
     )
     await lodge.restart()
     await lodge.conversation(key)
+
+
+async def test_forgetting_a_branchs_own_turn_leaves_the_turn_of_that_number_elsewhere(
+    lodge: Lodge,
+) -> None:
+    lodge.summarizer.answer = lambda request: " ".join(
+        re.findall(r"question \d of \d", request.text)
+    )
+    parent = await talk(lodge, 5)
+    branch = await fork(lodge, 3)
+    await talk(lodge, 2, branch.key)
+    for one in (parent, branch):
+        await one.compactor.compact_for_person()
+    await lodge.settle()
+    assert "question 4 of 1" in sends(parent)[0]
+    assert "question 4 of 2" in sends(branch)[0]
+    kept = sends(parent)
+    gone = await branch.forget([4])
+    await lodge.settle()
+    assert (gone.turns, gone.messages) == ((4,), 2)
+    assert sends(parent) == kept
+    assert [t.number for t in await branch.context.turns(range(1, 9))] == [1, 2, 3, 5]
+    assert [t.number for t in await parent.context.turns(range(1, 9))] == [1, 2, 3, 4, 5]
+    await lodge.says("on", key=branch.key)
+    assert "question 4 of 2" not in str(sends(branch))
+    files = "".join(path.read_text() for path in lodge.folder.rglob("*.md"))
+    assert "question 4 of 1" in files
+    assert "question 4 of 2" not in files
+    await parent.forget([2], [branch])
+    await lodge.settle()
+    for one in (parent, branch):
+        await lodge.says("and on", key=one.key)
+        assert "question 2 of" not in str(sends(one))
+    await lodge.settle()
+    assert "question 2 of" not in "".join(p.read_text() for p in lodge.folder.rglob("*.md"))

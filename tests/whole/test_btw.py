@@ -58,6 +58,11 @@ async def test_it_is_listed_and_billed_and_no_search_of_the_models_finds_it(
         results = [m["content"] for m in house.sent_to_model() if m["role"] == "tool"]
         assert len(results) == 2
         assert not any(f"In {MARK}." in result for result in results)
+        found = await house.says(f"/context search {MARK}")
+        assert (
+            f"Asked aside (/btw), which the model does not find:\n- where is it?: In {MARK}."
+            in (found.text)
+        )
         listed = await house.says("/btw")
         assert "where is it?" in listed.text
         assert f"In {MARK}." in listed.text

@@ -10,6 +10,7 @@ from typing import Any
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
+from memory.record.side_questions import SideQuestion
 from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context import receipts
@@ -100,10 +101,22 @@ async def search(ask: Ask, rest: str) -> Reply:
     where = states(conversation.context.view(), events, conversation.context.limits.strategy)
     hits = found.hits[: found.whole] or found.hits
     lines = [_hit_line(hit, where, moment(hit.entry.at, ask.bot.zone())) for hit in hits]
+    asides = await conversation.asides(SHOWN, words)
+    aside = "\n".join(("Asked aside (/btw), which the model does not find:", *map(_aside, asides)))
+    parts = (_headline(found, rest), "\n".join(lines), aside if asides else "")
     return Reply(
-        "\n\n".join(filter(None, (_headline(found, rest), "\n".join(lines)))),
-        {"total": found.whole, "partly": found.total, "hits": [_data(h, where) for h in hits]},
+        "\n\n".join(filter(None, parts)),
+        {
+            "total": found.whole,
+            "partly": found.total,
+            "hits": [_data(h, where) for h in hits],
+            "asides": [{"question": one.question, "answer": one.answer} for one in asides],
+        },
     )
+
+
+def _aside(one: SideQuestion) -> str:
+    return f"- {literal(clip(one.question, 120))}: {literal(clip(one.answer, 240))}"
 
 
 def _headline(found: Found, rest: str) -> str:
