@@ -15,7 +15,7 @@ from typing import Any
 from memory.long_term import distilling
 from memory.long_term.asking import DistillRequest, NotAskedError
 from memory.long_term.distilling import ANSWER_TOKENS, TASK, BadAnswerError, digest_of
-from memory.long_term.document import MemoryLine, Operation, facts
+from memory.long_term.document import LineOperation, MemoryLine, facts
 from memory.long_term.memory import LongTermMemory
 from memory.record import daily, memory_versions
 from memory.record.daily import Note
@@ -45,7 +45,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class DistillProgress:
     """How far it is: sections done, and of how many."""
 
     done: int
@@ -68,7 +68,7 @@ class Distilled:
     fault: str = ""
 
 
-OnProgress = Callable[[Progress], None]
+OnProgress = Callable[[DistillProgress], None]
 Book = Callable[[Spent], Coroutine[Any, Any, None]]
 
 
@@ -121,7 +121,7 @@ class Distillation:
                 return
             waiting = waiting[taken:]
             self._said = replace(self._said, done=self._said.total - len(waiting))
-            on_progress(Progress(self._said.done, self._said.total))
+            on_progress(DistillProgress(self._said.done, self._said.total))
 
     async def _waiting(self) -> tuple[list[Note], int]:
         """The sections to distil, oldest first, and how many are left out."""
@@ -170,7 +170,7 @@ class Distillation:
         self._said = replace(self._said, operations=self._said.operations + len(found))
         return len(piece)
 
-    async def _still_there(self, found: Sequence[Operation]) -> list[Operation]:
+    async def _still_there(self, found: Sequence[LineOperation]) -> list[LineOperation]:
         """What was not made from turns that a person took away while the model thought."""
         audience = self._memory.audience
         away = await self._services.store.read(

@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from memory.long_term.document import (
     LONGEST,
     MOST_FACTS,
+    LineOperation,
     MemoryLine,
-    Operation,
     Source,
     escape_tags,
     fact,
@@ -67,7 +67,7 @@ class BadAnswerError(Exception):
     """An answer that is not taken; the text says why, for the model."""
 
 
-class _Strict(BaseModel):
+class _StrictAnswer(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
@@ -75,7 +75,7 @@ _Name = Annotated[str, Field(max_length=10)]
 _From = Annotated[list[_Name], Field(min_length=1, max_length=50)]
 
 
-class _Operation(_Strict):
+class _WantedOperation(_StrictAnswer):
     do: Literal["add", "replace", "remove"]
     line: _Name = ""
     text: str = ""
@@ -84,8 +84,8 @@ class _Operation(_Strict):
     important: bool = False
 
 
-class _Answer(_Strict):
-    operations: Annotated[list[_Operation], Field(max_length=MOST_OPERATIONS)]
+class _WantedChanges(_StrictAnswer):
+    operations: Annotated[list[_WantedOperation], Field(max_length=MOST_OPERATIONS)]
 
 
 def digest_of(note: Note) -> str:
@@ -138,7 +138,7 @@ def choose_related(
 
 def read_operations(
     answer: str, lines: Sequence[MemoryLine], notes: Sequence[Note], count: int
-) -> list[Operation]:
+) -> list[LineOperation]:
     """What an answer wants done, where these lines and sections were shown; `count` is how many
     facts there are in all. Raises BadAnswerError."""
     wanted = _read(answer).operations
@@ -157,12 +157,12 @@ def read_operations(
     return made
 
 
-def _read(answer: str) -> _Answer:
+def _read(answer: str) -> _WantedChanges:
     begin, end = answer.find("{"), answer.rfind("}")
     if len(answer) > _LONGEST_ANSWER or begin < 0 or end < begin:
         raise BadAnswerError("it is not one JSON object")
     try:
-        return _Answer.model_validate(json.loads(answer[begin : end + 1]))
+        return _WantedChanges.model_validate(json.loads(answer[begin : end + 1]))
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
@@ -171,7 +171,9 @@ def _read(answer: str) -> _Answer:
         raise BadAnswerError("it is not one JSON object") from None
 
 
-def _checked(wanted: _Operation, lines: Sequence[MemoryLine], notes: Sequence[Note]) -> Operation:
+def _checked(
+    wanted: _WantedOperation, lines: Sequence[MemoryLine], notes: Sequence[Note]
+) -> LineOperation:
     """An operation that can be carried out."""
     named = [notes[_number(name, "S", len(notes)) - 1] for name in dict.fromkeys(wanted.sources)]
     sources = tuple(map(source_of, named))
@@ -182,12 +184,12 @@ def _checked(wanted: _Operation, lines: Sequence[MemoryLine], notes: Sequence[No
     before = old.sources if old else ()  # the new words, or the reason, may tell what the old told
     if wanted.do == "remove":
         both = tuple(dict.fromkeys((*sources, *before)))
-        return Operation("remove", old=old.raw if old else "", why=why, sources=both)
+        return LineOperation("remove", old=old.raw if old else "", why=why, sources=both)
     text = " ".join(wanted.text.split())
     if wrong := find_fault(wanted.text.strip()):
         raise BadAnswerError(f"the text {text[:60]!r} {wrong}")
     line = fact(text, max(source.day for source in sources), *dict.fromkeys((*before, *sources)))
-    return Operation(wanted.do, line, old.raw if old else "", why, wanted.important, sources)
+    return LineOperation(wanted.do, line, old.raw if old else "", why, wanted.important, sources)
 
 
 def _number(name: str, letter: str, most: int) -> int:

@@ -169,7 +169,7 @@ def _is_alike(old: MemoryLine, new: MemoryLine) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class LineOperation:
     """One change: a line is added, takes the place of the line `old`, or `old` is removed. `line`
     is the new one; `sources` say where the reason `why` comes from."""
 
@@ -191,7 +191,7 @@ class Operation:
         }
 
     @classmethod
-    def from_json(cls, data: Any) -> Operation:
+    def from_json(cls, data: Any) -> LineOperation:
         line = MemoryLine.from_json(data["line"]) if data["line"] else None
         sources = MemoryLine.from_json({"raw": "", "sources": data["sources"]}).sources
         return cls(data["do"], line, data["old"], data["why"], data["is_important"], sources)
@@ -202,7 +202,7 @@ class Operation:
         return any(source.is_of(forgotten) for source in made)
 
 
-def apply(lines: Lines, operations: Iterable[Operation]) -> Lines:
+def apply(lines: Lines, operations: Iterable[LineOperation]) -> Lines:
     """The lines after these operations. One that speaks of a line that is not there any more does
     nothing: whoever changed that line knew better."""
     for operation in operations:
@@ -261,7 +261,7 @@ def _is_called(line: MemoryLine, heading: str) -> bool:
     return line.is_heading and line.raw.strip("# \t").casefold() == heading.strip("# ").casefold()
 
 
-def compose(before: Sequence[Operation], new: Operation) -> tuple[Operation, ...]:
+def compose(before: Sequence[LineOperation], new: LineOperation) -> tuple[LineOperation, ...]:
     """The operations `before`, which nobody has approved yet, and one more, which may speak of a
     line that they would bring: as few operations on the lines that are in force."""
     for at, one in enumerate(before):

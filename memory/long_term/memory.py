@@ -20,9 +20,9 @@ from memory.keys import ConversationKey
 from memory.long_term.distilling import digest_of
 from memory.long_term.document import (
     Forgotten,
+    LineOperation,
     Lines,
     MemoryLine,
-    Operation,
     Source,
     add_line,
     apply,
@@ -244,7 +244,7 @@ class LongTermMemory:
     # --- what a model proposes ---------------------------------------------------------------
 
     async def propose(
-        self, operations: Sequence[Operation], sections: Sequence[str], by: str
+        self, operations: Sequence[LineOperation], sections: Sequence[str], by: str
     ) -> None:
         """Add operations to what is proposed, and keep that these sections are distilled. The
         caller holds `changing`."""

@@ -17,7 +17,7 @@ import orjson
 from peewee import SqliteDatabase, fn
 
 from memory.context.replay import replay
-from memory.long_term.document import Forgotten, Lines, MemoryLine, Operation, drop_forgotten
+from memory.long_term.document import Forgotten, LineOperation, Lines, MemoryLine, drop_forgotten
 from memory.record import summaries, tables, transcript
 from memory.record.search import index
 from memory.record.tables import readable
@@ -37,7 +37,7 @@ class Version:
     actor: str
     why: str
     lines: Lines = ()
-    operations: tuple[Operation, ...] = ()
+    operations: tuple[LineOperation, ...] = ()
     at: float = 0.0
     is_written: bool = False
     base: int = 0
@@ -204,7 +204,7 @@ def _version(row: dict[str, Any]) -> Version:
         row["actor"],
         row["why"],
         each("lines", MemoryLine.from_json),
-        each("operations", Operation.from_json),
+        each("operations", LineOperation.from_json),
         row["at"],
         bool(row["is_written"]),
         row["base"],

@@ -16,9 +16,9 @@ from memory.long_term.document import (
     LONGEST,
     MOST_FACTS,
     Forgotten,
+    LineOperation,
     Lines,
     MemoryLine,
-    Operation,
     Source,
     add_line,
     apply,
@@ -114,9 +114,9 @@ def test_turns_that_somebody_made_up_take_no_time() -> None:
 LINES = parse("- 2026-11-01: Ann lives in Lisbon.\n- 2026-11-02: Ben cooks.\n")
 
 
-def operation(do: Any, old: str = "", new: str = "") -> Operation:
+def operation(do: Any, old: str = "", new: str = "") -> LineOperation:
     line = fact(new, "2026-11-20", section(1)) if new else None
-    return Operation(do, line, old, sources=(section(1),))
+    return LineOperation(do, line, old, sources=(section(1),))
 
 
 def test_an_operation_on_a_line_that_a_person_has_changed_meanwhile_does_nothing() -> None:
@@ -154,7 +154,7 @@ _TEXTS = ["Ann lives in Lisbon.", "Ben cooks.", "Cat is ill.", "Dan reads.", "Ev
 def test_what_is_proposed_in_pieces_is_what_one_after_the_other_would_be(
     steps: list[tuple[str, int, str]],
 ) -> None:
-    proposed: tuple[Operation, ...] = ()
+    proposed: tuple[LineOperation, ...] = ()
     step_by_step = LINES
     for number, (do, which, text) in enumerate(steps):
         there = facts(apply(LINES, proposed))
@@ -165,7 +165,7 @@ def test_what_is_proposed_in_pieces_is_what_one_after_the_other_would_be(
         proposed = compose(proposed, one)
         step_by_step = apply(step_by_step, [one])
     assert sorted(texts(apply(LINES, proposed))) == sorted(texts(step_by_step))
-    kept = tuple(Operation.from_json(json.loads(json.dumps(one.to_json()))) for one in proposed)
+    kept = tuple(LineOperation.from_json(json.loads(json.dumps(one.to_json()))) for one in proposed)
     assert kept == proposed
 
 

@@ -21,7 +21,7 @@ from memory.keys import ConversationKey
 from memory.long_term.asking import DistillRequest
 from memory.long_term.distiller import BUSY, Distilled, Order
 from memory.long_term.distilling import read_operations
-from memory.long_term.document import Forgotten, Operation, Source, fact, parse, render
+from memory.long_term.document import Forgotten, LineOperation, Source, fact, parse, render
 from memory.record.daily import Note
 from tests.memory.rooms import KEY, Lodge
 
@@ -162,7 +162,7 @@ async def test_a_reason_that_tells_of_what_is_forgotten_goes_too(tmp_path: Path)
     said = '{"operations": [{"do": "remove", "line": "L1", "from": ["S1"], "why": "Rex died"}]}'
     (gone,) = read_operations(said, [line], [note], 1)
     async with memory.state.changing:
-        await memory.propose([Operation("add", line, sources=(ours,))], [], "model fake")
+        await memory.propose([LineOperation("add", line, sources=(ours,))], [], "model fake")
     await memory.approve("ann")
     async with memory.state.changing:
         await memory.propose([gone], [], "model fake")
@@ -189,7 +189,7 @@ async def take(lodge: Lodge, step: str, text: str) -> None:
             memory.path.parent.mkdir(parents=True, exist_ok=True)
             memory.path.write_text(f"{text}\nby hand")
         case "propose":
-            new = Operation("add", fact(text, "2026-11-20", source), sources=(source,))
+            new = LineOperation("add", fact(text, "2026-11-20", source), sources=(source,))
             async with memory.state.changing:
                 await memory.propose([new], [text], "model fake")
         case "approve":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from memory.long_term.document import LONGEST, MemoryLine, Operation, Source
+from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
 from plugins.wording import count, literal
 
 Changes = Sequence[tuple[str, str]]
@@ -34,7 +34,7 @@ def to_block(changes: Changes) -> str:
     return f"```diff\n{lines.replace('```', chr(39) * 3)}\n```"
 
 
-def list_reasons(operations: Sequence[Operation]) -> str:
+def list_reasons(operations: Sequence[LineOperation]) -> str:
     """Why each change is wanted, and where that was said."""
     names: Mapping[str, str] = {"add": "new", "replace": "changed", "remove": "gone"}
     lines = []

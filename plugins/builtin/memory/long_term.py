@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from channels.message import LONGEST_FORM
-from memory.long_term.distiller import Distilled, Order, Progress
+from memory.long_term.distiller import Distilled, DistillProgress, Order
 from memory.long_term.distilling import strip_invisible
 from memory.long_term.document import (
     LONGEST,
@@ -145,7 +145,7 @@ async def distill(ask: Ask, rest: str) -> Reply:
     key = ask.conversation.key
     is_auto = ask.bot.settings.describe("memory.approve", key.id).value == "auto"
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: DistillProgress) -> None:
         if progress.done < progress.total:
             said = f"{progress.done} of {count(progress.total, 'section')} distilled."
             ask.bot.notify(key, said)
