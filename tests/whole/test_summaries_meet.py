@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received
 from tests.whole import test_untrusted as outside
 from tests.whole.house import living
@@ -202,6 +204,24 @@ async def test_what_was_said_for_a_form_is_in_no_search_and_no_export(tmp_path: 
         exported = list((tmp_path / "data" / "audiences").rglob("context*.json"))
         assert exported
         assert not any(b"zanzibar" in file.read_bytes() for file in exported)
+
+
+@pytest.mark.parametrize("strategy", ["truncate", "summarize", "structured"])
+async def test_show_tells_of_the_cuts_of_each_strategy(tmp_path: Path, strategy: str) -> None:
+    limits = {"max_tokens": 8_000, "keep_recent": 2, "compression_trigger": 0.55}
+    context = {"strategy": strategy, "compaction_approval": "show", "trigger_ratio": 0.4}
+    async with living(tmp_path, echo, {"context": {**limits, **context}}) as house:
+        number = 0
+        while number < 9 and not told(house):
+            number += 1
+            await house.says(f"question {number} {'word ' * 250}")
+            await settle(house)
+        (shown,) = told(house)
+        assert "left the context" in shown.text
+        assert [action.label for action in shown.actions][:2] == ["Edit", "Undo"]
+        await house.says(f"{shown.actions[0].command} {OWN}")
+        await house.says("the next question")
+        assert OWN in asked(house)
 
 
 async def test_the_preview_shows_no_cut_that_waits(tmp_path: Path) -> None:
