@@ -214,13 +214,15 @@ async def test_a_person_sees_what_was_sent_with_its_tokens_and_what_the_provider
         await house.says("Really?")
         shown = await house.says("/context request")
         whole = await house.says("/context request r1 json")
+        newest = await house.says("/context request json")
         first, second = (json.loads(received.raw) for received in house.server.requests)
         sizes = [len(received.raw) for received in house.server.requests]
         digest = hashlib.sha256(house.server.requests[1].raw).hexdigest()
     assert shown.data is not None
     assert whole.data is not None
-    assert shown.data["body"] == second
     assert whole.data["body"] == first
+    assert newest.data is not None
+    assert newest.data["body"] == second
     about = shown.data["request"]
     assert (about["id"], about["turn"], about["bytes"]) == ("r2", "t2", sizes[1])
     assert about["sha256"] == digest

@@ -51,7 +51,9 @@ async def show(ask: Ask, rest: str) -> Reply:
         raise CommandError("/context request takes one request, like /context request r41 json.")
     number = _number(names[0], kept) if names else kept[-1]
     again = await _rebuild(ask, number)
-    data = _masked(ask, {"request": _describe(again), "body": again.shown})
+    data = _masked(ask, {"request": _describe(again)})
+    if is_json:  # it may be megabytes
+        data["body"] = _masked(ask, again.shown)
     text = _as_json(data["body"]) if is_json else _as_text(again, kept, ask.bot.zone())
     return Reply(_masked(ask, text), data, _actions(number, kept, is_json=is_json))
 
