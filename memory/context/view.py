@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from operator import methodcaller
 from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip, StandIn
@@ -221,7 +222,7 @@ class View:
     def _conversation_on_wire(self) -> list[dict[str, Any]]:
         """The turns; what stands where turns stood is sent in front of the next question, of whose
         row in the transcript it is no part."""
-        convert = _with_line if self.rendering == "exchange" else Message.to_wire
+        convert = _with_line if self.rendering == "exchange" else methodcaller("to_wire")
         waiting = self._written
         if not waiting:
             return [convert(message) for message in self.messages if message.is_sent]
