@@ -484,7 +484,7 @@ async def test_preview_overview_and_turns_count_the_summary_where_it_stands(
     assert after["summarised_in_place"] == before["summarised_in_place"]
 
 
-@pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "stubs"])
+@pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "structured", "stubs"])
 async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) -> None:
     """Where nothing but summaries of ranges is left to leave, they do."""
 
