@@ -16,7 +16,7 @@ from peewee import SqliteDatabase
 
 from benchmarks.dialogues import Dialogue
 from memory.record import conversations
-from memory.record.search import Search
+from memory.record.search import HistorySearch
 from memory.record.search.index import home_of
 from memory.record.search.ranking import WEIGHTS, Weights
 from memory.record.search.reach import Scope
@@ -41,7 +41,7 @@ def evaluate(
     """The mean recall at 10, in percent, for each of the settings."""
     shares: list[list[float]] = [[] for _ in settings]
     for dialogue in data:
-        search = Search(database, Scope(dialogue.key.audience, is_model=True), UTC)
+        search = HistorySearch(database, Scope(dialogue.key.audience, is_model=True), UTC)
         row = conversations.find_or_create(database, dialogue.key)
         lines = dialogue.lines
         for question in dialogue.questions:

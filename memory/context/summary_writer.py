@@ -38,7 +38,7 @@ _REMEMBERED = 16  # events whose summary is there: the next cut and a late summa
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class WrittenSummary:
     """The text of a summary, and what is to be known of it: by which model, what of it is new to
     the daily memory, turns that no model would take, and what it kept."""
 
@@ -329,14 +329,16 @@ class SummaryWriter:
             is_numbered=spec.style not in words.OUT_OF_CONTEXT,
         )
 
-    async def _write(self, spec: SummarySpec, source: SummarySource, limits: Limits) -> Draft:
+    async def _write(
+        self, spec: SummarySpec, source: SummarySource, limits: Limits
+    ) -> WrittenSummary:
         """The better of two attempts, where the first has kept too little."""
         plain = words.without_model(spec.style, source.rest, source.so_far)
         if spec.style in words.OUT_OF_CONTEXT:
-            return Draft(plain, section=plain)
+            return WrittenSummary(plain, section=plain)
         parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
         longest = min(limits.summary_tokens, max(1, replaced - 1))
-        extract = Draft(self._services.meter.clip(plain, longest))
+        extract = WrittenSummary(self._services.meter.clip(plain, longest))
         first = await self._attempt(spec, parts, source, limits, replaced)
         if first is None:
             return await self._with_receipt(extract, source)
@@ -357,21 +359,21 @@ class SummaryWriter:
         source: SummarySource,
         limits: Limits,
         replaced: int,
-    ) -> Draft | None:
+    ) -> WrittenSummary | None:
         """What a model writes; None where it is asked for nothing, or says nothing shorter than the
         tokens that it replaces."""
         meter, result = self._services.meter, await self._ask_model(spec, parts, source, limits)
         said = words.check_answer(spec.style, result.text, limits)
         if not said or meter.count(said) >= replaced:
             return None
-        return Draft(
+        return WrittenSummary(
             meter.clip(said, min(limits.summary_tokens, max(1, replaced - 1))),
             result.model,
             source.pick_new(said, result.diary),
             frozenset(turn for index in result.left_out for turn in parts[index].turns),
         )
 
-    async def _with_receipt(self, draft: Draft, source: SummarySource) -> Draft:
+    async def _with_receipt(self, draft: WrittenSummary, source: SummarySource) -> WrittenSummary:
         return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
 
     async def receipt_of(self, summary: Summary, text: str) -> Receipt:

@@ -82,10 +82,10 @@ def find(database: SqliteDatabase, scope: Scope, text: str, most: int, zone: tzi
     """The messages that answer a text best. The model is given some that hold none of its words,
     but stand beside those that do. `zone` is the time zone in which a date in the text is meant.
     """
-    return Search(database, scope, zone).find(text, most)
+    return HistorySearch(database, scope, zone).find(text, most)
 
 
-class Search:
+class HistorySearch:
     """What may be found in a scope, for as long as nothing else is written to the database."""
 
     def __init__(self, database: SqliteDatabase, scope: Scope, zone: tzinfo) -> None:

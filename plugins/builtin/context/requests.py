@@ -224,7 +224,7 @@ Sign = Literal[" ", "-", "+", "~"]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class RequestPart:
     """A message of a request, or the tools beside them. `id` says which it is in any request,
     `wire` is what was sent for it."""
 
@@ -259,7 +259,7 @@ class Comparison:
     place: str
 
 
-def compare(before: Sequence[Part], after: Sequence[Part]) -> Comparison:
+def compare(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Comparison:
     """How a request differs from an earlier one. Parts that both have stand in the same order."""
     pairs = zip(before, after, strict=False)
     same = sum(1 for _ in takewhile(lambda pair: pair[0].wire == pair[1].wire, pairs))
@@ -274,7 +274,7 @@ def compare(before: Sequence[Part], after: Sequence[Part]) -> Comparison:
     )
 
 
-def _merge(before: Sequence[Part], after: Sequence[Part]) -> Iterator[PartLine]:
+def _merge(before: Sequence[RequestPart], after: Sequence[RequestPart]) -> Iterator[PartLine]:
     """What became of each part: those that left stand where they stood."""
     there = {part.id: part for part in before}
     stay = {part.id for part in after}
@@ -292,11 +292,11 @@ def _merge(before: Sequence[Part], after: Sequence[Part]) -> Iterator[PartLine]:
     yield from (_leave(one) for one in before[past:] if one.id not in stay)
 
 
-def _is_other(part: Part, other: Part) -> bool:
+def _is_other(part: RequestPart, other: RequestPart) -> bool:
     return part.id != other.id
 
 
-def _leave(part: Part) -> PartLine:
+def _leave(part: RequestPart) -> PartLine:
     return PartLine("-", part.name, part.tokens, part.words)
 
 
@@ -324,7 +324,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
     return Reply(_as_diff(ask, one, two, compared), _masked(ask, data), tuple(actions))
 
 
-def _parts(ask: Ask, again: Rebuilt) -> list[Part]:
+def _parts(ask: Ask, again: Rebuilt) -> list[RequestPart]:
     """A request's parts in the order in which providers read them: the tools first."""
     scale, view, messages = again.view.scale.part, again.view, again.messages
     count_tokens = ask.conversation.turns.requests.count_tokens
@@ -332,7 +332,7 @@ def _parts(ask: Ask, again: Rebuilt) -> list[Part]:
     if again.prefix.tools:
         names = clip(", ".join(tool["function"]["name"] for tool in again.prefix.tools))
         wire = orjson.dumps(again.prefix.tools)
-        parts.append(Part("tools", "tools", wire, scale(view.prefix.tools), names))
+        parts.append(RequestPart("tools", "tools", wire, scale(view.prefix.tools), names))
     entries = [e for turn in view.turns for e in turn.entries if e.message.is_sent]
     ahead = len(messages) - len(entries)
     for place, message in enumerate(messages[:ahead]):
@@ -340,12 +340,12 @@ def _parts(ask: Ask, again: Rebuilt) -> list[Part]:
         name = "system prompt" if is_prompt else "activity log" if view.log else "summary"
         text = str(message["content"])
         size = scale(view.prefix.system) if is_prompt else scale(count_tokens(text))
-        parts.append(Part(f"ahead {place}", name, orjson.dumps(message), size, clip(text)))
+        parts.append(RequestPart(f"ahead {place}", name, orjson.dumps(message), size, clip(text)))
     for entry, message in zip(entries, messages[ahead:], strict=True):
         extra = count_tokens(_find_ahead(entry, message))
         name = f"t{entry.turn} {role(entry.message)}{', after a summary' if extra else ''}"
         size, words = scale(entry.tokens + extra), summarize(entry.message)
-        parts.append(Part(f"seq {entry.seq}", name, orjson.dumps(message), size, words))
+        parts.append(RequestPart(f"seq {entry.seq}", name, orjson.dumps(message), size, words))
     return parts
 
 
