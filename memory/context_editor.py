@@ -97,7 +97,8 @@ class ContextEditor:
         seqs += [stand_in.seq for stand_in in view.stand_ins]
         roll = max(cleared.turns, default=0) + 1
         change = Change(cut=max(seqs, default=0) + 1, roll=roll, preface=-1)
-        plan = Plan(change, ASKED, cleared.turns, view.tokens - cleared.tokens, kind=kind)
+        after = replace(view.apply(change), preface=None).tokens
+        plan = Plan(change, ASKED, cleared.turns, after, kind=kind)
         is_summarised = kind == "new" and bool(cleared.turns)
         job = self._compactor.job(plan, "person") if is_summarised else None
         await self._compactor.record(self._compactor.event(plan, view, "person"), job)

@@ -91,7 +91,7 @@ def _with_turns(view: View, count: int, sizes: Sizes) -> View:
     has its question only, as when a turn begins."""
     last = view.turns[-1] if view.turns else None
     number = max(view.newest, last.number if last else 0)
-    seq = last.entries[-1].seq if last else 0
+    seq = _last_seq(view)
     coming = tuple(
         _imagine_turn(number + i, seq + 3 * i - 2, sizes, is_over=i < count)
         for i in range(1, count + 1)
@@ -104,6 +104,15 @@ def _with_turns(view: View, count: int, sizes: Sizes) -> View:
         lines=view.lines + lines if view.rendering == "exchange" else (),
         current=number + count,
     )
+
+
+def _last_seq(view: View) -> int:
+    """The last seq that the view knows of: what comes stands behind all that was cut or cleared,
+    and behind the summaries that stand where turns stood."""
+    boundaries = view.boundaries
+    there = [turn.entries[-1].seq for turn in view.whole[-1:]]
+    summed = (stand_in.seq for stand_in in view.stand_ins)
+    return max(*there, *summed, boundaries.cut - 1, boundaries.folded.cut - 1, 0)
 
 
 def _as(view: View, pick: Callable[[Iterable[int]], int], times: int = 1) -> Sizes:
@@ -161,9 +170,8 @@ class Preview:
 
 def with_question(view: View, preface: Preface | None) -> View:
     """The view when the next turn begins; what will be asked counts nothing yet."""
-    last = view.turns[-1].entries[-1].seq if view.turns else 0
     number = view.newest + 1
-    question = Entry(last + 1, number, Message("user"), 0, _SOMETIME)
+    question = Entry(_last_seq(view) + 1, number, Message("user"), 0, _SOMETIME)
     coming = (Turn(number, (question,)),)
     return replace(
         view,

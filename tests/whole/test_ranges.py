@@ -484,6 +484,30 @@ async def test_preview_overview_and_turns_count_the_summary_where_it_stands(
     assert after["summarised_in_place"] == before["summarised_in_place"]
 
 
+@pytest.mark.parametrize("name", STRATEGIES)
+async def test_the_next_question_stands_behind_a_summary_of_the_newest_turns_in_the_preview(
+    tmp_path: Path, name: str
+) -> None:
+    async with living(tmp_path, echo, strategy(name)) as house:
+        await say(house, 1, 2)
+        await house.says("/context compact t1-t2")
+        preview = (await house.says("/context preview")).data or {}
+        rows = [(r["turn"], r["message"]) for r in preview["messages"] if r["message"] != "other"]
+    assert rows[2:] == [("t1-t2", "summary"), ("t3", "user")]
+
+
+@pytest.mark.parametrize("how", ["/context clear", "/new"])
+async def test_what_is_left_after_a_clear_is_counted_without_the_summary_in_front(
+    tmp_path: Path, how: str
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3)
+        await house.says("/context compact")
+        await house.says(how)
+        (*_, cleared) = await events(house)
+        assert cleared["tokens_after"] == (await state(house))["tokens"]
+
+
 @pytest.mark.parametrize("name", ["trim", "full", "truncate", "summarize", "structured", "stubs"])
 async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) -> None:
     """Where nothing but summaries of ranges is left to leave, they do."""
