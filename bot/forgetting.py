@@ -45,12 +45,12 @@ class Forgetting:
         if wish.is_audience or wish.is_branches:
             return await self._forget_whole(key, wish)
         sharing = await self._sharing(key, wish)
-        names = await self._names(sharing)
         async with self._quiet([key, *sharing]) as conversations:
             here, others = conversations[key.id], [conversations[one.id] for one in sharing]
             gone = await here.forget(wish.turns or None, others if wish.turns else ())
             is_whole = not wish.turns and not gone.staying
             self._tell_channel(key, None if is_whole else gone.questions)
+            names = await self._names(sharing)  # now, or the answer would say what is gone
             await self._finish()
         return _sum_up([gone], names=names)
 

@@ -29,7 +29,7 @@ from memory import files
 from memory.audience_memory import AudienceMemory, Indexer, Quarantine
 from memory.calibration import Anchor, Calibration, CutPrompts, KnownModels
 from memory.compactor import Compactor
-from memory.context.replay import NOTHING_AWAY, TakenAway, replay
+from memory.context.replay import NOTHING_AWAY, TakenAway
 from memory.context.summary_writer import Prepared
 from memory.context_editor import ContextEditor
 from memory.context_state import ContextState
@@ -280,18 +280,10 @@ class Conversation:
             )
 
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:
-        """The turns that a person took away: here, as `own` says, or in a branch that shares them,
-        whose model may read the files of this one, too."""
-        row = self.context.row
-
-        def read(db: Any) -> frozenset[int]:
-            away = set(transcript.turns_away(db, row, own))
-            for other, last in branches.shared_with(db, row).items():
-                there = replay(transcript.events_of(db, other), "").taken_away
-                away |= {n for n in transcript.turns_away(db, other, there) if n <= last}
-            return frozenset(away)
-
-        return await self._services.store.read(read)
+        """The turns that a person took away: here, as `own` says, or in a branch that shares
+        them."""
+        row, read = self.context.row, self._services.store.read
+        return await read(lambda db: transcript.turns_away_anywhere(db, row, own))
 
     async def _follow(self, before: TakenAway) -> None:
         """A person took turns away, or brought back what was away `before`: the files that the

@@ -287,10 +287,15 @@ class SummaryWriter:
         return summary
 
     async def _offload(self, job: Job) -> None:
-        """What left is kept where the model's file tools find it."""
+        """What left is kept where the model's file tools find it, those of other branches too: what
+        was taken away there is left out."""
         offloader = self._services.offloader_for(self._key)
         if offloader is not None:
-            turns = await self._turns(job.turns)
+            row, own = self._row, self._taken_away()
+            away = await self._services.store.read(
+                lambda db: transcript.turns_away_anywhere(db, row, own)
+            )
+            turns = await self._turns([turn for turn in job.turns if turn not in away])
             entries = [entry for turn in turns for entry in turn.entries]
             reference = await run_shielded(
                 offload.attempt(lambda: offloader.offload_context(self._key.id, entries))

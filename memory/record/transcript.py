@@ -18,11 +18,11 @@ import orjson
 from peewee import SQL, SqliteDatabase, fn
 
 from memory.context.change import Change, ViewEvent
-from memory.context.replay import NOTHING_AWAY, TakenAway
+from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
-from memory.record.branches import any_of, lineage, within
+from memory.record.branches import any_of, lineage, shared_with, within
 from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
@@ -188,6 +188,18 @@ def turns_away(database: SqliteDatabase, conversation: int, away: TakenAway) -> 
     if away == NOTHING_AWAY:
         return frozenset()
     return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
+
+
+def turns_away_anywhere(
+    database: SqliteDatabase, conversation: int, own: TakenAway
+) -> frozenset[int]:
+    """The turns of a transcript that a person took away: in this conversation, as `own` says, or in
+    a branch that shares them, whose model may read the files of this one, too."""
+    away = set(turns_away(database, conversation, own))
+    for other, last in shared_with(database, conversation).items():
+        there = replay(events_of(database, other), "").taken_away
+        away |= {turn for turn in turns_away(database, other, there) if turn <= last}
+    return frozenset(away)
 
 
 def _bind_numbers(numbers: Collection[int]) -> SQL:

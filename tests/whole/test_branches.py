@@ -436,3 +436,31 @@ async def test_what_is_cleared_in_a_branch_is_in_no_file_that_its_model_may_read
         await house.says("/branches 2")
         await house.says("/context undo")
         assert in_files()
+
+
+async def test_what_was_dropped_in_one_branch_comes_into_no_file_when_it_leaves_another(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, lambda request: Say("Yes.")) as house:
+        await says_many(house, f"I live in {MARK}. " * 50, "And you?")
+        await house.says("/fork Elsewhere")
+        await house.says("/context drop t1")
+        await house.says("/branches 1")
+        await house.says("/context compact t1")
+        await house.app.conversations.settle()
+        sessions = tmp_path / "data" / "audiences" / "pipe-main" / "sessions"
+        assert not [path for path in sessions.rglob("*.json*") if MARK in path.read_text()]
+        await house.says("/branches 2")
+        await house.says("/context undo")
+        back = [path.name for path in sessions.rglob("*.json*") if MARK in path.read_text()]
+        assert back == ["context.jsonl"], "brought back there, it stands where it left"
+
+
+async def test_the_answer_to_forget_does_not_name_a_branch_by_what_is_gone(tmp_path: Path) -> None:
+    async with living(tmp_path, forgetting.echo) as house:
+        await says_many(house, f"I live in {MARK}.")
+        await house.says("/fork")
+        await says_many(house, "Hm.")
+        told = await house.says("/forget t1 yes")
+        assert "What is shared went from branch 1 too." in told.text
+        assert found_in(tmp_path) == []
