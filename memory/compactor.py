@@ -67,7 +67,7 @@ class Compactor:
         )
         self.forecaster = Forecaster(state, self.summaries)
         self.approval = CutApproval(services, state, self.summaries, self.forecaster)
-        self.forecaster.waits = lambda plan: self.approval.asks(plan, "strategy")
+        self.forecaster.waits = lambda plan, view: self.approval.asks(plan, "strategy", view)
         self._between = BetweenTurns(services, state, self.forecaster, self.summaries)
         self._is_vetoed = False
         self._last_at_start = -COOLDOWN

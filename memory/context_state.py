@@ -197,6 +197,16 @@ class ContextState:
         await past.replay([one for one in await self.history() if one.id <= event], until=seq)
         return past.view(prefix)
 
+    async def under_chosen_strategy(self) -> ContextState:
+        """The same as it is from the next turn on, with the strategy of the settings in force;
+        nothing is changed here by it."""
+        next_one = ContextState(self._services, self.key, self._calibration)
+        next_one.row, next_one.newest, next_one.bill = self.row, self.newest, self.bill
+        next_one._caches = self._caches
+        next_one._strategy = self.limits_as_set.strategy
+        await next_one.replay(await self.history())
+        return next_one
+
     async def switch(self, strategy: str, events: Sequence[ViewEvent]) -> None:
         """Plan by another strategy from now on, over all that the others leave in play."""
         self._strategy = strategy

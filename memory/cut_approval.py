@@ -13,6 +13,7 @@ from memory.context.change import Actor, Change, ViewEvent
 from memory.context.plan import Plan
 from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
+from memory.context.view import View
 from memory.context_state import ContextState
 from memory.forecaster import Forecaster
 from memory.record import proposals
@@ -91,11 +92,11 @@ class CutApproval:
             return False
         return compaction.style_of(plan, self._state.limits, actor) not in OUT_OF_CONTEXT
 
-    def asks(self, plan: Plan, actor: Actor) -> bool:
-        """Whether the person is asked before this is carried out: what keeps the request below the
-        ceiling waits for nobody."""
+    def asks(self, plan: Plan, actor: Actor, view: View | None = None) -> bool:
+        """Whether the person is asked before this is carried out on a view (None: the present):
+        what keeps the request below the ceiling waits for nobody."""
         limits = self._state.limits
-        is_over = self._state.view(limits=limits).tokens > limits.ceiling
+        is_over = (view or self._state.view(limits=limits)).tokens > limits.ceiling
         return self.concerns(plan, actor) and not is_over
 
     async def put(self, plan: Plan, actor: Actor) -> None:

@@ -31,11 +31,11 @@ SOFT_MARK = 2
 
 class Forecaster:
     """Asks the strategy in force about the view as it is now, and as it will be. `waits` says
-    whether a plan waits for a person's word."""
+    whether a plan for a view waits for a person's word."""
 
     def __init__(self, state: ContextState, summaries: SummaryWriter) -> None:
         self._state, self._summaries = state, summaries
-        self.waits: Callable[[Plan], bool] = lambda plan: False
+        self.waits: Callable[[Plan, View], bool] = lambda plan, view: False
 
     def due(self, prefix: PromptPrefix | None = None, by_rule: bool = False) -> Plan | None:
         """What the strategy in force would do before the next step, or as a turn begins."""
@@ -56,6 +56,10 @@ class Forecaster:
     async def preview(self) -> Preview:
         """What the next request will hold, and what is done for that; nothing is done by it."""
         state, limits = self._state, self._state.limits
+        if not state.current and state.waits_for_strategy:
+            then = Forecaster(await state.under_chosen_strategy(), self._summaries)
+            then.waits = self.waits
+            return await then.preview()
         now = state.view()
         if not state.current:
             late = await self.find_late()
@@ -70,7 +74,7 @@ class Forecaster:
         if plan is not None and plan.kind == "stub":
             preview = preview.after(plan)
             plan = self.due_in(preview.then, limits, by_rule)
-        if plan is not None and not self.waits(plan):
+        if plan is not None and not self.waits(plan, preview.then):
             summary = self._summaries.find_prepared(self.spec(plan, "strategy"))
             at_hand = await state.snapshot(now) if summary else None
             preface = state.preface_of(summary, at_hand) if summary else None

@@ -496,6 +496,32 @@ async def test_the_next_question_stands_behind_a_summary_of_the_newest_turns_in_
     assert rows[2:] == [("t1-t2", "summary"), ("t3", "user")]
 
 
+@pytest.mark.parametrize(
+    ("before", "after"), [("trim", "full"), ("full", "trim"), ("trim", "slim"), ("slim", "trim")]
+)
+async def test_the_preview_goes_by_a_strategy_that_is_in_force_from_the_next_turn_on(
+    tmp_path: Path, before: str, after: str
+) -> None:
+    settings = {"agent_max_context_turns": 3, "context": {"strategy": before, "full_turns": 1}}
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says(f"/config context.strategy {after}")
+        events_before = await events(house)
+        preview = (await house.says("/context preview")).data or {}
+        assert await events(house) == events_before
+        sent = await sent_for(house, 5)
+    shown = [r["beginning"] for r in preview["messages"] if r["message"] == "user"]
+    assert (
+        marks(" ".join(shown))
+        == [
+            mark
+            for text in sent
+            for mark in marks(text)
+            if text.endswith(f"question {mark}") and not text.startswith("[Context")
+        ][:-1]
+    )
+
+
 @pytest.mark.parametrize("how", ["/context clear", "/new"])
 async def test_what_is_left_after_a_clear_is_counted_without_the_summary_in_front(
     tmp_path: Path, how: str
