@@ -11,7 +11,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import StringIO
 from uuid import uuid4
 from weakref import WeakValueDictionary
@@ -202,7 +202,10 @@ class Turns:
             return  # a turn before this one has taken it in
         async with self.exclusive(key):
             waiting.remove(said)
-            if refusal := self._refusal(key, said):
+            if await self._branches.is_gone(key):  # while this waited: the chat leads elsewhere
+                here = self._branches.current(key)
+                self.put(replace(said.received, key=here), said.text)
+            elif refusal := self._refusal(key, said):
                 problem: Problem = "refused" if refusal == CLOSED else "spent"
                 await self._delivery.answer(said.received, Reply(refusal, problem=problem))
             else:

@@ -35,6 +35,12 @@ class Branches:
         """Whether its chat leads to this conversation."""
         return self.lead_of(key.home) == key.id
 
+    async def is_gone(self, key: ConversationKey) -> bool:
+        """Whether this was a branch that somebody has deleted."""
+        if not key.is_branch or self.is_current(key):
+            return False
+        return not await self._store.read(lambda db: branches.is_branch(db, key.id))
+
     async def of_chat(self, key: ConversationKey) -> list[BranchRow]:
         """The branches of a chat, its first conversation before them."""
         return await self._store.read(lambda db: branches.of_chat(db, key.home))

@@ -254,6 +254,14 @@ def _of_chat(database: SqliteDatabase, home: str) -> list[tuple[str, int, str, i
     return [row for row in rows if home_of(row[0]) == home]
 
 
+def is_branch(database: SqliteDatabase, key: str) -> bool:
+    """Whether the conversation of this id shares something with one that it was branched off."""
+    query = (
+        "SELECT 1 FROM branch JOIN conversation AS c ON c.id = branch.conversation WHERE key = ?"
+    )
+    return database.execute_sql(query, (key,)).fetchone() is not None
+
+
 def _parent(database: SqliteDatabase, conversation: int) -> tuple[str, int] | None:
     query = """SELECT key, turn FROM branch JOIN conversation ON id = parent
         WHERE branch.conversation = ?"""

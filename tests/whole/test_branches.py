@@ -464,3 +464,24 @@ async def test_the_answer_to_forget_does_not_name_a_branch_by_what_is_gone(tmp_p
         told = await house.says("/forget t1 yes")
         assert "What is shared went from branch 1 too." in told.text
         assert found_in(tmp_path) == []
+
+
+async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_chat_leads(
+    tmp_path: Path,
+) -> None:
+    async with busy(tmp_path, "queue") as house:  # a turn waits at the gate
+        gate("opened").set()
+        await house.reply_to("first")
+        await house.says("/fork")
+        gate("opened").clear()
+        gate("reached").clear()
+        await house.writes("wait", id="second")
+        await gate("reached").wait()
+        await house.writes("and then?", id="waiting")
+        await house.says("/forget chat yes")
+        answer = (await house.reply_to("waiting")).reply
+        assert answer.text == "re: and then?"
+        assert asked(house) == ["wait", "and then?"]
+        turns = (await house.says("/context turns")).data
+        assert turns is not None
+        assert [one["turn"] for one in turns["turns"]] == ["t1", "t2"]
