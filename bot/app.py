@@ -250,7 +250,10 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         alerts.model_refused_unheard,
     )
     distiller = ModelDistiller(
-        config.distilling_model, config.distilling_window, summarizer.count, summarizer.on_refused
+        config.model_for_distilling,
+        config.window_for_distilling,
+        summarizer.count,
+        summarizer.on_refused,
     )
     services = replace(
         _services(store, config, spending, summarizer, meter, Events(plugins.listeners), hide),
@@ -263,7 +266,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
             distiller,
             lambda request: (
                 spending.is_enough(request.key, request.person)
-                and not config.distilling_model(request.key, request.model).is_free
+                and not config.model_for_distilling(request.key, request.model).is_free
             ),
         ),
     )
@@ -321,7 +324,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         workspace=config.workspace,
         zone=config.zone,
         version=VERSION,
-        remembered=config.remembered,
+        remembered=config.memory_in_prompt,
         notify=context.notify,
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)

@@ -76,7 +76,7 @@ class CommandRunner:
             return Reply(CLOSED)
         command = self._ports.commands.get(line.name)
         if command is None:
-            return Reply(unknown(line.name, self._ports.commands))
+            return Reply(describe_unknown(line.name, self._ports.commands))
         try:
             key = self._conversations.branches.current(key_of(address))
             conversation = await self._conversations.get(key)
@@ -100,19 +100,19 @@ class CommandRunner:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
             reply = await self.run(received.address, line, received.speaker)
-            reply = await self._asking(received.address, reply)
+            reply = await self._ask_for_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])
         await self._delivery.answer(received, reply)
 
-    async def _asking(self, address: Address, reply: Reply) -> Reply:
+    async def _ask_for_form(self, address: Address, reply: Reply) -> Reply:
         try:
             return await self._forms.ask(address, reply)
         except StoreError as error:
             return replace(reply, text=f"{reply.text}\n\n({error})", form=None)
 
 
-def unknown(name: str, commands: Mapping[str, Command]) -> str:
+def describe_unknown(name: str, commands: Mapping[str, Command]) -> str:
     """What a person is told who mistyped a command."""
     near = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
     hint = f"did you mean /{near[0]}?" if near else "/help lists all commands."

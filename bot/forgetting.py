@@ -38,13 +38,13 @@ class Forgetting:
             return _sum_up(held, await self._files(key, wish))
         here = await self._conversations.get(key)
         held = [await here.count_stored(wish.turns or None)]
-        return _sum_up(held, names=await self._names(await self._sharing(key, wish)))
+        return _sum_up(held, names=await self._names(await self._find_sharing(key, wish)))
 
     async def forget(self, key: ConversationKey, wish: ForgetRequest) -> ForgetReport:
         """Stop the running turn, and delete it all; returns what was there. Raises StoreError."""
         if wish.is_audience or wish.is_branches:
             return await self._forget_whole(key, wish)
-        sharing = await self._sharing(key, wish)
+        sharing = await self._find_sharing(key, wish)
         async with self._quiet([key, *sharing]) as conversations:
             here, others = conversations[key.id], [conversations[one.id] for one in sharing]
             gone = await here.forget(wish.turns or None, others if wish.turns else ())
@@ -66,7 +66,7 @@ class Forgetting:
             # The newest first, so that a branch is gone before what it shares.
             held = [await conversations[one.id].forget() for one in reversed(keys)]
             if wish.is_audience:
-                async with conversations[key.id].long_term.forgetting_all():
+                async with conversations[key.id].long_term.hold_while_forgetting_all():
                     await asyncio.to_thread(delete_folder, self._folder(key))
             self._tell_channel(key, None)
             await self._finish()
@@ -76,9 +76,11 @@ class Forgetting:
         await self._conversations.branches.take_up()  # a chat may have led to what is gone
         await self._conversations.services.store.scrub()
 
-    async def _sharing(self, key: ConversationKey, wish: ForgetRequest) -> list[ConversationKey]:
+    async def _find_sharing(
+        self, key: ConversationKey, wish: ForgetRequest
+    ) -> list[ConversationKey]:
         """The other branches that share turns of which a wish speaks."""
-        return [*await self._conversations.branches.sharing(key, wish.turns or (1,))]
+        return [*await self._conversations.branches.find_sharing(key, wish.turns or (1,))]
 
     async def _names(self, keys: Sequence[ConversationKey]) -> tuple[str, ...]:
         """Branches in words."""

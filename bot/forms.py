@@ -119,7 +119,7 @@ def _with_question(text: str, form: Form, address: Address) -> str:
         if address.is_private or not address.user
         else "Reply to this message with the new text"
     )
-    now = f"This is what is there now:\n\n{_fenced(form.text)}" if form.text else ""
+    now = f"This is what is there now:\n\n{_fence(form.text)}" if form.text else ""
     what = (
         f"{ask}, within {PATIENCE / 60:g} minutes; I take it for `{form.command}`, and the model "
         f"does not get it. /{CANCEL} gives it up."
@@ -127,7 +127,7 @@ def _with_question(text: str, form: Form, address: Address) -> str:
     return "\n\n".join(filter(None, (text, now, what)))
 
 
-def _fenced(text: str) -> str:
+def _fence(text: str) -> str:
     """Text in a block that a person can copy; what is in it can't end the block."""
     longest = max(map(len, re.findall(r"`{3,}", text)), default=2)
     fence = "`" * (longest + 1)

@@ -13,7 +13,7 @@ from bot.delivery import Delivery
 from bot.forms import AwaitedText, Forms, fill
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
-from channels.message import Inbound, Outbound, Reply, cleaned
+from channels.message import Inbound, Outbound, Reply, clean_text
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
 
@@ -40,7 +40,7 @@ class Intake:
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
         been told."""
-        inbound = replace(inbound, text=cleaned(inbound.text), sender=clean_name(inbound.sender))
+        inbound = replace(inbound, text=clean_text(inbound.text), sender=clean_name(inbound.sender))
         line = command_line(inbound.text)
         form = self._forms.claim(inbound, line)
         taken: tuple[Received, bool] | None = None
@@ -78,7 +78,7 @@ class Intake:
 
     def must_wait(self, inbound: Inbound) -> bool:
         """Whether this message's line is full; the wait itself is in `take`."""
-        if inbound.address.channel not in LOCAL or command_line(cleaned(inbound.text)):
+        if inbound.address.channel not in LOCAL or command_line(clean_text(inbound.text)):
             return False
         if self._forms.is_waiting(inbound.address):
             return False

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from bot.attachments import Stored
-from channels.message import Address, cleaned
+from channels.message import Address, clean_text
 from memory.keys import ConversationKey
 
 _LONGEST_NAME = 60
@@ -62,7 +62,7 @@ def unescape_slash(text: str) -> str:
 
 def clean_name(sender: str) -> str:
     """A person's name as others may be shown it: one short line, which can't pass for two."""
-    return " ".join(cleaned(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
+    return " ".join(clean_text(sender).split())[:_LONGEST_NAME].rstrip() if sender else ""
 
 
 @lru_cache(maxsize=1_000)

@@ -19,7 +19,7 @@ from bot.keys import ApiKeys
 from bot.received import Received, command_line, escape, key_of, unescape_slash
 from bot.turns import Turns
 from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
-from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, cleaned
+from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, clean_text
 from memory.conversations import Conversations
 from memory.keys import home_of
 from memory.messages import Message
@@ -151,7 +151,7 @@ class RunningBot:
         if conversation.context.newest or not exchanges:
             return False
         turns = [
-            [Message("user", cleaned(question)), Message("assistant", cleaned(answer))]
+            [Message("user", clean_text(question)), Message("assistant", clean_text(answer))]
             for question, answer in exchanges
         ]
         await conversation.turns.append(turns)

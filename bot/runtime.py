@@ -111,15 +111,15 @@ class RuntimeConfig:
     def summary_model(self, key: ConversationKey) -> Model:
         return self.models.of(summary_choice_of(self.settings(key)))
 
-    def distilling_model(self, key: ConversationKey, name: str = "") -> Model:
+    def model_for_distilling(self, key: ConversationKey, name: str = "") -> Model:
         """The model of this name where summaries are written, or the one that writes them."""
         choice = summary_choice_of(self.settings(key))
         return self.models.of(replace(choice, model=name, fallbacks=()) if name else choice)
 
-    def distilling_window(self, key: ConversationKey, name: str = "") -> int:
+    def window_for_distilling(self, key: ConversationKey, name: str = "") -> int:
         if not name:
             return self.summary_window(key)
-        return own_window(self.distilling_model(key, name)) or DEFAULT_WINDOW
+        return own_window(self.model_for_distilling(key, name)) or DEFAULT_WINDOW
 
     def summary_window(self, key: ConversationKey) -> int:
         return summary_window(self.settings(key), self.summary_model(key)) or DEFAULT_WINDOW
@@ -141,9 +141,9 @@ class RuntimeConfig:
             )
             known = self._prefixes[key.id] = (now, skills, system)
         tools = now.toolbox.wire if takes_tools else ()
-        return self.prompt.prefix(key, known[2], tools, self.remembered(key).text)
+        return self.prompt.prefix(key, known[2], tools, self.memory_in_prompt(key).text)
 
-    def remembered(self, key: ConversationKey) -> PromptMemory:
+    def memory_in_prompt(self, key: ConversationKey) -> PromptMemory:
         """What of `MEMORY.md` stands in the prompt."""
         if self.memories is None:
             return NOTHING

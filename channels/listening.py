@@ -1,6 +1,6 @@
 """A socket that listens and does not let those who only hold it open keep anybody out.
 
-`listening(place, caps)` is for every server of the project, whatever accepts from it (asyncio,
+`open_listener(place, caps)` is for every server of the project, whatever accepts from it (asyncio,
 uvicorn, tornado): hand it over where a listening socket is taken. There are at most so many
 connections from one address, and so many in all: half of the file descriptors that this process may
 have, so that models, tools and the database find some. Where there would be more, the connection
@@ -261,7 +261,7 @@ class ListeningSocket(socket.socket):
             log.warning(line, *values)
 
 
-def listening(host: str, port: int, caps: Caps) -> ListeningSocket:
+def open_listener(host: str, port: int, caps: Caps) -> ListeningSocket:
     """A socket that listens at this place; who connects before it is served waits. Raises
     OSError."""
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)

@@ -12,7 +12,7 @@ from typing import Any, Literal
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ufeff]")
 
 
-def cleaned(text: str) -> str:
+def clean_text(text: str) -> str:
     """Text without what can't be stored or shown: control characters and broken Unicode. The bot
     takes every message so; who looks for a command in one has to look at this."""
     whole = text.encode("utf-8", "replace").decode()

@@ -41,7 +41,7 @@ def patient(
         seconds = told(_error(state))
         return _backoff(state) if seconds is None else seconds
 
-    def told_of(state: RetryCallState) -> None:
+    def log_retry(state: RetryCallState) -> None:
         log.info("attempt %d failed, another follows: %s", state.attempt_number, _error(state))
         if state.attempt_number >= TROUBLE and told(_error(state)) is None:
             trouble(_error(state))
@@ -50,7 +50,7 @@ def patient(
         retry=tenacity.retry_if_exception(is_passing),
         wait=wait,
         sleep=sleep,
-        before_sleep=told_of,
+        before_sleep=log_retry,
         reraise=True,
     )
 

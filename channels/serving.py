@@ -1,4 +1,4 @@
-"""HTTP over a socket of `listening`, with an end to everything that a client may put off.
+"""HTTP over a socket of `open_listener`, with an end to everything that a client may put off.
 
 Time-outs for what a client has to say and for an answer that it does not read; uvicorn itself has
 only one, for a connection that rests between two requests. Whoever is too slow hears it in a
@@ -192,7 +192,7 @@ class HttpServer(uvicorn.Server):
             backlog=BURST,
             timeout_graceful_shutdown=GRACE,
             proxy_headers=bool(trusted),
-            forwarded_allow_ips=[*trusted, *_mapped(trusted)],
+            forwarded_allow_ips=[*trusted, *_map_to_ipv6(trusted)],
         )
         super().__init__(config)
 
@@ -213,7 +213,7 @@ class HttpServer(uvicorn.Server):
         return await super().on_tick(counter)
 
 
-def _mapped(networks: Sequence[str]) -> Iterator[str]:
+def _map_to_ipv6(networks: Sequence[str]) -> Iterator[str]:
     """Networks of IPv4 as a socket for IPv6 shows them."""
     for network in map(ip_network, networks):
         if network.version == 4:

@@ -89,13 +89,13 @@ class _Frames:
         for number, line in enumerate(self._lines):
             self._fences.append(fence)
             self._tables.append(table)
-            fence = _open_after(fence, line)
+            fence = _find_open_fence(fence, line)
             table = table if "|" in line else number + 1
 
     def at(self, end: int) -> _Frame:
         number = bisect_right(self._starts, end) - 1
         line = self._text[self._starts[number] : end]
-        if fence := _open_after(self._fences[number], line):
+        if fence := _find_open_fence(self._fences[number], line):
             return _Frame(f"\n{fence[1]}{fence[2]}", f"{fence[0]}\n")
         first = self._tables[number]
         if line or number - first < 3 or not self._is_ruler(first + 1):
@@ -108,7 +108,7 @@ class _Frames:
         return self._rulers[number]
 
 
-def _open_after(fence: re.Match[str] | None, line: str) -> re.Match[str] | None:
+def _find_open_fence(fence: re.Match[str] | None, line: str) -> re.Match[str] | None:
     """The fence of the code that is open after a line; `fence` is that before it."""
     found = _FENCE.fullmatch(line)
     if found is None:
@@ -154,11 +154,11 @@ def _ends(text: str, frames: _Frames, most: int) -> Iterator[int]:
         yield from sorted(late, key=lambda end: (frames.at(end) != _NOTHING, -end))[:_TRIES]
     end = most
     while end > most // 2 and end > 1:
-        yield _between_signs(text, end)
+        yield _find_boundary(text, end)
         end -= max(1, end // 8)
 
 
-def _between_signs(text: str, end: int) -> int:
+def _find_boundary(text: str, end: int) -> int:
     """The nearest place up to `end` that tears no accent from its letter, and no emoji apart."""
     for place in range(end, max(1, end - 16), -1):
         if text[place - 1] != _JOINER and not _clings(text[place : place + 1]):

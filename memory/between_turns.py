@@ -87,7 +87,7 @@ class BetweenTurns:
         """Put a late summary in front, and a reference to what left beside it; between turns only,
         so that no request of a running turn is rewritten."""
         late, cut = await self._forecaster.find_late(), self._state.replayed.cut
-        kept, summary = self._untold(is_late=late is not None), late[1] if late else 0
+        kept, summary = self._new_reference(is_late=late is not None), late[1] if late else 0
         if not kept and not summary:
             return
         why = "the summary of the cut is ready" if summary else "what left is kept elsewhere now"
@@ -118,7 +118,7 @@ class BetweenTurns:
                 )
             )
 
-    def _untold(self, *, is_late: bool) -> str:
+    def _new_reference(self, *, is_late: bool) -> str:
         """The reference to what left, where the model does not know it, and something stands for
         what left."""
         kept = self._summaries.reference

@@ -21,7 +21,7 @@ class Branches:
 
     async def take_up(self) -> None:
         """Read where each chat leads."""
-        self._leading = await self._store.read(branches.leading)
+        self._leading = await self._store.read(branches.list_current)
 
     def current(self, key: ConversationKey) -> ConversationKey:
         """The conversation that a chat leads to, by the key of any of its branches."""
@@ -45,11 +45,11 @@ class Branches:
         """The branches of a chat, its first conversation before them."""
         return await self._store.read(lambda db: branches.of_chat(db, key.home))
 
-    async def sharing(
+    async def find_sharing(
         self, key: ConversationKey, turns: Collection[int]
     ) -> dict[ConversationKey, frozenset[int]]:
         """The other conversations that share some of these turns, and which."""
-        found = await self._store.read(lambda db: branches.sharing(db, key.id))
+        found = await self._store.read(lambda db: branches.find_sharing(db, key.id))
         shared = {
             replace(key, id=name): frozenset(turn for turn in turns if turn <= last)
             for name, last in found.items()

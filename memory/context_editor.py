@@ -89,7 +89,7 @@ class ContextEditor:
     async def _cancel_summaries(self) -> None:
         await self._compactor.summaries.cancel()
         row = self._state.row
-        left = await self._services.store.read(lambda db: summaries.undone_of(db, row))
+        left = await self._services.store.read(lambda db: summaries.list_open_jobs(db, row))
         self._compactor.take_up(left)  # their summaries are written already
 
     async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:

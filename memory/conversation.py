@@ -125,7 +125,7 @@ class Conversation:
     async def _load(self) -> None:
         def read(db: Any) -> tuple[Any, ...]:
             row = conversations.find_or_create(db, self.key)
-            jobs = summaries.undone_of(db, row.id)
+            jobs = summaries.list_open_jobs(db, row.id)
             events, bill = transcript.events_of(db, row.id), ledger.bill(db, row.id)
             shared = branches.lineage(db, row.id)[:-1]
             caches = any(ledger.bill(db, link.conversation).cached for link in shared)
@@ -209,7 +209,7 @@ class Conversation:
             lambda db: search.passages(db, context.row, wanted, context.current, away)
         )
 
-    async def said_in(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:
+    async def read_turns_of(self, name: str, spans: Sequence[tuple[int, int]]) -> list[Entry]:
         """What people and the model said in these turns of a conversation of this audience, as far
         as it is kept."""
         audience = self.key.audience
@@ -398,7 +398,7 @@ class Conversation:
             try:
                 gone = await self.count_stored(turns)
                 which = self._sections(gone, turns)
-                async with self.long_term.forgetting(self._forgotten(gone, turns)):
+                async with self.long_term.hold_while_forgetting(self._forgotten(gone, turns)):
                     for place in (data, daily.quarantine(data)):
                         await asyncio.to_thread(daily.remove, place, audience, which)
                     is_left = not await self._delete(turns, gone, sharing)
@@ -418,7 +418,7 @@ class Conversation:
         await self._keep_excerpts()
         row = self.context.row
         async with self.context.changing:
-            if await self._services.store.read(lambda db: summaries.undone_of(db, row)):
+            if await self._services.store.read(lambda db: summaries.list_open_jobs(db, row)):
                 return False
             await self.compactor.summaries.halt()
             await self.long_term.pass_over()

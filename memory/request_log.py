@@ -51,7 +51,7 @@ class RequestLog:
         """How many requests are kept."""
         return self._state.limits.context.keep_requests
 
-    def storing(self, sent: Sequence[SentRequest]) -> Callable[[Any], None]:
+    def make_writer(self, sent: Sequence[SentRequest]) -> Callable[[Any], None]:
         """What stores these requests in a transaction, or deletes those that are kept where none is
         to be any more."""
         row, keep = self._state.row, self.keep
@@ -90,11 +90,11 @@ class RequestLog:
 
     def _prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
         if self._known is None or self._known[0] is not prefix or self._known[1] != parameters:
-            made = self._made_prefix(prefix, parameters)
+            made = self._make_prefix(prefix, parameters)
             self._known = prefix, parameters, made  # the same in nearly every request
         return self._known[2]
 
-    def _made_prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
+    def _make_prefix(self, prefix: PromptPrefix, parameters: bytes) -> RequestPrefix:
         tools = orjson.dumps(prefix.tools, default=dict).decode()
         whole = (prefix.system, tools, parameters.decode())
         system, tools, around = map(self._services.hide, whole)

@@ -64,7 +64,7 @@ class SummaryEditor:
     def __init__(self, services: MemoryServices, state: ContextState, compactor: Compactor) -> None:
         self._services, self._state, self._compactor = services, state, compactor
 
-    async def standing(self) -> StandingSummary | None:
+    async def find_standing(self) -> StandingSummary | None:
         """The summary in force; None where none is."""
         state, read = self._state, self._services.store.read
         late = await self._compactor.forecaster.find_late()
@@ -72,7 +72,7 @@ class SummaryEditor:
         summary = await self._compactor.summaries.read(wanted) if wanted else None
         if summary is None:
             return None
-        turns = await read(lambda db: summaries.covered_turns(db, summary))
+        turns = await read(lambda db: summaries.list_covered_turns(db, summary))
         scale, meter = state.view().scale, self._services.meter
         tokens = scale.part(await meter.text(summary.text))
         return StandingSummary(
@@ -80,7 +80,7 @@ class SummaryEditor:
             turns,
             tokens,
             late is not None,
-            await self.coming(),
+            await self.find_coming(),
             await self._event(summary),
         )
 
@@ -100,7 +100,7 @@ class SummaryEditor:
             return StandingSummary(found, one.turns, tokens, event=event, stand_in=one)
         return None
 
-    async def coming(self) -> tuple[int, ...]:
+    async def find_coming(self) -> tuple[int, ...]:
         """The turns whose summary is being written, and takes the place of the one in force."""
         cut = self._state.replayed.cut
         if cut is None or self._state.replayed.edited:
@@ -114,10 +114,10 @@ class SummaryEditor:
         events = reversed(await self._state.history())
         return next((e.id for e in events if e.change.preface == summary.id), 0)
 
-    async def numbered(self, number: int) -> Summary | None:
+    async def find_numbered(self, number: int) -> Summary | None:
         """The summary of this number, in force or not."""
         row = self._state.row
-        found = await self._services.store.read(lambda db: summaries.numbered(db, row))
+        found = await self._services.store.read(lambda db: summaries.list_numbered(db, row))
         return next((one for one in found if one.number == number), None)
 
     async def receipts(self, events: Iterable[ViewEvent]) -> dict[int, Receipt]:
@@ -198,7 +198,7 @@ class SummaryEditor:
     async def _edit_waiting(
         self, proposal: Proposal, before: Summary, text: str, *, is_untrusted: bool = False
     ) -> EditedSummary:
-        raw = await self._checked(text, before, 0)
+        raw = await self._check(text, before, 0)
         row, store = self._state.row, self._services.store
         made = replace(
             before,
@@ -223,7 +223,7 @@ class SummaryEditor:
         async with self._state.changing:
             standing = await self.find_editable(number)
             before, text = standing.summary, write(standing.summary)
-            raw = await self._checked(text, before, standing.tokens)
+            raw = await self._check(text, before, standing.tokens)
             row, store = self._state.row, self._services.store
             made = replace(
                 before,
@@ -243,7 +243,7 @@ class SummaryEditor:
         EditRefused."""
         if number and (here := await self.find_in_place(number)) is not None:
             return here
-        standing = await self.standing()
+        standing = await self.find_standing()
         if standing is None:
             raise EditRefused("No summary stands in the context, so there is nothing to change.")
         now = standing.summary
@@ -260,7 +260,7 @@ class SummaryEditor:
             )
         return standing
 
-    async def _checked(self, text: str, before: Summary, present: int) -> int:
+    async def _check(self, text: str, before: Summary, present: int) -> int:
         """The raw tokens of a text that may stand there. Raises EditRefused."""
         if not text:
             raise EditRefused("A summary needs some text; nothing was changed.")

@@ -160,7 +160,7 @@ class TurnLog:
         """Add messages to the running turn, with what the model's reply cost, and the requests that
         were sent for it; or with the inbox rows that they came in with, which need no answer of
         their own then."""
-        state, keeping = self.state, self.requests.storing(sent)
+        state, keeping = self.state, self.requests.make_writer(sent)
 
         def insert(db: Any) -> None:
             transcript.insert(db, state.row, entries, inbox)

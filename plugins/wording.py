@@ -83,7 +83,7 @@ def name_branch(number: int, title: str) -> str:
     return f"branch {number}, “{literal(clip(title))}”" if title else f"branch {number}"
 
 
-def listing(names: Sequence[str]) -> str:
+def format_list(names: Sequence[str]) -> str:
     """a, b and c."""
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 

@@ -28,7 +28,7 @@ Begin = Callable[[bool], Awaitable[None]]
 """Keeps on disk that a call is about to run, and whether it must not run twice."""
 
 
-async def _unkept(is_once: bool) -> None:
+async def _keep_nothing(is_once: bool) -> None:
     """Nothing is kept."""
 
 
@@ -83,7 +83,7 @@ class Toolbox:
         return tuple(map(unwrap_call, calls)) if self._is_lean else tuple(calls)
 
     async def run(
-        self, call: ToolCall, context: ToolContext, begin: Begin = _unkept
+        self, call: ToolCall, context: ToolContext, begin: Begin = _keep_nothing
     ) -> tuple[str, bool]:
         """What came of a call, as text for the model, and whether it is an error. `begin` is
         awaited before a tool runs, once it is allowed to.

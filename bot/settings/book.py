@@ -14,9 +14,9 @@ from bot.settings.schema import (
     Setting,
     SettingError,
     Settings,
+    describe_unknown,
     nearest,
     quote,
-    unknown,
     validate,
     value_of,
 )
@@ -325,7 +325,7 @@ class SettingsStore:
 
 def _find_setting(key: str, conversation_id: str = EVERYWHERE) -> Setting:
     if key not in SETTINGS:
-        raise SettingError(unknown(key))
+        raise SettingError(describe_unknown(key))
     setting = SETTINGS[key]
     if conversation_id and not setting.is_per_conversation:
         raise SettingError(f"{key} applies to the whole bot; it can't be set for one conversation.")

@@ -27,9 +27,9 @@ from bot.settings.schema import (
     SETTINGS,
     Kind,
     SettingError,
+    describe_unknown,
     nearest,
     quote,
-    unknown,
     validate,
 )
 
@@ -248,7 +248,7 @@ def _resolve_name(name: str, value: Any, keys: Mapping[str, str], where: str) ->
         raise SettingError(f"{name} in {where} is {quote(value)}; it must be a group of settings.")
     if plain not in keys:
         around = {group for group in groups if name.startswith(f"{group}.")}
-        raise SettingError(unknown(name, where, [*groups - around, *keys, AGENTS]))
+        raise SettingError(describe_unknown(name, where, [*groups - around, *keys, AGENTS]))
     if plain == "runtime.context.strategy" and value not in RUNTIME_STRATEGIES:
         raise SettingError(
             f"{name} in {where} is {quote(value)}; it must be truncate or summarize; set the "
@@ -284,7 +284,7 @@ def _from_environment(
                 _refuse_plain_key(name, key, environ[name])
                 written[key] = parse_typed(SETTINGS[key].kind, environ[name])
         else:
-            faults.append(_unknown_variable(name))
+            faults.append(_describe_unknown_variable(name))
     whole = with_whole_endpoints(written)
     return WrittenSetting(whole, _fill(whole, config.parent, secrets, _place, faults))
 
@@ -300,7 +300,7 @@ def variable(key: str) -> str:
     return PREFIX + key.replace(".", "__").upper()
 
 
-def _unknown_variable(name: str) -> str:
+def _describe_unknown_variable(name: str) -> str:
     near = nearest(name.removeprefix(PREFIX).replace("__", ".").lower(), SETTINGS)
     ending = f"; did you mean {variable(near)}?" if near else "."
     return f"{name} in the environment is not a setting{ending}"

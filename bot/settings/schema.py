@@ -378,7 +378,7 @@ def _shorten(text: str) -> str:
     return text if len(text) <= LONGEST_QUOTE else text[:LONGEST_QUOTE] + "…"
 
 
-def unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
+def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> str:
     """The sentence about a key that is none; `where` is the name of a file, "" for the chat, and
     `known` are the names that are taken there, where they are others."""
     if key in SECTIONS and not where:

@@ -15,7 +15,7 @@ from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
 from tornado.web import Application, RequestHandler, stream_request_body
 
-from channels.listening import Caps, listening
+from channels.listening import Caps, open_listener
 from channels.settings import TelegramSettings
 from channels.telegram.reading import number_of, readable
 
@@ -51,7 +51,7 @@ class Webhook:
             body_timeout=_BODY_TIME,
         )
         caps = Caps(_MOST_CONNECTIONS, _MOST_CONNECTIONS)
-        listener = listening(settings.webhook_host, settings.webhook_port, caps)
+        listener = open_listener(settings.webhook_host, settings.webhook_port, caps)
         listener.setblocking(False)
         self._server.add_sockets([listener])
 

@@ -51,44 +51,44 @@ def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
             offers = _subcommands(vocabulary, command)
         case _:
             offers = iter(())
-    return _fitting(word, offers)
+    return _find_matches(word, offers)
 
 
 def _commands(vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
-    return ((_slashed(command["name"]), command["summary"]) for command in vocabulary.commands)
+    return ((_add_slash(command["name"]), command["summary"]) for command in vocabulary.commands)
 
 
 def _subcommands(vocabulary: Vocabulary, name: str) -> Iterator[tuple[str, str]]:
     for command in vocabulary.commands:
-        if _slashed(command["name"]) == name:
+        if _add_slash(command["name"]) == name:
             for subcommand in command.get("subcommands") or ():
                 yield subcommand["name"], subcommand["summary"]
 
 
 def _settings(vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
     for setting in vocabulary.settings:
-        yield setting["key"], f"{setting['meaning']} (now {_typed(setting['value'])})"
+        yield setting["key"], f"{setting['meaning']} (now {_format_value(setting['value'])})"
 
 
 def _values(vocabulary: Vocabulary, key: str) -> Iterator[tuple[str, str]]:
     """The present value, to be changed, and what the setting wants."""
     for setting in vocabulary.settings:
         if setting["key"] == key:
-            yield _typed(setting["value"]), setting["wants"]
+            yield _format_value(setting["value"]), setting["wants"]
 
 
-def _fitting(word: str, offers: Iterable[tuple[str, str]]) -> list[Suggestion]:
+def _find_matches(word: str, offers: Iterable[tuple[str, str]]) -> list[Suggestion]:
     """The offers that contain `word`, those that begin with it first."""
     found = [Suggestion(text, len(word), meaning) for text, meaning in offers if word in text]
     return sorted(found, key=lambda choice: not choice.text.startswith(word))
 
 
-def _typed(value: object) -> str:
+def _format_value(value: object) -> str:
     """A value as a person would type it."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _slashed(name: str) -> str:
+def _add_slash(name: str) -> str:
     return "/" + name.removeprefix("/")
 
 
@@ -102,14 +102,14 @@ class Lines(FileHistory):
     def forget(self, said: Collection[str] | None) -> None:
         """Delete the lines that say one of these texts, and all commands, which may speak of
         anything; None: all lines."""
-        rest = [] if said is None else [line for line in self._stored() if not _says(line, said)]
+        rest = [] if said is None else [line for line in self._load_all() if not _says(line, said)]
         self._path.unlink(missing_ok=True)
         self._path.touch(mode=0o600)
         for line in rest:
             self.store_string(line)
         self._loaded = False  # the next line that is typed reads the file again
 
-    def _stored(self) -> list[str]:
+    def _load_all(self) -> list[str]:
         """All lines, the oldest first."""
         return list(self.load_history_strings())[::-1]
 

@@ -58,19 +58,19 @@ _TOOL_SHOWN = 2_000  # characters of a call
 
 
 def markdown(source: str, width: int) -> str:
-    return "\n".join(_rendered(page, width) for page in _pages(source))
+    return "\n".join(_render(page, width) for page in _pages(source))
 
 
-def unfinished(source: str, width: int, height: int) -> str:
+def render_tail(source: str, width: int, height: int) -> str:
     """A markdown block that still grows: its end, as far as `height` lines can show it."""
-    from channels.terminal.markdown import ending  # noqa: PLC0415 - as in _pages
+    from channels.terminal.markdown import clip_to_end  # noqa: PLC0415 - as in _pages
 
-    return markdown(ending(source, width, height), width)
+    return markdown(clip_to_end(source, width, height), width)
 
 
 def command_reply(source: str, width: int) -> str:
     """Indented: what the bot says of itself is not what the model says."""
-    return "\n".join(_rendered(Padding(page, (0, 0, 0, 2)), width) for page in _pages(source))
+    return "\n".join(_render(Padding(page, (0, 0, 0, 2)), width) for page in _pages(source))
 
 
 def _pages(source: str) -> Iterator[RenderableType]:
@@ -92,11 +92,11 @@ def next_steps(actions: Sequence[Action], width: int) -> str:
     commands = [one_line(action.command) for action in actions[:_MOST_STEPS]]
     if len(actions) > _MOST_STEPS:
         commands.append("…")
-    return _rendered(Padding(Text(f"Next: {' · '.join(commands)}", "dim"), (0, 0, 0, 2)), width)
+    return _render(Padding(Text(f"Next: {' · '.join(commands)}", "dim"), (0, 0, 0, 2)), width)
 
 
 def note(text: str, width: int) -> str:
-    return _rendered(Text(without_controls(text).strip(), "dim"), width)
+    return _render(Text(without_controls(text).strip(), "dim"), width)
 
 
 def question(text: str, width: int, *, is_waiting: bool = False) -> str:
@@ -105,7 +105,7 @@ def question(text: str, width: int, *, is_waiting: bool = False) -> str:
     shown = "\n  ".join(lines)
     if len(text) > _ECHO_CHARACTERS or len(lines) < text.count("\n") + 1:
         shown += f"\n  … ({len(text):,} characters)"
-    return _rendered(Text(f"› {shown}", "dim" if is_waiting else "bold cyan"), width)
+    return _render(Text(f"› {shown}", "dim" if is_waiting else "bold cyan"), width)
 
 
 def tool(name: str, arguments: str, outcome: str, width: int) -> str:
@@ -114,7 +114,7 @@ def tool(name: str, arguments: str, outcome: str, width: int) -> str:
     call = Text(one_line(shown), "dim")
     call.truncate(max(1, width - len(outcome) - 3), overflow="ellipsis")
     call.append(f" … {outcome}".rstrip(), "red" if outcome == "failed" else "dim")
-    return _rendered(call, width)
+    return _render(call, width)
 
 
 def _values(arguments: str) -> str:
@@ -126,17 +126,17 @@ def _values(arguments: str) -> str:
         return arguments
 
 
-def _rendered(thing: RenderableType, width: int) -> str:
+def _render(thing: RenderableType, width: int) -> str:
     out = StringIO()
     console = Console(file=out, width=max(1, width), force_terminal=True, theme=_THEME)
-    lines = [_trimmed(line) for line in console.render_lines(thing, pad=False)]
+    lines = [_trim(line) for line in console.render_lines(thing, pad=False)]
     while lines and not lines[0]:
         lines.pop(0)
     console.print(SegmentLines(lines, new_lines=True), end="")
     return out.getvalue()
 
 
-def _trimmed(line: Iterable[Segment]) -> list[Segment]:
+def _trim(line: Iterable[Segment]) -> list[Segment]:
     """Without the blanks at its end, which would wrap when the window becomes narrower."""
     segments = list(line)
     while segments and not segments[-1].text.strip():
@@ -251,10 +251,10 @@ class StreamedAnswer:
         if not self._has_new_line or len(self._lines) < _GROWTH * self._looked_at:
             return ""
         # rich.markdown is slow to import, and the first prompt doesn't wait for it.
-        from channels.terminal.markdown import finished  # noqa: PLC0415
+        from channels.terminal.markdown import measure_finished  # noqa: PLC0415
 
         self._has_new_line = False
-        end = finished(self._lines)
+        end = measure_finished(self._lines)
         block, self._lines = self._lines[:end], self._lines[end:]
         self._looked_at = 0 if end or len(self._lines) < _SHORT else len(self._lines)
         self._taken += block

@@ -25,7 +25,7 @@ _BLOCKS.core.ruler.enableOnly(["normalize", "block"])
 _LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
 
 
-def finished(source: str) -> int:
+def measure_finished(source: str) -> int:
     """The length of the blocks at the beginning of `source` that no further line can change.
 
     That is all but the last one, and the last one if it is closed. `source` must end with a
@@ -44,7 +44,7 @@ def _is_closed(block: Token, source: str) -> bool:
     return block.type in ("heading_open", "hr") or (is_paragraph and source.endswith("\n\n"))
 
 
-def ending(source: str, width: int, height: int) -> str:
+def clip_to_end(source: str, width: int, height: int) -> str:
     """As much of an unfinished block's end as `height` lines can show, still read as what it is: a
     code block keeps the line that opens it, a table its head."""
     most = width * height
@@ -98,7 +98,7 @@ class Page(Markdown):
         self.parsed = _PARSER.parse(source)
         for token in self.parsed:
             if token.type == "inline":
-                token.children = list(_spelled_out(token.children or ()))
+                token.children = list(_spell_out(token.children or ()))
         self._source = Text(source)
         self._indent = _indent(self.parsed)
 
@@ -115,7 +115,7 @@ def _indent(tokens: Iterable[Token]) -> int:
     return _LEVEL * max(accumulate(nested, initial=0))
 
 
-def _spelled_out(tokens: Iterable[Token]) -> Iterator[Token]:
+def _spell_out(tokens: Iterable[Token]) -> Iterator[Token]:
     """Inline tokens with all that a terminal can't do said in words. An address that hides behind
     other words could lead anywhere, so it is written out."""
     said, address = "", ""

@@ -70,13 +70,13 @@ _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come 
 class ScreenListener(Protocol):
     """What the screen asks and tells."""
 
-    def said(self, text: str) -> None: ...
+    def on_text(self, text: str) -> None: ...
 
-    def filled(self, command: str, text: str) -> None:
+    def on_form(self, command: str, text: str) -> None:
         """What was written into a form, for its command."""
         ...
 
-    def interrupted(self) -> bool:
+    def on_interrupt(self) -> bool:
         """Ctrl-C was pressed; True if it stops something, False if it is for the input line."""
         ...
 
@@ -94,7 +94,7 @@ class Drawn:
     width: int
     rows: tuple[int, ...]
 
-    def wrapped_rows(self, width: int) -> int:
+    def count_wrapped_rows(self, width: int) -> int:
         """The rows it takes more in a window `width` columns wide."""
         return sum(max(0, columns - 1) // width for columns in self.rows)
 
@@ -203,13 +203,15 @@ class Screen:
     def _climb(self) -> None:
         """A window that became narrower wraps what is drawn: go up to where it begins now."""
         if self._drawn and self.width < self._drawn.width and not _CUTS_OFF:
-            self._app.output.cursor_up(self._drawn.wrapped_rows(self.width))
+            self._app.output.cursor_up(self._drawn.count_wrapped_rows(self.width))
             self._app.output.erase_down()
         self._drawn = None
 
     def _layout(self) -> Layout:
         search = SearchToolbar()
-        passing = FormattedTextControl(lambda: self._passing, get_cursor_position=self._passing_end)
+        passing = FormattedTextControl(
+            lambda: self._passing, get_cursor_position=self._find_scroll_end
+        )
         line = BufferControl(
             self._input, [TabsProcessor(char1=" ", char2=" ")], search_buffer_control=search.control
         )
@@ -233,7 +235,7 @@ class Screen:
     def _drop_hint(self) -> None:
         self._hint = ""
 
-    def _passing_end(self) -> Point:
+    def _find_scroll_end(self) -> Point:
         """Where the pane scrolls to when it can't show all."""
         return Point(0, sum(text.count("\n") for _, text, *_ in self._passing))
 
@@ -251,10 +253,10 @@ class Screen:
             text = self._input.text
             if form := self._form:
                 self._end_form()
-                self._listener.filled(form.command, text)
+                self._listener.on_form(form.command, text)
             else:
                 self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
-                self._listener.said(text)
+                self._listener.on_text(text)
 
         @keys.add("escape", "enter", filter=~is_searching)
         def _break_line(event: KeyPressEvent) -> None:
@@ -266,7 +268,7 @@ class Screen:
             if self._form:
                 self._end_form()
                 self._hint = _GIVEN_UP
-            elif not self._listener.interrupted():
+            elif not self._listener.on_interrupt():
                 self._input.reset()
                 self._hint = _HINT
 
@@ -295,9 +297,9 @@ class DumbScreen:
         with suppress(EOFError):
             while not self._is_left:
                 try:
-                    self._listener.said(await self._session.prompt_async("> "))
+                    self._listener.on_text(await self._session.prompt_async("> "))
                 except KeyboardInterrupt:
-                    self._listener.interrupted()
+                    self._listener.on_interrupt()
 
     def leave(self) -> None:
         self._is_left = True
@@ -366,7 +368,7 @@ class Scroll:
         width, height = self._screen.width, self._screen.height
         lines = "".join(display.tool(call.name, call.arguments, "", width) for call in calls)
         parts = [
-            tail and display.unfinished(tail, width, height),
+            tail and display.render_tail(tail, width, height),
             lines,
             *(display.question(text, width, is_waiting=True) for text in questions),
         ]

@@ -92,7 +92,7 @@ class Terminal:
 
     # What the person does: screen.Listener.
 
-    def said(self, text: str) -> None:
+    def on_text(self, text: str) -> None:
         self._vocabulary = None
         if text.strip() in _LEAVING:
             self._screen.leave()
@@ -104,19 +104,19 @@ class Terminal:
                 self._echo(exchange)
             self._tasks.create_task(self._bot.submit(inbound))
 
-    def filled(self, command: str, text: str) -> None:
+    def on_form(self, command: str, text: str) -> None:
         if text.strip():
-            self.said(f"{command} {text}")
+            self.on_text(f"{command} {text}")
         else:
             self._scroll.note("The text is empty, so nothing was changed.")
 
-    def interrupted(self) -> bool:
+    def on_interrupt(self) -> bool:
         if is_busy := self._is_busy:
             self._tasks.create_task(self._stop())
         return is_busy
 
     def bar(self, width: int) -> tuple[str, str]:
-        doing = self._doing()[:width]
+        doing = self._format_activity()[:width]
         if self._usage is None:
             return "class:bar", doing
         context = bar_text(self._usage, width - len(doing) - 3)
@@ -269,7 +269,7 @@ class Terminal:
         questions = [e.question for e in self._exchanges.values() if e.question]
         self._scroll.show_below(current.answer.tail.strip("\n"), current.tools, questions)
 
-    def _doing(self) -> str:
+    def _format_activity(self) -> str:
         if not self._is_busy:
             return ""
         frame = _SPINNER[int(monotonic() / _FRAME) % len(_SPINNER)]

@@ -18,7 +18,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from channels.base import KEY_PREFIX, Bot
-from channels.listening import Caps, ListeningSocket, listening, share_of_descriptors
+from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
 from channels.web.completions import CompletionOperations
@@ -31,8 +31,8 @@ from channels.web.guard import (
     TokenAuth,
     is_loopback,
     is_weak,
-    locked_out,
     peer_of,
+    refuse_locked_out,
 )
 from channels.web.operations import Operation, Problem, as_json, body, document
 from channels.web.sessions import WORDS, Sessions
@@ -99,7 +99,7 @@ class Web:
             raise CannotListen(sentence)
         self._config, self._lock = config, TokenAuth(config.token.strip())
         self._throttle = Throttle()
-        self._socket = _bound(config)
+        self._socket = _bind(config)
         self._feeds: Feeds | None = None
 
     @property
@@ -168,9 +168,9 @@ class Web:
         async def login(request: Request) -> Response:
             given = (await body(request, Token, WORDS)).token.strip()
             is_right = self._lock.opens(given)
-            seconds = self._throttle.locked_for(peer_of(request.scope), given, is_right)
+            seconds = self._throttle.check(peer_of(request.scope), given, is_right)
             if seconds:
-                refused = locked_out(seconds)
+                refused = refuse_locked_out(seconds)
                 return as_json(failure(refused.sentence, refused.kind), 429, refused.headers)
             if not is_right:
                 raise Problem(401, "That is not the token.")
@@ -230,11 +230,11 @@ async def _file(content: bytes, kind: str | None, request: Request) -> Response:
     return response
 
 
-def _bound(config: WebConfig) -> ListeningSocket:
+def _bind(config: WebConfig) -> ListeningSocket:
     """A socket that listens; who connects before the bot is ready waits until it is."""
     caps = Caps(share_of_descriptors(), config.of_one, config.trusted_proxies, refusal(FULL))
     try:
-        return listening(config.host, config.port, caps)
+        return open_listener(config.host, config.port, caps)
     except OSError as error:
         raise CannotListen(
             f"The web page can't be served at {config.host}, port {config.port} "

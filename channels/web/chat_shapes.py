@@ -72,7 +72,7 @@ class Part(Lenient):
             return {"type": "text", "text": self.words}
         if self.type != "image_url" or self.image_url is None:
             raise Problem(400, NO_PART.format(kind=self.type[:40] or "part"), param="messages")
-        checked(self.image_url.url)
+        check_url(self.image_url.url)
         return {"type": "image_url", "image_url": self.image_url.model_dump(exclude_none=True)}
 
 
@@ -319,7 +319,7 @@ def question_of(wanted: ChatRequest) -> ChatMessage:
     return asked[-1]
 
 
-def attached(message: ChatMessage) -> tuple[Attachment, ...]:
+def list_attachments(message: ChatMessage) -> tuple[Attachment, ...]:
     """The pictures of a message, which all came with it. Raises Problem."""
     return tuple(_picture(picture.url) for picture in message.pictures)
 
@@ -338,7 +338,7 @@ def _picture(url: str) -> Attachment:
     return Attachment(f"picture.{found[1].partition('/')[2]}", found[1], data)
 
 
-def checked(url: str) -> None:
+def check_url(url: str) -> None:
     """Refuse the address of a picture that is none. An http address is for the model's endpoint to
     read; Parley never does, and passes none on that is of a machine here. Raises Problem."""
     if url.startswith("data:"):

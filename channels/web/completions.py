@@ -23,13 +23,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from channels.base import Bot, Delta, KeyHolder
-from channels.message import Address, Completed, Inbound, NotCompleted, cleaned
+from channels.message import Address, Completed, Inbound, NotCompleted, clean_text
 from channels.web.chat_shapes import (
     MODEL,
     ChatMessage,
     ChatRequest,
-    attached,
     completion_request,
+    list_attachments,
     question_of,
 )
 from channels.web.feed import FeedEvent, Feeds
@@ -41,8 +41,8 @@ from channels.web.operations import (
     as_json,
     body,
     event,
+    make_problem,
     stream,
-    unanswered,
 )
 from channels.web.sessions import CHANNEL, STOPPING, WORDS, submit_awaiting
 from channels.web.shapes import NAME
@@ -142,7 +142,7 @@ class CompletionOperations:
         holder = holder_of(request)
         name = _conversation(request, wanted)
         if name:
-            happening = self._kept(holder, name, wanted)
+            happening = self._answer_in_conversation(holder, name, wanted)
         else:
             asked = await asyncio.to_thread(completion_request, wanted)  # it may hold pictures
             happening = self.bot.complete(holder, asked)
@@ -153,16 +153,18 @@ class CompletionOperations:
                 return as_json(answer.whole([one async for one in events][-1]))
             first = await anext(events)  # what fails before it has a status
         except NotCompleted as error:
-            raise unanswered(error.problem, str(error), error.retry_after) from None
+            raise make_problem(error.problem, str(error), error.retry_after) from None
         return stream(answer.chunks(first, events))
 
-    async def _kept(self, holder: KeyHolder, name: str, wanted: ChatRequest) -> Happening:
+    async def _answer_in_conversation(
+        self, holder: KeyHolder, name: str, wanted: ChatRequest
+    ) -> Happening:
         """The answer of a conversation that the bot keeps, which goes on whoever leaves."""
         question = question_of(wanted)
         address = _address(holder, name)
         feed = self.feeds.of(address)
         text = question.text if holder.may_command else as_text(question.text)
-        inbound = Inbound(uuid4().hex, address, text, attachments=attached(question))
+        inbound = Inbound(uuid4().hex, address, text, attachments=list_attachments(question))
         async with feed.turn_taking:
             words = wanted.instructions
             if words and (complaint := await self.bot.instruct(address, words)):
@@ -207,7 +209,7 @@ def _address(holder: KeyHolder, name: str) -> Address:
 
 def as_text(text: str) -> str:
     """Text that is no command, also where it begins with a slash: two stand for one."""
-    stripped = cleaned(text).lstrip()
+    stripped = clean_text(text).lstrip()
     return f"/{stripped}" if stripped.startswith("/") else text
 
 
@@ -239,7 +241,7 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
             queue.put_nowait(error)
 
     async def watch() -> None:
-        await _left(request)
+        await _wait_until_left(request)
         pumping.cancel()
         queue.put_nowait(ClientDisconnect())
 
@@ -258,7 +260,7 @@ async def while_connected(request: Request, happening: Happening) -> Happening:
             task.cancel()
 
 
-async def _left(request: Request) -> None:
+async def _wait_until_left(request: Request) -> None:
     """Returns when the client has left."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
@@ -313,7 +315,7 @@ class _Answer:
         except ClientDisconnect:
             return
         except NotCompleted as error:
-            yield event(unanswered(error.problem, str(error)).data)
+            yield event(make_problem(error.problem, str(error)).data)
             return
         except Exception:
             log.exception("an answer failed while it was sent")

@@ -134,7 +134,7 @@ PROXIED = Refused(
 )
 
 
-def locked_out(seconds: float) -> Refused:
+def refuse_locked_out(seconds: float) -> Refused:
     """Whoever guessed too often has to wait."""
     wait = math.ceil(seconds)
     sentence = f"Too many wrong tokens came from your address; try again in {wait} s."
@@ -260,7 +260,7 @@ class AuthMiddleware:
             await send(message)
 
         refused = await self._refusal(scope)
-        app = self._app if refused is None else _refusing(refused)
+        app = self._app if refused is None else _make_refusal(refused)
         await app(scope, receive, with_headers)
 
     async def _refusal(self, scope: Scope) -> Refused | None:
@@ -272,14 +272,14 @@ class AuthMiddleware:
         given = _bearer(headers) or ""
         if given.startswith(self._keys.prefix) and not self._lock.opens(given):
             refused = await self._by_key(scope, given)
-            return self._slowed(scope, headers, refused)
+            return self._throttle_guess(scope, headers, refused)
         if not self._lock.token and is_proxied(scope, headers):
             return PROXIED
         if path in OPEN:
             return self._lock.stranger(headers)
         scope.setdefault("state", {})[HOLDER] = KeyHolder()
         refused = self._lock.refusal(headers)
-        return self._slowed(scope, headers, refused) if self._lock.token else refused
+        return self._throttle_guess(scope, headers, refused) if self._lock.token else refused
 
     async def _by_key(self, scope: Scope, key: str) -> Refused | None:
         """What looks like a key is one or opens nothing, also where no token is set: a key that was
@@ -294,14 +294,16 @@ class AuthMiddleware:
         scope.setdefault("state", {})[HOLDER] = holder
         return None if scope["path"].startswith(PROTOCOL) else NOT_HERE
 
-    def _slowed(self, scope: Scope, headers: Headers, refused: Refused | None) -> Refused | None:
+    def _throttle_guess(
+        self, scope: Scope, headers: Headers, refused: Refused | None
+    ) -> Refused | None:
         """The answer to a request, where it may be one guess of many."""
         guess = self._lock.guess(headers)
         if guess is None or refused not in (None, NO_TOKEN, NO_KEY):
             return refused
-        seconds = self._throttle.locked_for(peer_of(scope), guess, is_right=refused is None)
-        return locked_out(seconds) if seconds else refused
+        seconds = self._throttle.check(peer_of(scope), guess, is_right=refused is None)
+        return refuse_locked_out(seconds) if seconds else refused
 
 
-def _refusing(refused: Refused) -> ASGIApp:
+def _make_refusal(refused: Refused) -> ASGIApp:
     return JSONResponse(failure(refused.sentence, refused.kind), refused.status, refused.headers)

@@ -69,7 +69,7 @@ MOST = 1_000
 _shown: OrderedDict[str, Path] = OrderedDict()
 
 
-def published(path: str) -> str:
+def publish(path: str) -> str:
     """The address of a picture file that a reply names. Only such a file can be fetched."""
     name = hashlib.sha256(path.encode()).hexdigest()[:32]
     _shown[name] = Path(path)

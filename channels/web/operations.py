@@ -77,7 +77,7 @@ _USUAL = "invalid_request_error"
 _KINDS = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
 
 
-def unanswered(problem: str, sentence: str, retry_after: int = 0) -> Problem:
+def make_problem(problem: str, sentence: str, retry_after: int = 0) -> Problem:
     """The problem of a request that has no answer."""
     code, param = _CODES.get(problem, (None, None))
     return Problem(STATUS.get(problem, 500), sentence, code, param or None, retry_after)
@@ -123,15 +123,15 @@ class Operation:
 
     @property
     def route(self) -> Route:
-        return Route(self.path, _guarded(self.run), methods=[self.method])
+        return Route(self.path, _guard(self.run), methods=[self.method])
 
 
-def _guarded(
+def _guard(
     run: Callable[[Request], Awaitable[Response]],
 ) -> Callable[[Request], Awaitable[Response]]:
     """The error boundary of a request."""
 
-    async def guarded(request: Request) -> Response:
+    async def run_guarded(request: Request) -> Response:
         try:
             return await run(request)
         except Problem as problem:
@@ -143,7 +143,7 @@ def _guarded(
             sentence = "This failed inside the bot; the log has the details (data/logs)."
             return Problem(500, sentence).response()
 
-    return guarded
+    return run_guarded
 
 
 def as_json(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
@@ -167,8 +167,8 @@ async def body(request: Request, shape: type[_Shape], limit: int) -> _Shape:
     """The request's body, of at most so many bytes, in this shape. Raises Problem."""
     content = await _read(request, limit)
     if len(content) > LARGE:
-        return await asyncio.to_thread(_parsed, content, shape)
-    return _parsed(content, shape)
+        return await asyncio.to_thread(_parse, content, shape)
+    return _parse(content, shape)
 
 
 async def _read(request: Request, limit: int) -> bytes:
@@ -184,7 +184,7 @@ async def _read(request: Request, limit: int) -> bytes:
     return bytes(content)
 
 
-def _parsed(content: bytes, shape: type[_Shape]) -> _Shape:
+def _parse(content: bytes, shape: type[_Shape]) -> _Shape:
     try:
         return shape.model_validate_json(content or b"{}")
     except ValidationError as error:
@@ -204,7 +204,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     )
     paths: dict[str, Any] = {}
     for operation in operations:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _described(operation)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = _describe(operation)
     return {
         "openapi": "3.1.0",
         "info": {"title": "Parley", "version": version},
@@ -216,7 +216,7 @@ def document(operations: Sequence[Operation], version: str) -> dict[str, Any]:
     }
 
 
-def _described(operation: Operation) -> dict[str, Any]:
+def _describe(operation: Operation) -> dict[str, Any]:
     what: dict[str, Any] = {
         "operationId": operation.run.__name__,
         "summary": operation.summary,

@@ -23,8 +23,8 @@ from channels.web.operations import (
     Problem,
     as_json,
     body,
+    make_problem,
     stream,
-    unanswered,
 )
 from channels.web.shapes import (
     NAME,
@@ -285,7 +285,7 @@ async def submit_awaiting(bot: Bot, feed: Feed, inbound: Inbound) -> asyncio.Fut
         raise
     if accepted is None:
         refused = (await await_answer(waiting)).data
-        raise unanswered(refused["problem"], refused["text"])
+        raise make_problem(refused["problem"], refused["text"])
     if not (accepted.is_new or is_known or waiting.done()):
         feed.give_up(inbound.id)
         waiting.set_result(_earlier(feed, inbound.id))

@@ -10,7 +10,7 @@ from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraint
 
 from channels.base import Said, TurnUsage
 from channels.message import MOST_ATTACHMENTS, Attachment, Outbound, Reply
-from channels.web.markup import html, published
+from channels.web.markup import html, publish
 
 NAME = r"^[\w.@:+~-]{1,100}$"
 """The names of sessions: letters, digits, and a few signs that need no escape in an address."""
@@ -182,7 +182,7 @@ def command_reply(reply: Reply) -> dict[str, Any]:
         "html": html(reply.text),
         "data": reply.data,
         "actions": [asdict(action) for action in reply.actions],
-        "images": [published(path) for path in reply.images],
+        "images": [publish(path) for path in reply.images],
         "form": asdict(reply.form) if reply.form else None,
     }
 

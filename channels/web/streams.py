@@ -28,9 +28,9 @@ async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
     yield _RETRY
     if after is None:
         after = feed.end
-        snapshot = await drawn(feed.draft)
+        snapshot = await render_draft(feed.draft)
         yield event({"draft": snapshot}, "snapshot", feed.place(after))
-    elif is_page and (draft := await drawn(feed.draft)) is not None:
+    elif is_page and (draft := await render_draft(feed.draft)) is not None:
         yield event(draft, "draft", place)
     async for batch in feed.batches(after):
         begin = time.monotonic()
@@ -49,13 +49,13 @@ async def _add_pictures(feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
     others = raw([one for one in batch if one.kind not in _DRAWN])
     if all(one.kind not in _DRAWN for one in batch):
         return others
-    draft = await drawn(feed.draft)
+    draft = await render_draft(feed.draft)
     if draft is None:
         return others
     return others + event(draft, "draft", batch[-1].place)
 
 
-async def drawn(draft: StreamDraft) -> dict[str, Any] | None:
+async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
     """A draft as JSON, its texts as HTML too; None where no turn runs."""
     if not draft.id:
         return None

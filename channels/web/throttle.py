@@ -55,14 +55,14 @@ class Throttle:
         self._guesses: OrderedDict[str, _Guesses] = OrderedDict()
         self._known: OrderedDict[tuple[str, bytes], None] = OrderedDict()
 
-    def locked_for(self, host: str, token: str, is_right: bool) -> float:
+    def check(self, host: str, token: str, is_right: bool) -> float:
         """Take notice of a token that this address offered; returns the seconds for which it is
         locked out, 0.0 where it is not."""
         origin, digest = origin_of(host), self._digest(token)
         if is_right and (origin, digest) in self._known:
             self._known.move_to_end((origin, digest))
             return 0.0
-        if left := self._left(origin):
+        if left := self._find_wait(origin):
             return left
         if is_right:
             _keep(self._known, (origin, digest), None)
@@ -72,7 +72,7 @@ class Throttle:
     def _digest(self, token: str) -> bytes:
         return hmac.digest(self._key, token.encode("utf-8", "surrogatepass"), hashlib.sha256)[:16]
 
-    def _left(self, origin: str) -> float:
+    def _find_wait(self, origin: str) -> float:
         guesses = self._guesses.get(origin)
         return max(0.0, guesses.until - self._clock()) if guesses else 0.0
 

@@ -12,7 +12,7 @@ from memory.context.change import Actor, Change, Kind, ViewEvent
 from memory.context.forecast import forecast
 from memory.context.limits import Limits
 from memory.context.meter import Meter
-from memory.context.plan import Plan, cut_of, leaving_with
+from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
 from memory.context.strategies import STRATEGIES, next_plan
 from memory.context.strategies.split import plan_structured, split
 from memory.context.summary import Style
@@ -129,7 +129,9 @@ def restart(view: View, limits: Limits) -> Plan | None:
     if leaving:
         change = change.combine(cut_of(view, leaving))
     why = f"the bot was restarted and restored the last {stay} turns, as text"
-    numbers = sorted({*(turn.number for turn in leaving), *leaving_with(view, change)})
+    numbers = sorted(
+        {*(turn.number for turn in leaving), *turns_of_leaving_stand_ins(view, change)}
+    )
     return Plan(change, why, tuple(numbers), view.apply(change).tokens, kind="restart")
 
 
@@ -155,7 +157,7 @@ def make_manual_planner(focus: str) -> Planner:
         if not leaving:
             return None
         change = replace(cut_of(view, leaving), roll=leaving[-1].number + 1)
-        gone = (*(turn.number for turn in leaving), *leaving_with(view, change))
+        gone = (*(turn.number for turn in leaving), *turns_of_leaving_stand_ins(view, change))
         numbers = tuple(sorted({*view.logged, *gone}))
         why = f"{ASKED}: {focus}" if focus else ASKED
         return Plan(change, why, numbers, view.apply(change).tokens, focus=focus)

@@ -21,7 +21,7 @@ from itertools import accumulate
 
 from memory.context.change import Change, Clip, ViewEvent
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of, leaving_with
+from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
 from memory.context.replay import undoable
 from memory.context.view import View
 from memory.turns import Entry, format_turns
@@ -52,7 +52,7 @@ def plan(view: View, limits: Limits, step: int) -> Plan:
     after = view.apply(change)
     stay = {turn.number: len(turn.entries) for turn in after.turns}
     leaving = tuple(t.number for t in view.turns if stay.get(t.number, 0) < len(t.entries))
-    leaving = tuple(sorted({*leaving, *leaving_with(view, change)}))
+    leaving = tuple(sorted({*leaving, *turns_of_leaving_stand_ins(view, change)}))
     return Plan(change, REASON, leaving, after.tokens)
 
 
@@ -75,7 +75,7 @@ def halve(view: View, limits: Limits, why: str) -> Plan | None:
     if change.is_empty:
         return None
     after = view.apply(change)
-    numbers = {*(turn.number for turn in leaving), *leaving_with(view, change)}
+    numbers = {*(turn.number for turn in leaving), *turns_of_leaving_stand_ins(view, change)}
     return Plan(change, why, tuple(sorted(numbers)), after.tokens)
 
 

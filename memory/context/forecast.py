@@ -82,7 +82,7 @@ def forecast(
     then = planner(after, limits) if plan.kind == "stub" else None
     gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.fold)}
     raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
-    raw += stubs.freed_by(later, plan.change)
+    raw += stubs.count_freed(later, plan.change)
     return Forecast(later.current, plan, view.scale.part(raw), later, then)
 
 

@@ -103,13 +103,13 @@ def find_names(text: str) -> list[str]:
     lower = {word for word in words if word[0].islower()}
     if len(_GERMAN & lower) >= 3:
         return names + _german_names(text)
-    inside = {word for word, is_first in _capitalised(text) if not is_first}
+    inside = {word for word, is_first in _find_capitalised(text) if not is_first}
     return names + [
         name for found in _CAPITALS.finditer(text) for name in _name_in(found, text, inside, lower)
     ]
 
 
-def _capitalised(text: str) -> Iterator[tuple[str, bool]]:
+def _find_capitalised(text: str) -> Iterator[tuple[str, bool]]:
     """Words with a capital, and whether a sentence begins with them."""
     for found in WORD.finditer(text):
         if found[0][0].isupper():

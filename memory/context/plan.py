@@ -68,7 +68,7 @@ def spare(view: View, change: Change) -> Change:
     return replace(change, keep=change.keep.union(*(s.turns for s in staying)))
 
 
-def leaving_with(view: View, change: Change) -> tuple[int, ...]:
+def turns_of_leaving_stand_ins(view: View, change: Change) -> tuple[int, ...]:
     """The turns of those stand-ins that leave by a change."""
     if not view.stand_ins:
         return ()

@@ -119,7 +119,7 @@ class ReplayedState:
         elif event.kind == "expand" and change.preface:  # the next continues the summary before
             cut = replace(event, id=change.target) if change.target else None
         elif change.stand_in is not None:
-            change = _named_by(event)  # whose summary stands in its place, and continues none
+            change = _name_stand_in(event)  # whose summary stands in its place, and continues none
         elif event.leaving and applies and event.kind not in ("fold", "unfold"):
             cut = event  # a fold's turns go to the daily memory as lines, and stand in no summary
         is_put = event.kind in ("edit", "expand") and change.preface > 0 and cut is not None
@@ -144,7 +144,7 @@ _MOVES = (
 )
 
 
-def _named_by(event: ViewEvent) -> Change:
+def _name_stand_in(event: ViewEvent) -> Change:
     """The change of an event whose turns a summary stands for, which knows its event."""
     new = event.change.stand_in
     if new is None or not new.turns:

@@ -124,7 +124,7 @@ class SummaryWriter:
     async def read_all(self) -> list[Summary]:
         """The summaries that may stand in the context, or have stood there, oldest first."""
         row = self._row
-        return await self._services.store.read(lambda db: summaries.numbered(db, row))
+        return await self._services.store.read(lambda db: summaries.list_numbered(db, row))
 
     async def event_of(self, summary_id: int) -> int:
         """The event by which the turns left that a summary was made for; 0 where there is none."""
@@ -251,7 +251,7 @@ class SummaryWriter:
     async def _is_told(self, turns: Sequence[int]) -> bool:
         """Whether another branch that shares these turns has told the daily memory of them."""
         row, read = self._row, self._services.store.read
-        told = await read(lambda db: summaries.told_by_others(db, row))
+        told = await read(lambda db: summaries.find_told_by_others(db, row))
         return told.issuperset(turns)
 
     def _place(self, is_untrusted: bool) -> Path:

@@ -108,7 +108,7 @@ class Distillation:
     async def _run(self, on_progress: OnProgress) -> None:
         distiller = self._services.distiller
         self._window = distiller.window(self._memory.key, self._order.model)
-        waiting, away = await self._waiting()
+        waiting, away = await self._find_waiting()
         self._said = replace(self._said, total=len(waiting), away=away)
         while waiting and not self._said.fault:
             try:
@@ -123,7 +123,7 @@ class Distillation:
             self._said = replace(self._said, done=self._said.total - len(waiting))
             on_progress(DistillProgress(self._said.done, self._said.total))
 
-    async def _waiting(self) -> tuple[list[Note], int]:
+    async def _find_waiting(self) -> tuple[list[Note], int]:
         """The sections to distil, oldest first, and how many are left out."""
         services, audience, days = self._services, self._memory.audience, self._order.days
 
@@ -133,7 +133,7 @@ class Distillation:
             return [n for day in wanted for n in daily.notes(services.data, audience, day)]
 
         def known(db: Any) -> tuple[frozenset[str], frozenset[int]]:
-            done = memory_versions.distilled(db, audience) if not days else frozenset[str]()
+            done = memory_versions.list_distilled(db, audience) if not days else frozenset[str]()
             return done, memory_versions.jobs_taken_away(db, audience)
 
         notes = await asyncio.to_thread(read)

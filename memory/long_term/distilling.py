@@ -142,7 +142,7 @@ def read_operations(
     """What an answer wants done, where these lines and sections were shown; `count` is how many
     facts there are in all. Raises BadAnswerError."""
     wanted = _read(answer).operations
-    made = [_checked(one, lines, notes) for one in wanted]
+    made = [_check_operation(one, lines, notes) for one in wanted]
     named = [one.old for one in made if one.old]
     if len(named) != len(set(named)):
         raise BadAnswerError("it changes a line twice")
@@ -171,7 +171,7 @@ def _read(answer: str) -> _WantedChanges:
         raise BadAnswerError("it is not one JSON object") from None
 
 
-def _checked(
+def _check_operation(
     wanted: _WantedOperation, lines: Sequence[MemoryLine], notes: Sequence[Note]
 ) -> LineOperation:
     """An operation that can be carried out."""

@@ -102,15 +102,15 @@ class LongTermMemory:
 
     async def version(self, number: int) -> tuple[Version, Lines] | None:
         """The version of this number, and the lines that were in force before it."""
-        found = await self._numbered(number)
+        found = await self._read_version(number)
         if found is None:
             return None
-        before = await self._numbered(found.base)
+        before = await self._read_version(found.base)
         return found, before.lines if before else ()
 
-    async def _numbered(self, number: int) -> Version | None:
+    async def _read_version(self, number: int) -> Version | None:
         return await self._services.store.read(
-            lambda db: memory_versions.numbered(db, self.audience, number)
+            lambda db: memory_versions.find_version(db, self.audience, number)
         )
 
     async def _versions(self, states: Collection[State], most: int = -1) -> list[Version]:
@@ -136,7 +136,7 @@ class LongTermMemory:
         """What is in force, what is proposed, and what is in the file."""
         held = memory_versions.versions(db, self.audience, HELD, 1)
         proposed = memory_versions.versions(db, self.audience, PROPOSED, 1)
-        written = memory_versions.written(db, self.audience)
+        written = memory_versions.find_written(db, self.audience)
         return next(iter(held), None), next(iter(proposed), None), written
 
     async def _take_up(self, text: str, before: Version | None) -> Version:
@@ -186,7 +186,7 @@ class LongTermMemory:
 
     async def _with_newer(self, lines: Lines, current: Lines, base: int) -> Lines:
         """The lines with those that are in force now and were not in the version `base`."""
-        seen = await self._numbered(base)
+        seen = await self._read_version(base)
         known = {line.raw for line in (*(seen.lines if seen else ()), *lines)}
         for line in reversed([line for line in facts(current) if line.raw not in known]):
             lines = add_line(lines, line, is_important=is_important(current, line))
@@ -221,7 +221,7 @@ class LongTermMemory:
             current = (await self.read_held()).version
             if current is None:
                 return None
-            back = await self._numbered(current.base)
+            back = await self._read_version(current.base)
             if back is None and current.base:
                 raise MemoryFileError(
                     f"What was in force before v{current.number} is not kept any more, so it can't "
@@ -285,7 +285,7 @@ class LongTermMemory:
     # --- deleting ----------------------------------------------------------------------------
 
     @asynccontextmanager
-    async def forgetting(self, forgotten: Forgotten) -> AsyncIterator[None]:
+    async def hold_while_forgetting(self, forgotten: Forgotten) -> AsyncIterator[None]:
         """Take all that holds something of what is forgotten out of the file and of all versions;
         nobody changes them until what the block deletes is gone as well."""
         async with self.state.changing:
@@ -314,7 +314,7 @@ class LongTermMemory:
         await self._services.store.write(forget)
 
     @asynccontextmanager
-    async def forgetting_all(self) -> AsyncIterator[None]:
+    async def hold_while_forgetting_all(self) -> AsyncIterator[None]:
         """Delete all versions; the block deletes the file with its folder."""
         async with self.state.changing:
             self.state.forgotten += 1

@@ -57,7 +57,7 @@ def lineage(database: SqliteDatabase, conversation: int) -> list[Link]:
     return [*links, Link(conversation, after_seq=seq, after_turn=turn)]
 
 
-def shared_with(database: SqliteDatabase, conversation: int) -> dict[int, int]:
+def find_sharing_rows(database: SqliteDatabase, conversation: int) -> dict[int, int]:
     """The other conversations that share turns with this one, by their rows, and up to which turn
     each does."""
     own = lineage(database, conversation)
@@ -73,12 +73,12 @@ def shared_with(database: SqliteDatabase, conversation: int) -> dict[int, int]:
     return {row: turn for row, turn in shared.items() if turn}
 
 
-def sharing(database: SqliteDatabase, key: str) -> dict[str, int]:
+def find_sharing(database: SqliteDatabase, key: str) -> dict[str, int]:
     """The ids of the other conversations that share turns with the one of this id, and up to which
     turn each does."""
     columns = tables.Conversation
     row = columns.select(columns.id).where(columns.key == key).scalar(database)
-    others = shared_with(database, row) if row else {}
+    others = find_sharing_rows(database, row) if row else {}
     query = columns.select(columns.key, columns.id).where(columns.id.in_(list(others)))
     rows = query.order_by(columns.id).tuples().execute(database)
     return {name: others[other] for name, other in rows}
@@ -239,7 +239,7 @@ def of_chat(database: SqliteDatabase, home: str) -> list[BranchRow]:
         is_listed = ConversationKey(key, "").number > 0  # not what is kept for branches alone
         if key == home or (shared and is_listed):
             parent, turn = shared or ("", 0)
-            called = title or _beginning(database, row, turn)
+            called = title or _read_beginning(database, row, turn)
             found.append(BranchRow(key, called, parent, turn, newest, at))
     return sorted(found, key=lambda one: ConversationKey(one.key, "").number)
 
@@ -269,7 +269,7 @@ def _parent(database: SqliteDatabase, conversation: int) -> tuple[str, int] | No
     return (found[0], found[1]) if found else None
 
 
-def _beginning(database: SqliteDatabase, conversation: int, turn: int) -> str:
+def _read_beginning(database: SqliteDatabase, conversation: int, turn: int) -> str:
     """How what is a branch's own begins, or else the last that it shares."""
     message = tables.Message
     for link in reversed(lineage(database, conversation)):
@@ -322,7 +322,7 @@ def lead(database: SqliteDatabase, key: ConversationKey) -> None:
     )
 
 
-def leading(database: SqliteDatabase) -> dict[str, str]:
+def list_current(database: SqliteDatabase) -> dict[str, str]:
     """The id of the branch that each chat leads to, by that of the chat's first conversation; the
     others lead to the first."""
     query = "SELECT chat, key FROM current_branch JOIN conversation ON id = conversation"

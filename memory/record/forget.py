@@ -81,7 +81,7 @@ def count_stored(
     """What is kept of these turns of a conversation (None: of all that it shares with none; with
     `is_shared_too`, what was branched off it is deleted before, and shares none any more)."""
     places = transcript.places(database, conversation)
-    shared = branches.shared_with(database, conversation)
+    shared = branches.find_sharing_rows(database, conversation)
     has_children = bool(branches.children(database, conversation)) and not is_shared_too
     if is_shared_too:
         last = branches.lineage(database, conversation)[-1].after_turn
@@ -245,7 +245,7 @@ def delete_folder(folder: Path) -> None:
 
 
 def _find_gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:
-    sharing = branches.shared_with(database, conversation)
+    sharing = branches.find_sharing_rows(database, conversation)
     lost = {row: frozenset(n for n in turns if n <= last) for row, last in sharing.items()}
     lost = {conversation: turns, **{row: some for row, some in lost.items() if some}}
     entries = transcript.entries_of_turns(database, conversation, turns)

@@ -64,10 +64,10 @@ def read(path: Path) -> str:
         return ""
     except OSError as error:
         raise MemoryFileError(_refusal(path, error, "read")) from error
-    return check_size(_decoded(path, content), str(path))
+    return check_size(_decode(path, content), str(path))
 
 
-def _decoded(path: Path, content: bytes) -> str:
+def _decode(path: Path, content: bytes) -> str:
     try:
         text = content[: LARGEST + 1].decode("utf-8")
     except UnicodeDecodeError:

@@ -61,14 +61,14 @@ def versions(
     return list(readable(query.limit(most).dicts().execute(database), _version))
 
 
-def numbered(database: SqliteDatabase, audience: str, number: int) -> Version | None:
+def find_version(database: SqliteDatabase, audience: str, number: int) -> Version | None:
     """The version of this number."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.number == number)
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
-def written(database: SqliteDatabase, audience: str) -> Version | None:
+def find_written(database: SqliteDatabase, audience: str) -> Version | None:
     """The version whose text the file has, as far as is known."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.is_written == 1)
@@ -152,7 +152,7 @@ def forget_all(database: SqliteDatabase, audience: str) -> None:
 # --- what was distilled --------------------------------------------------------------------
 
 
-def distilled(database: SqliteDatabase, audience: str) -> frozenset[str]:
+def list_distilled(database: SqliteDatabase, audience: str) -> frozenset[str]:
     """The digests of the sections that were distilled."""
     columns = tables.Distilled
     query = columns.select(columns.section).where(columns.audience == audience)

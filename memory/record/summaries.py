@@ -14,7 +14,7 @@ from memory.context.receipt import Receipt
 from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
-from memory.record.branches import END, lineage, shared_with, within
+from memory.record.branches import END, find_sharing_rows, lineage, within
 from memory.record.tables import readable
 
 
@@ -115,7 +115,7 @@ def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
     return next(readable(rows, _summary), None)
 
 
-def numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
+def list_numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
     """The summaries of a conversation that may stand in its context, oldest first; of those that a
     branch shares, the ones of events that it shares."""
     columns, job = tables.Summary, tables.Job
@@ -129,7 +129,7 @@ def numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
     return list(readable(query.dicts().execute(database), _summary))
 
 
-def covered_turns(database: SqliteDatabase, summary: Summary) -> tuple[int, ...]:
+def list_covered_turns(database: SqliteDatabase, summary: Summary) -> tuple[int, ...]:
     """All turns that a summary stands for: its own, and those of the ones that it continues."""
     columns, found, prior = tables.Summary, set(summary.turns), summary.prior
     while prior:
@@ -245,7 +245,7 @@ def jobs_of(database: SqliteDatabase, conversation: int) -> list[Job]:
     return list(readable(query.dicts().execute(database), _job))
 
 
-def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
+def list_open_jobs(database: SqliteDatabase, conversation: int) -> list[Job]:
     """The jobs of a conversation that are not done, oldest first."""
     columns = tables.Job
     mine = (columns.conversation == conversation) & (columns.is_done == 0)
@@ -256,17 +256,17 @@ def undone_of(database: SqliteDatabase, conversation: int) -> list[Job]:
 def find_recorded_turns(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
     which may be on its way there. What is shared is told by any who share it."""
-    return _told(database, conversation, END) | told_by_others(database, conversation)
+    return _find_told(database, conversation, END) | find_told_by_others(database, conversation)
 
 
-def told_by_others(database: SqliteDatabase, conversation: int) -> frozenset[int]:
+def find_told_by_others(database: SqliteDatabase, conversation: int) -> frozenset[int]:
     """Those that a conversation shares, and of which another one has told."""
-    others = shared_with(database, conversation)
-    parts = (_told(database, other, last) for other, last in others.items())
+    others = find_sharing_rows(database, conversation)
+    parts = (_find_told(database, other, last) for other, last in others.items())
     return frozenset(turn for part in parts for turn in part)
 
 
-def _told(database: SqliteDatabase, conversation: int, last: int) -> frozenset[int]:
+def _find_told(database: SqliteDatabase, conversation: int, last: int) -> frozenset[int]:
     job = tables.Job
     by_model = _sections_by_model(conversation)
     excerpts = job.select(job.turns).where(

@@ -22,7 +22,7 @@ from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
-from memory.record.branches import any_of, lineage, shared_with, within
+from memory.record.branches import any_of, find_sharing_rows, lineage, within
 from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
@@ -196,7 +196,7 @@ def turns_away_anywhere(
     """The turns of a transcript that a person took away: in this conversation, as `own` says, or in
     a branch that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
-    for other, last in shared_with(database, conversation).items():
+    for other, last in find_sharing_rows(database, conversation).items():
         there = replay(events_of(database, other), "").taken_away
         away |= {turn for turn in turns_away(database, other, there) if turn <= last}
     return frozenset(away)

@@ -11,7 +11,7 @@ from memory.turns import turn_number
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context.show import moment
 from plugins.builtin.session import LONGEST_TITLE
-from plugins.wording import cell, clip, listing, literal, name_branch, table
+from plugins.wording import cell, clip, format_list, literal, name_branch, table
 
 _ALL = Action("All branches", "/branches")
 _MOST_BUTTONS = 8
@@ -34,8 +34,8 @@ async def fork(ask: Ask) -> Reply:
     shared = "t1" if made.turn == 1 else f"t1 to t{made.turn}"
     running = _go_on(before) if before.is_running else ""
     text = (
-        f"You are in {_called(made)} now. It shares {shared} with {_called(before)}; what you say "
-        f"from here on is its own, and undo, drop and the like change nothing there.{running} "
+        f"You are in {_format_name(made)} now. It shares {shared} with {_format_name(before)}; what "
+        f"you say from here on is its own, and undo, drop and the like change nothing there.{running} "
         f"/branches {before.number} goes back."
     )
     actions = (Action("Go back", f"/branches {before.number}"), _ALL)
@@ -61,10 +61,10 @@ async def branches(ask: Ask) -> Reply:
         return _list(ask, found)
     there, here = _find(found, wanted), next(one for one in found if one.is_current)
     if there.number == here.number:
-        return Reply(f"You are in {_called(here)} already.", _data(here), (_ALL,))
+        return Reply(f"You are in {_format_name(here)} already.", _data(here), (_ALL,))
     await ask.bot.branches.switch(ask.conversation.key, there.number)
     running = _go_on(here) if here.is_running else ""
-    text = f"You are in {_called(there)} now; its last turn is t{there.turns}.{running}"
+    text = f"You are in {_format_name(there)} now; its last turn is t{there.turns}.{running}"
     actions = (Action("Go back", f"/branches {here.number}"), _ALL)
     return Reply(text, {**_data(there), "is_current": True}, actions)
 
@@ -80,7 +80,7 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
     if len(fits) == 1:
         return fits[0]
     if fits:
-        numbers = listing([str(one.number) for one in fits])
+        numbers = format_list([str(one.number) for one in fits])
         raise CommandError(f"“{literal(clip(wanted))}” could be branch {numbers}; give its number.")
     raise CommandError(f"There is no branch “{literal(clip(wanted))}” here; /branches lists them.")
 
@@ -125,7 +125,7 @@ async def _current(ask: Ask) -> BranchInfo:
     return next(one for one in found if one.is_current)
 
 
-def _called(one: BranchInfo) -> str:
+def _format_name(one: BranchInfo) -> str:
     return name_branch(one.number, one.title)
 
 

@@ -17,7 +17,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.context.state import turns_of
-from plugins.wording import count, listing
+from plugins.wording import count, format_list
 
 YES = "yes"
 SUBS = (
@@ -128,7 +128,7 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
     """What it means for the other branches that share turns, with a space behind it."""
     if not kept.branches:
         return ""
-    others = listing(kept.branches)
+    others = format_list(kept.branches)
     if request.scope == "turns":
         return f"What is shared {'went' if is_done else 'goes'} from {others} too. "
     if not kept.staying:

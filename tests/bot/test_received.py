@@ -11,10 +11,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bot.commands import unknown
+from bot.commands import describe_unknown
 from bot.received import CommandLine, command_line, key_of, unescape_slash
 from bot.turns import BUSY, LONGEST_LINE
-from channels.message import Address, cleaned
+from channels.message import Address, clean_text
 from tests.fakes.openai_server import Answer, Hang, OpenAIServer, Received, Say
 from tests.whole.house import House, running
 
@@ -34,16 +34,16 @@ addresses = st.builds(
 
 @given(anything)
 def test_cleaned_text_can_be_stored_and_shown_and_is_clean(text: str) -> None:
-    clean = cleaned(text)
+    clean = clean_text(text)
     clean.encode()
-    assert cleaned(clean) == clean
+    assert clean_text(clean) == clean
     controls = {c for c in clean if unicodedata.category(c) in ("Cc", "Cs", "Zl", "Zp")}
     assert controls <= {"\n", "\t"}
 
 
 @given(st.text(st.characters(exclude_categories=["Cc", "Cs", "Zl", "Zp"])))
 def test_what_people_write_is_not_touched_by_cleaning(text: str) -> None:
-    assert cleaned(text) == text.replace("\ufeff", "")
+    assert clean_text(text) == text.replace("\ufeff", "")
 
 
 @given(words, anything, st.sampled_from(["", "@parley_bot"]))
@@ -78,7 +78,7 @@ def test_a_command_with_a_megabyte_of_blanks_is_read_at_once() -> None:
 
 @given(anything)
 def test_an_unknown_command_is_told_with_a_way_on(name: str) -> None:
-    sentence = unknown(name, {"context": None, "config": None})  # type: ignore[dict-item]
+    sentence = describe_unknown(name, {"context": None, "config": None})  # type: ignore[dict-item]
     assert "/context" in sentence or "/config" in sentence or "/help" in sentence
     assert f"//{name}" in sentence
 

@@ -20,7 +20,7 @@ from channels.listening import (
     Connection,
     ListeningSocket,
     Register,
-    listening,
+    open_listener,
     origin_of,
     share_of_descriptors,
 )
@@ -63,7 +63,7 @@ async def echoing(caps: Caps) -> AsyncIterator[ListeningSocket]:
         finally:
             writer.close()
 
-    listener = listening("127.0.0.1", 0, caps)
+    listener = open_listener("127.0.0.1", 0, caps)
     server = await asyncio.start_server(serve, sock=listener)
     try:
         yield listener
@@ -176,7 +176,7 @@ def test_half_of_the_descriptors_are_left_for_all_else() -> None:
 
 LACKING = """
 import asyncio, logging, resource, sys
-from channels.listening import Caps, listening
+from channels.listening import Caps, open_listener
 
 logging.basicConfig(format="%(message)s")
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
@@ -190,7 +190,7 @@ async def serve(reader, writer):
         writer.close()
 
 async def main():
-    listener = listening("127.0.0.1", 0, Caps(10_000, 10_000))
+    listener = open_listener("127.0.0.1", 0, Caps(10_000, 10_000))
     async with await asyncio.start_server(serve, sock=listener):
         print(listener.getsockname()[1], flush=True)
         await asyncio.to_thread(sys.stdin.read)

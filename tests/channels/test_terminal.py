@@ -33,7 +33,7 @@ from channels.terminal.display import (
     one_line,
     without_controls,
 )
-from channels.terminal.markdown import ending, finished
+from channels.terminal.markdown import clip_to_end, measure_finished
 from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS
 from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
@@ -227,7 +227,7 @@ x = 1
     ],
 )
 def test_blocks_are_finished_when_no_line_can_change_them(source: str, done: str) -> None:
-    assert source[: finished(source)] == done
+    assert source[: measure_finished(source)] == done
 
 
 @given(st.lists(st.integers(1, 40), min_size=1, max_size=30))
@@ -239,7 +239,7 @@ def test_blocks_leave_in_order_and_whole_however_the_text_arrives(sizes: list[in
         start += size
     so_far = DOCUMENT[:start]
     assert taken + answer.tail == so_far
-    assert not taken or finished(so_far[: so_far.rindex("\n") + 1]) == len(taken)
+    assert not taken or measure_finished(so_far[: so_far.rindex("\n") + 1]) == len(taken)
     rest = answer.rest_of(DOCUMENT)
     assert rest is not None
     assert taken.strip() + rest == DOCUMENT.strip()
@@ -279,7 +279,7 @@ def test_a_final_text_that_begins_differently_has_no_rest() -> None:
     ],
 )
 def test_the_end_of_a_long_block_is_still_what_it_was(source: str, shown: str) -> None:
-    assert ending(source, width=10, height=2) == shown
+    assert clip_to_end(source, width=10, height=2) == shown
 
 
 # What things look like
@@ -377,7 +377,7 @@ def test_a_dumb_terminal_gets_no_sequences(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_narrower_window_wraps_what_is_drawn() -> None:
-    assert Drawn(80, (80, 40, 0, 41, 3)).wrapped_rows(40) == 2
+    assert Drawn(80, (80, 40, 0, 41, 3)).count_wrapped_rows(40) == 2
 
 
 def test_the_first_prompt_waits_for_no_markdown() -> None:

@@ -48,7 +48,7 @@ def _on_the_screen(text: str) -> None:
     for start in range(0, len(text), step):
         answer.add(text[start : start + step])
         display.markdown(answer.take(), 80)
-        display.unfinished(answer.tail.strip("\n"), 80, 24)
+        display.render_tail(answer.tail.strip("\n"), 80, 24)
     display.markdown(answer.take_all(), 80)
 
 

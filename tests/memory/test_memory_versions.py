@@ -167,7 +167,7 @@ async def test_a_reason_that_tells_of_what_is_forgotten_goes_too(tmp_path: Path)
     async with memory.state.changing:
         await memory.propose([gone], [], "model fake")
     await memory.approve("ann")
-    async with memory.forgetting(Forgotten(KEY.id)):
+    async with memory.hold_while_forgetting(Forgotten(KEY.id)):
         pass
     assert "Rex" not in str(await memory.versions())
     await lodge.close()

@@ -229,7 +229,7 @@ async def steer_summaries(
 async def edit_summary(lodge: Lodge, conversation: Conversation, what: str, words: Any) -> None:
     """An edited summary is what the model sees, and an undo of that is exact."""
     before = conversation.context.view()
-    sent, standing = before.to_wire(lodge.frame), await conversation.summary.standing()
+    sent, standing = before.to_wire(lodge.frame), await conversation.summary.find_standing()
     try:
         editor = conversation.summary
         edited = await (editor.edit(spoken(words)) if what == "edit" else editor.keep(words))

@@ -31,7 +31,7 @@ async def lodge(tmp_path: Path) -> AsyncIterator[Lodge]:
 
 async def names(lodge: Lodge, conversation: Conversation) -> list[str]:
     row = conversation.context.row
-    return [s.name for s in await lodge.store.read(lambda db: summaries.numbered(db, row))]
+    return [s.name for s in await lodge.store.read(lambda db: summaries.list_numbered(db, row))]
 
 
 async def test_each_conversation_counts_its_own_summaries_and_never_one_number_twice(

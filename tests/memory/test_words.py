@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory.record.search import words
-from memory.record.search.dates import NamedDate, named_dates
+from memory.record.search.dates import NamedDate, find_dates
 from memory.record.search.languages import LANGUAGES, language_of
 from memory.record.search.words import Term, question
 
@@ -124,7 +124,7 @@ def test_a_text_is_told_by_its_small_words(text: str, stops: str) -> None:
 def test_dates_are_read_as_people_write_them(
     text: str, expected: list[tuple[int, int, int]]
 ) -> None:
-    assert list(named_dates(text)) == expected
+    assert list(find_dates(text)) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,11 +149,11 @@ def test_a_date_is_so_many_days_off_in_the_year_that_is_nearest(
 
 @given(st.dates(min_value=date(1000, 1, 1)), st.sampled_from(("%Y-%m-%d", "%d.%m.%Y", "%Y/%m/%d")))
 def test_every_day_of_the_calendar_is_read(day: date, form: str) -> None:
-    (found,) = named_dates(f"What was on {day.strftime(form)}?")
+    (found,) = find_dates(f"What was on {day.strftime(form)}?")
     assert found == (day.year, day.month, day.day)
     assert found.days_off(day) == 0
 
 
 @given(st.text(alphabet="0123456789 ./-月日年maydefbrth,", max_size=60), st.dates())
 def test_any_text_may_name_dates(text: str, day: date) -> None:
-    assert all(0 <= named.days_off(day) < 4_000_000 for named in named_dates(text))
+    assert all(0 <= named.days_off(day) < 4_000_000 for named in find_dates(text))

@@ -270,10 +270,10 @@ def test_each_lock_is_longer_and_ends() -> None:
     waits = []
     for round_ in range(9):
         for n in range(TRIES):
-            seconds = throttle.locked_for("203.0.113.7", f"{round_} {n}", is_right=False)
+            seconds = throttle.check("203.0.113.7", f"{round_} {n}", is_right=False)
         waits.append(seconds)
         now[0] += seconds + 1
-        assert throttle.locked_for("203.0.113.7", "first of the next", is_right=False) == 0
+        assert throttle.check("203.0.113.7", "first of the next", is_right=False) == 0
         now[0] += WINDOW + 1
     assert waits[:3] == [FIRST_LOCK, 2 * FIRST_LOCK, 4 * FIRST_LOCK]
     assert waits[-1] == waits[-2] == 3600
@@ -284,14 +284,14 @@ def test_typing_errors_of_a_whole_day_lock_nobody_out() -> None:
     throttle = Throttle(lambda: now[0])
     for n in range(10 * TRIES):
         now[0] += WINDOW + 1
-        assert throttle.locked_for("203.0.113.7", f"{n}", is_right=False) == 0
+        assert throttle.check("203.0.113.7", f"{n}", is_right=False) == 0
 
 
 def test_any_number_of_guessers_is_remembered_in_bounded_memory() -> None:
     throttle = Throttle()
     for n in range(2 * MOST):
-        throttle.locked_for(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}", "guess", is_right=False)
-        throttle.locked_for(f"11.{n >> 16}.{n >> 8 & 255}.{n & 255}", "right", is_right=True)
+        throttle.check(f"10.{n >> 16}.{n >> 8 & 255}.{n & 255}", "guess", is_right=False)
+        throttle.check(f"11.{n >> 16}.{n >> 8 & 255}.{n & 255}", "right", is_right=True)
     assert len(throttle._guesses) == len(throttle._known) == MOST
 
 

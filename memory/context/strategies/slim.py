@@ -17,7 +17,7 @@ from itertools import accumulate
 
 from memory.context.change import Boundaries, Change, Folded, Rolled
 from memory.context.limits import Limits
-from memory.context.plan import Plan, cut_of, leaving_with
+from memory.context.plan import Plan, cut_of, turns_of_leaving_stand_ins
 from memory.context.view import View
 from memory.turns import Turn
 
@@ -61,7 +61,7 @@ def _fold(view: View, folding: tuple[Turn, ...], limits: Limits) -> Change:
     cut = cut_of(view, folding, view.boundaries.folded.cut)
     change = Change(folded=Folded(cut.cut, cut.keep, limits.context.full_turns))
     turns = {turn.number for turn in folding}
-    return replace(change, fold=frozenset({*turns, *leaving_with(view, change)}))
+    return replace(change, fold=frozenset({*turns, *turns_of_leaving_stand_ins(view, change)}))
 
 
 def _find_folding(view: View, limits: Limits) -> tuple[Turn, ...]:

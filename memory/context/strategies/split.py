@@ -15,7 +15,7 @@ from itertools import accumulate
 
 from memory.context.change import Change
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, leaving_with, spare
+from memory.context.plan import Plan, can_help, spare, turns_of_leaving_stand_ins
 from memory.context.view import View
 from memory.turns import Entry
 
@@ -59,7 +59,7 @@ def split_at(view: View, index: int, why: str) -> Plan | None:
     change = spare(view, Change(cut=cut, keep=frozenset(kept)))
     begun = {turn.number: turn.entries[0].seq for turn in view.whole}
     whole = {t.number for t in view.turns if t.entries[0].seq == begun[t.number]}
-    leaving = tuple(sorted({*(gone & whole), *leaving_with(view, change)}))
+    leaving = tuple(sorted({*(gone & whole), *turns_of_leaving_stand_ins(view, change)}))
     return Plan(change, why, leaving, view.apply(change).tokens)
 
 

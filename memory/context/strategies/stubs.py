@@ -28,7 +28,7 @@ def plan(view: View, limits: Limits) -> Plan | None:
     over the ceiling."""
     old = _find_old(view, limits)
     change = Change(stub={entry.seq: STUB for entry in old})
-    freed = view.scale.part(freed_by(view, change))
+    freed = view.scale.part(count_freed(view, change))
     is_enough = freed >= limits.stub_batch or view.tokens > limits.ceiling
     if not old or not is_enough:
         return None
@@ -45,10 +45,10 @@ def may_come(limits: Limits) -> bool:
 def count_freeable(view: View, limits: Limits) -> int:
     """Tokens that old results would free as stubs now, whatever a batch frees at least."""
     old = Change(stub={entry.seq: STUB for entry in _find_old(view, limits)})
-    return view.scale.part(freed_by(view, old))
+    return view.scale.part(count_freed(view, old))
 
 
-def freed_by(view: View, change: Change) -> int:
+def count_freed(view: View, change: Change) -> int:
     """Raw tokens that the stubs of a change are shorter than what the view has in their place."""
     entries = (entry for turn in view.turns for entry in turn.entries)
     return sum(e.tokens - change.stub[e.seq] for e in entries if e.seq in change.stub)

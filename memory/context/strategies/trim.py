@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 from memory.context.change import Change, Clip
 from memory.context.limits import Limits
-from memory.context.plan import Plan, can_help, cut_of, leaving_with
+from memory.context.plan import Plan, can_help, cut_of, turns_of_leaving_stand_ins
 from memory.context.view import View
 
 LONG_RESULT = 20_000
@@ -37,7 +37,7 @@ class _Draft:
         return _Draft(
             self.view.apply(change),
             self.change.combine(change),
-            self.leaving + leaving + leaving_with(self.view, change),
+            self.leaving + leaving + turns_of_leaving_stand_ins(self.view, change),
             self.why if why in self.why else (*self.why, why),
         )
 

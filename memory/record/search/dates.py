@@ -39,7 +39,7 @@ class NamedDate(NamedTuple):
         return max(0, (first - other).days, (other - last).days)
 
 
-def named_dates(text: str) -> tuple[NamedDate, ...]:
+def find_dates(text: str) -> tuple[NamedDate, ...]:
     """The dates in a text, each once; a few."""
     folded = unicodedata.normalize("NFKC", text[-_LONGEST:]).casefold()
     found: dict[NamedDate, None] = {}

@@ -46,7 +46,7 @@ class Reach:
         mine = self._find_taken_away(scope.here, bool(here))
         away = {one.row: self._away(one, mine) for one in there}
         visible = (part for one in there for part in self._visible(one, away[one.row], mine))
-        self.ranges = Ranges(visible, [*self._gaps(away), *self._shared_gaps(line, mine)])
+        self.ranges = Ranges(visible, [*self._gaps(away), *self._find_shared_gaps(line, mine)])
 
     def name(self, place: int) -> str:
         """The id of the conversation that a place is in, as who asks knows it."""
@@ -90,7 +90,7 @@ class Reach:
                     if first > self._shared.get(row, 0):
                         yield range_of(row, first, last)
 
-    def _shared_gaps(self, line: list[Link], mine: TakenAway) -> Iterator[Range]:
+    def _find_shared_gaps(self, line: list[Link], mine: TakenAway) -> Iterator[Range]:
         """The places of those that were dropped of what is shared."""
         if mine.dropped:
             for first, last in transcript.spans(self._database, self._scope.here, mine.dropped):

@@ -13,7 +13,7 @@ import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from memory.record.search.dates import NamedDate, named_dates
+from memory.record.search.dates import NamedDate, find_dates
 from memory.record.search.languages import language_of
 
 _CJK = (
@@ -94,7 +94,7 @@ def question(text: str, names: Collection[str]) -> Question:
     return Question(
         tuple(_terms((telling or content or asked)[-MOST:])),
         frozenset(asked),
-        named_dates(text),
+        find_dates(text),
         asks_when=not language.when.isdisjoint(asked),
         asks_self=not language.self.isdisjoint(asked),
     )

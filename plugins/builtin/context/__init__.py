@@ -87,12 +87,12 @@ async def context(ask: Ask) -> Reply:
     if not name:
         return await show.show(ask, "")
     if name.lower() not in VERBS:
-        raise CommandError(_unknown(name))
+        raise CommandError(_describe_unknown(name))
     run, _ = VERBS[name.lower()]
     return await run(ask, rest)
 
 
-def _unknown(name: str) -> str:
+def _describe_unknown(name: str) -> str:
     near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
     hint = f"did you mean /context {near[0]}?" if near else "/help context lists what it can do."
     return f"/context does not know {name[:40]!r}; {hint}"

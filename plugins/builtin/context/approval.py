@@ -60,7 +60,7 @@ def describe(notice: CutNotice) -> Reply:
 
 async def approve(ask: Ask, rest: str) -> Reply:
     """`/context approve [s5]`; without a name it shows the question again."""
-    waiting = await _waiting(ask, rest)
+    waiting = await _find_waiting(ask, rest)
     if not rest.strip():
         return describe(waiting)
     view = ask.conversation.context.view()
@@ -72,7 +72,7 @@ async def approve(ask: Ask, rest: str) -> Reply:
 
 async def decline(ask: Ask, rest: str) -> Reply:
     """`/context decline [s5]`"""
-    await _waiting(ask, rest)
+    await _find_waiting(ask, rest)
     conversation = ask.conversation
     async with conversation.context.changing:
         await conversation.compactor.approval.decline()
@@ -81,7 +81,7 @@ async def decline(ask: Ask, rest: str) -> Reply:
     return Reply(text, {"declined": True})
 
 
-async def _waiting(ask: Ask, rest: str) -> CutNotice:
+async def _find_waiting(ask: Ask, rest: str) -> CutNotice:
     """The cut that waits, if it is the one that is named."""
     name = rest.strip().lower()
     waiting = await ask.conversation.compactor.approval.notice()

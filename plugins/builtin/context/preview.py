@@ -9,7 +9,7 @@ from memory.context.change import StandIn
 from memory.context.forecast import Preview
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
-from memory.context.strategies.stubs import freed_by
+from memory.context.strategies.stubs import count_freed
 from memory.context.view import View
 from memory.turns import Entry
 from plugins.api import Ask, Reply
@@ -124,7 +124,7 @@ def describe_steps(preview: Preview, held: Hold | None = None) -> str:
 def _step(plan: Plan, preview: Preview) -> str:
     gone = {*plan.leaving, *plan.change.fold}
     raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
-    raw += freed_by(preview.now, plan.change)
+    raw += count_freed(preview.now, plan.change)
     size = f" (about {amount(preview.now.scale.part(raw))} tokens)" if raw else ""
     is_first = plan is next((one for one in preview.plans if one.kind != "stub"), None)
     return (

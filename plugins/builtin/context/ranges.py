@@ -195,13 +195,13 @@ def _below(summary: Summary, made: Mapping[int, Summary]) -> Iterator[Summary]:
         one = made.get(one.prior)
 
 
-async def _made(conversation: Conversation) -> dict[int, Summary]:
+async def _read_summaries(conversation: Conversation) -> dict[int, Summary]:
     return {one.id: one for one in await conversation.compactor.summaries.read_all()}
 
 
 async def _names(conversation: Conversation) -> dict[int, str]:
     """The names of all summaries, by id."""
-    return {one.id: one.name for one in (await _made(conversation)).values()}
+    return {one.id: one.name for one in (await _read_summaries(conversation)).values()}
 
 
 async def show_summaries(ask: Ask, rest: str) -> Reply:
@@ -209,7 +209,7 @@ async def show_summaries(ask: Ask, rest: str) -> Reply:
     del rest
     conversation = ask.conversation
     view = conversation.context.view()
-    nodes = build_tree(view, await _made(conversation))
+    nodes = build_tree(view, await _read_summaries(conversation))
     coming = [s for s in view.stand_ins if not s.summary]
     if not nodes and not coming:
         return Reply("No summary stands in the context.", {"summaries": []})
@@ -271,7 +271,7 @@ async def expand(ask: Ask, rest: str) -> Reply:
     if not words:
         return await show_summaries(ask, "")
     conversation = ask.conversation
-    nodes = build_tree(conversation.context.view(), await _made(conversation))
+    nodes = build_tree(conversation.context.view(), await _read_summaries(conversation))
     chosen = [_find(word, nodes) for word in words if _NAME.fullmatch(word)]
     numbers = {turn for node in chosen for turn in node.summary.turns}
     others = " ".join(word for word in words if not _NAME.fullmatch(word))

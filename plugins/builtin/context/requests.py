@@ -43,7 +43,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     """`/context request [r41] [json]`"""
     words = rest.lower().split()
     is_json = "json" in words
-    kept = await _kept(ask)
+    kept = await _list_kept(ask)
     if isinstance(kept, Reply):
         return kept
     names = [word for word in words if word != "json"]
@@ -51,14 +51,14 @@ async def show(ask: Ask, rest: str) -> Reply:
         raise CommandError("/context request takes one request, like /context request r41 json.")
     number = _number(names[0], kept) if names else kept[-1]
     again = await _rebuild(ask, number)
-    data = _masked(ask, {"request": _describe(again)})
+    data = _mask(ask, {"request": _describe(again)})
     if is_json:  # it may be megabytes
-        data["body"] = _masked(ask, again.shown)
+        data["body"] = _mask(ask, again.shown)
     text = _as_json(data["body"]) if is_json else _as_text(again, kept, ask.bot.zone())
-    return Reply(_masked(ask, text), data, _actions(number, kept, is_json=is_json))
+    return Reply(_mask(ask, text), data, _actions(number, kept, is_json=is_json))
 
 
-async def _kept(ask: Ask) -> list[int] | Reply:
+async def _list_kept(ask: Ask) -> list[int] | Reply:
     """The numbers of the requests that are kept, or why there are none."""
     log = ask.conversation.turns.requests
     found = await log.numbers() if log.keep else []
@@ -137,7 +137,7 @@ def usage(sent: SentRequest) -> str:
             f"{amount(sent.prompt)} of them; {amount(sent.completion)} in the answer."
         )
     who = "by the provider" if sent.is_reported else "by the meter"
-    cached = f", {_cached(sent)}" if sent.is_reported else ""
+    cached = f", {_describe_cached(sent)}" if sent.is_reported else ""
     price = "" if sent.cost is None else f", {money(sent.cost)}"
     return (
         f"{amount(sent.prompt)} tokens {who}{cached}; {amount(sent.completion)} in the answer"
@@ -145,7 +145,7 @@ def usage(sent: SentRequest) -> str:
     )
 
 
-def _cached(sent: SentRequest) -> str:
+def _describe_cached(sent: SentRequest) -> str:
     if not sent.cached:
         return "none of them from its cache"
     return f"{amount(sent.cached)} of them ({sent.cached / max(1, sent.prompt):.0%}) from its cache"
@@ -205,15 +205,15 @@ def _describe(again: Rebuilt) -> dict[str, Any]:
     }
 
 
-def _masked(ask: Ask, value: Any) -> Any:
+def _mask(ask: Ask, value: Any) -> Any:
     """The same without secrets."""
     hide = ask.conversation.turns.requests.hide
     if isinstance(value, str):
         return hide(value)
     if isinstance(value, Mapping):
-        return {name: _masked(ask, one) for name, one in value.items()}
+        return {name: _mask(ask, one) for name, one in value.items()}
     if isinstance(value, list | tuple):
-        return [_masked(ask, one) for one in value]
+        return [_mask(ask, one) for one in value]
     return value
 
 
@@ -302,7 +302,7 @@ def _leave(part: RequestPart) -> PartLine:
 
 async def diff(ask: Ask, rest: str) -> Reply:
     """`/context diff [r40 r41]`"""
-    kept = await _kept(ask)
+    kept = await _list_kept(ask)
     if isinstance(kept, Reply):
         return kept
     words = rest.lower().split()
@@ -321,7 +321,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
         "lines": [asdict(line) for line in compared.lines if line.sign != " "],
     }
     actions = [Action(one.sent.name, f"/context request {one.sent.name}") for one in (one, two)]
-    return Reply(_as_diff(ask, one, two, compared), _masked(ask, data), tuple(actions))
+    return Reply(_as_diff(ask, one, two, compared), _mask(ask, data), tuple(actions))
 
 
 def _parts(ask: Ask, again: Rebuilt) -> list[RequestPart]:
@@ -358,7 +358,7 @@ def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
 
 
 def _as_diff(ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison) -> str:
-    heads = [f"--- {_heading(one.sent)}", f"+++ {_heading(two.sent)}"]
+    heads = [f"--- {_format_heading(one.sent)}", f"+++ {_format_heading(two.sent)}"]
     half = LONGEST_DIFF // 2
     lines = shorten([*_diff_lines(compared.lines)], half, half, lambda n: f"  … {n} more lines")
     block = ask.conversation.turns.requests.hide("\n".join((*heads, *lines)))
@@ -366,7 +366,7 @@ def _as_diff(ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison) -> str:
     return "\n\n".join((_verdict(one.sent, two.sent, compared), fence(block, "diff"), *faults))
 
 
-def _heading(sent: SentRequest) -> str:
+def _format_heading(sent: SentRequest) -> str:
     total = f"{sent.name} (t{sent.turn}, {sent.model}): {amount(sent.total)} tokens"
     return f"{total}, {amount(sent.cached)} of them cached" if sent.is_reported else total
 

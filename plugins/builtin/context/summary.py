@@ -36,9 +36,9 @@ async def summary(ask: Ask, rest: str) -> Reply:
 
 async def _show(ask: Ask) -> Reply:
     editor = ask.conversation.summary
-    standing = await editor.standing()
+    standing = await editor.find_standing()
     if standing is None:
-        coming = await editor.coming()
+        coming = await editor.find_coming()
         why = (
             f"No summary stands in the context yet; one of {format_turns(coming)} is being written."
             if coming
@@ -54,13 +54,13 @@ async def _show(ask: Ask) -> Reply:
 
 async def _show_numbered(ask: Ask, number: int) -> Reply:
     editor = ask.conversation.summary
-    standing = await editor.standing()
+    standing = await editor.find_standing()
     if standing is not None and standing.summary.number == number:
         return await _show(ask)
     if (here := await editor.find_in_place(number)) is not None:
         text = "\n\n".join(filter(None, (_headline(here), *_body(here.summary))))
         return Reply(text, _to_data(here.summary, here), _actions(here))
-    found = await editor.numbered(number)
+    found = await editor.find_numbered(number)
     if found is None:
         raise CommandError(f"There is no summary s{number} in this conversation.")
     text = (

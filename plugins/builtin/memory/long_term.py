@@ -63,7 +63,7 @@ async def show_list(ask: Ask, rest: str) -> Reply:
     }
     if not lines:
         return Reply("\n\n".join(filter(None, (_NOTHING, _waits(state)))), data, _offers(state))
-    texts = [f"{n}. {_shown(line)}" for n, line in enumerate(lines[:_SHOWN], 1)]
+    texts = [f"{n}. {_show_line(line)}" for n, line in enumerate(lines[:_SHOWN], 1)]
     rest_of = len(lines) - _SHOWN
     more = f"{count(rest_of, 'more line')} in the file." if rest_of > 0 else ""
     where = (
@@ -91,7 +91,7 @@ def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
     return {"number": number, "text": line.text, "said": line.said}
 
 
-def _shown(line: MemoryLine) -> str:
+def _show_line(line: MemoryLine) -> str:
     return ": ".join(filter(None, (line.said, literal(line.text[: 2 * LONGEST]))))
 
 
@@ -156,8 +156,8 @@ async def distill(ask: Ask, rest: str) -> Reply:
     after = await ask.conversation.long_term.read()
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
-    data = {**_distilled_data(done), "diff": to_data(changes), "is_auto": is_auto}
-    text = "\n\n".join(filter(None, (_summary(done), to_block(changes), _left_out(done))))
+    data = {**_to_data(done), "diff": to_data(changes), "is_auto": is_auto}
+    text = "\n\n".join(filter(None, (_summary(done), to_block(changes), _describe_left_out(done))))
     if not changes:
         return Reply(text, data, (LIST,))
     if is_auto:
@@ -186,13 +186,13 @@ def _summary(done: Distilled) -> str:
     return text if done.operations else f"{text} Nothing in them was worth keeping for good."
 
 
-def _left_out(done: Distilled) -> str:
+def _describe_left_out(done: Distilled) -> str:
     if not done.away:
         return ""
     return f"{count(done.away, 'section')} left out, because turns in them were taken away."
 
 
-def _distilled_data(done: Distilled) -> dict[str, Any]:
+def _to_data(done: Distilled) -> dict[str, Any]:
     return {
         "sections": done.done,
         "of": done.total,
@@ -341,7 +341,7 @@ async def why(ask: Ask, rest: str) -> Reply:
     told = "\n\n".join(origin.text for origin in found)
     nobody = "Nothing is known of where it comes from."
     data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
-    return Reply(f"**{number}.** {_shown(line)}\n\n{told or nobody}", data, (LIST,))
+    return Reply(f"**{number}.** {_show_line(line)}\n\n{told or nobody}", data, (LIST,))
 
 
 def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:

@@ -36,7 +36,7 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     if source.kind == "file":
         return Origin(f"Written into the file by hand; found there {when}.", data)
     noted = await _section(ask, source, line)
-    said = await _said(ask, source, line)
+    said = await _quote_turns(ask, source, line)
     where = f", {literal(source.turns)} in {literal(source.conversation)}" if source.turns else ""
     heading = f"**The daily file of {when}**{where}:"
     quotes = [f"> {literal(text)}" for text in (noted, *said) if text]
@@ -58,9 +58,9 @@ async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
     return clip(best, _LONGEST)
 
 
-async def _said(ask: Ask, source: Source, line: MemoryLine) -> list[str]:
+async def _quote_turns(ask: Ask, source: Source, line: MemoryLine) -> list[str]:
     """What was said in the turns that the section tells of, as far as they are kept."""
-    entries = await ask.conversation.said_in(source.conversation, source.spans)
+    entries = await ask.conversation.read_turns_of(source.conversation, source.spans)
     near = sorted(entries, key=lambda entry: -_nearness(entry.message.text, line))[:_QUOTED]
     return [_quote(ask, e) for e in _in_order(near) if _nearness(e.message.text, line)]
 
