@@ -34,9 +34,9 @@ async def fork(ask: Ask) -> Reply:
     shared = "t1" if made.turn == 1 else f"t1 to t{made.turn}"
     running = _go_on(before) if before.is_running else ""
     text = (
-        f"You are in {_format_name(made)} now. It shares {shared} with {_format_name(before)}; what "
-        f"you say from here on is its own, and undo, drop and the like change nothing there.{running} "
-        f"/branches {before.number} goes back."
+        f"You are in {_format_name(made)} now. It shares {shared} with {_format_name(before)}; "
+        "what you say from here on is its own, and undo, drop and the like change nothing there."
+        f"{running} /branches {before.number} goes back."
     )
     actions = (Action("Go back", f"/branches {before.number}"), _ALL)
     return Reply(text, _data(made), actions)
