@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from memory.context import compaction
 from memory.context.change import Actor, Change, ViewEvent
 from memory.context.plan import Plan
+from memory.context.strategies import next_cut
 from memory.context.summary import OUT_OF_CONTEXT
 from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
@@ -68,8 +69,9 @@ class CutApproval:
         """Whether nothing has happened to the context that the question did not speak of."""
         state, plan = self._state, proposal.plan
         limits, view = state.limits, state.view()
-        if proposal.actor == "strategy" and plan.strategy != limits.strategy:
-            return False
+        is_wanted = plan.strategy == limits.strategy and next_cut(view, limits) is not None
+        if proposal.actor == "strategy" and not is_wanted:
+            return False  # turns were taken back, say, or a limit was raised
         there = {turn.number for turn in view.complete} | {*view.logged}
         there.update(turn for stand_in in view.stand_ins for turn in stand_in.turns)
         return (

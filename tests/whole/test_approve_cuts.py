@@ -119,6 +119,21 @@ async def test_the_summary_of_a_waiting_cut_can_be_changed_first(tmp_path: Path)
         assert "Lisbon" in (await house.says("/memory today")).text
 
 
+@pytest.mark.parametrize("change", ["/undo 3", "/config agent_max_context_turns 20"])
+async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(
+    tmp_path: Path, change: str
+) -> None:
+    async with living(tmp_path, echo, ASK) as house:
+        approve = (await questioned(house)).actions[0].command
+        await house.says(change)
+        assert "No cut is waiting" in (await house.says(approve)).text
+        (conversation,) = house.app.conversations.list_loaded()
+        now = conversation.compactor.approval.clock()
+        conversation.compactor.approval.clock = lambda: now + PATIENCE + 1
+        await house.says("question 8")
+        assert "question 1" in asked(house)
+
+
 async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
     async with living(tmp_path, echo, ASK) as house:
         no = (await questioned(house)).actions[2]
