@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import tzinfo
@@ -52,7 +54,8 @@ class MemoryServices:
     which hears of what is taken away, also where it is not to keep anything now; `hide` takes
     secrets out of what is exported. `on_change` hears that something in a conversation's context
     has changed, `on_cut` of cuts that a person is to hear of (`context.compaction_approval`);
-    `distiller` is the model that distils the daily memory."""
+    `distiller` is the model that distils the daily memory; whoever holds an audience's lock in
+    `telling` alone decides what it is told."""
 
     store: Store
     meter: Meter
@@ -71,6 +74,9 @@ class MemoryServices:
     on_spent: OnSpent = lambda key, person, spent: None
     on_cut: Callable[[ConversationKey, CutNotice], Awaitable[None]] = _unheard
     distiller: Distiller = field(default_factory=NoDistiller)
+    telling: defaultdict[str, asyncio.Lock] = field(
+        default_factory=lambda: defaultdict(asyncio.Lock)
+    )
 
     def audience_folder(self, audience: str) -> Path:
         """Where all files of an audience are."""

@@ -235,6 +235,15 @@ class SummaryWriter:
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
         await self._offload(job)
         summary = await self._summary_for(job, spec)
+        async with self._services.telling[self._key.audience]:  # or branches would tell it twice
+            await self._tell(job, summary)
+        if summary is not None and summary.model and summary.section:
+            await self._drop_excerpts(summary.is_untrusted)
+        if job.style not in words.OUT_OF_CONTEXT:
+            await self.keep_excerpts(job.turns, job.event)
+
+    async def _tell(self, job: Job, summary: Summary | None) -> None:
+        """Bring a summary to the daily memory and into the context, and be done with its job."""
         if summary is not None and summary.section and not await self._is_told(summary.turns):
             section, place = await self._section(job, summary), self._place(summary.is_untrusted)
             await run_shielded(asyncio.to_thread(daily.append, place, section))
@@ -243,10 +252,6 @@ class SummaryWriter:
         if summary is not None and job.style not in words.OUT_OF_CONTEXT:
             await self._on_written(job, summary)
         await self._services.store.write(lambda db: summaries.finish(db, job.id))
-        if summary is not None and summary.model and summary.section:
-            await self._drop_excerpts(summary.is_untrusted)
-        if job.style not in words.OUT_OF_CONTEXT:
-            await self.keep_excerpts(job.turns, job.event)
 
     async def _is_told(self, turns: Sequence[int]) -> bool:
         """Whether another branch that shares these turns has told the daily memory of them."""

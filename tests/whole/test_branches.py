@@ -485,3 +485,18 @@ async def test_what_waits_in_line_for_a_branch_that_is_deleted_goes_where_the_ch
         turns = (await house.says("/context turns")).data
         assert turns is not None
         assert [one["turn"] for one in turns["turns"]] == ["t1", "t2"]
+
+
+async def test_what_branches_share_is_told_once_anew_when_a_turn_of_it_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, forgetting.echo) as house:
+        await says_many(house, "I am Yeatman. " * 50, f"I live in {MARK}. " * 50, "Hm.")
+        await house.says("/context compact t1-t2")
+        await house.says("/fork t2")
+        await says_many(house, "Well.")
+        await house.says("/context compact t1-t2")
+        await house.says("/forget t2 yes")
+        await house.app.conversations.settle()
+        days = (tmp_path / "data" / "audiences" / "pipe-main" / "memory").glob("20*.md")
+        assert "".join(day.read_text() for day in days).count("· t1 ") == 1
