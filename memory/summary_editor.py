@@ -57,6 +57,16 @@ def _add_line(summary: Summary, fact: str, line: str) -> str:
     return f"{summary.text.rstrip()}\n- {line}"
 
 
+def _explain_none(in_place: list[str]) -> str:
+    """Why there is no summary to change where one was not named, or is not there."""
+    if not in_place:
+        return "No summary stands in the context, so there is nothing to change."
+    return (
+        f"No summary stands in front; name one of those in the middle ({', '.join(in_place)}), "
+        f"like /context summary edit {in_place[0]}. Nothing was changed."
+    )
+
+
 class SummaryEditor:
     """Lets a person see and change what stands for the turns that left. Each change is a summary of
     its own and an event; no text of a summary is lost by it."""
@@ -99,6 +109,12 @@ class SummaryEditor:
             event = next((e.id for e in events if _puts(e, found.id)), one.event)
             return StandingSummary(found, one.turns, tokens, event=event, stand_in=one)
         return None
+
+    async def names_in_place(self) -> list[str]:
+        """The names of the summaries that stand where their turns stood."""
+        ids = [one.summary for one in self._state.boundaries.stand_ins if one.summary]
+        found = [await self._compactor.summaries.read(one) for one in ids]
+        return [one.name for one in found if one is not None]
 
     async def find_coming(self) -> tuple[int, ...]:
         """The turns whose summary is being written, and takes the place of the one in force."""
@@ -245,7 +261,7 @@ class SummaryEditor:
             return here
         standing = await self.find_standing()
         if standing is None:
-            raise EditRefused("No summary stands in the context, so there is nothing to change.")
+            raise EditRefused(_explain_none(await self.names_in_place()))
         now = standing.summary
         if standing.coming:
             raise EditRefused(
@@ -255,8 +271,8 @@ class SummaryEditor:
             )
         if number and number != now.number:
             raise EditRefused(
-                f"s{number} does not stand in the context any more, {now.name} does, so nothing "
-                "was changed. /context summary shows it."
+                f"s{number} does not stand in the context; {now.name} does. Nothing was changed. "
+                "/context summary shows it."
             )
         return standing
 

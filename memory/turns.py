@@ -116,5 +116,5 @@ def turn_number(turn_id: str) -> int:
     """ "t7" -> 7; raises ValueError with a sentence for anything else."""
     digits = turn_id.strip().lower().removeprefix("t")
     if not digits.isascii() or not digits.isdigit() or int(digits) < 1:
-        raise ValueError(f"{turn_id!r} is not a turn; turns are named t1, t2, …")
+        raise ValueError(f"{turn_id!r} is not a turn; turns are named t1, t2 and so on")
     return int(digits)

@@ -28,8 +28,15 @@ def money(cost: float, unknown: int = 0) -> str:
     """US dollars; says when calls of unknown price are left out."""
     if unknown and not cost:
         return f"unknown ({count(unknown, 'call')} of unknown price)"
-    text = "$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"
+    text = _dollars(cost)
     return f"{text} (and {count(unknown, 'call')} of unknown price)" if unknown else text
+
+
+def _dollars(cost: float) -> str:
+    """$0, <$0.0001, $0.0123, $1.20."""
+    if 0 < cost < 0.0001:
+        return "<$0.0001"
+    return "$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"
 
 
 def count(number: int, noun: str) -> str:
@@ -83,9 +90,9 @@ def name_branch(number: int, title: str) -> str:
     return f"branch {number}, “{literal(clip(title))}”" if title else f"branch {number}"
 
 
-def format_list(names: Sequence[str]) -> str:
+def format_list(names: Sequence[str], last: str = "and") -> str:
     """a, b and c."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:

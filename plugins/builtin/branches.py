@@ -80,7 +80,7 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
     if len(fits) == 1:
         return fits[0]
     if fits:
-        numbers = format_list([str(one.number) for one in fits])
+        numbers = format_list([str(one.number) for one in fits], "or")
         raise CommandError(f"“{literal(clip(wanted))}” could be branch {numbers}; give its number.")
     raise CommandError(f"There is no branch “{literal(clip(wanted))}” here; /branches lists them.")
 

@@ -88,6 +88,9 @@ async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
         await talk(house, 2, 8)
         assert "question 1" in asked(house)
         assert "when you have answered" in (await house.says("/context")).text
+        preview = (await house.says("/context preview")).text
+        assert "t1 to t3 wait for your approval" in preview
+        assert "within all limits" not in preview
         again = await house.says("/context approve")
         assert without_sizes(again.text) == without_sizes(question.text)
         done = await house.says(question.actions[0].command)
@@ -288,9 +291,9 @@ async def test_at_telegram_the_buttons_answer(tmp_path: Path) -> None:
         question = await house.telegram.shown("May I make the context smaller?")
         assert [*question.buttons] == ["Approve", "Edit", "No"]
         house.ann.presses(question, "Edit")
-        await house.telegram.shown("Write what s1 shall say")
+        await house.telegram.shown("Write what s1 should say")
         house.ann.says(OWN)
-        edited = await house.telegram.shown("is in the place of s1")
+        edited = await house.telegram.shown("takes the place of s1")
         house.ann.presses(edited, "Approve")
         await house.telegram.shown("Compacted t1 to t3")
         house.ann.says("question 8")

@@ -153,7 +153,7 @@ async def test_a_summary_that_stands_there_no_more_is_not_changed(tmp_path: Path
         await house.says("/context summary edit s1")
         await house.says(f"/context summary edit s1 {OWN}")
         refused = await house.says("/context summary edit s1 Something else.")
-        assert refused.text.startswith("s1 does not stand in the context any more, s2 does")
+        assert refused.text.startswith("s1 does not stand in the context; s2 does")
         await house.says("/new")
         assert "nothing to change" in (await house.says("/context summary edit s2 More.")).text
         await house.says("/context undo")
@@ -261,3 +261,12 @@ async def test_an_edit_survives_a_kill(tmp_path: Path) -> None:
         async with talking(tmp_path, endpoint) as bot:
             await bot.says("after the kill")
             assert OWN in str(endpoint.requests[-1].body["messages"])
+
+
+async def test_an_edited_summary_that_stands_is_not_said_to_come(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await compacted(house)
+        await house.says(f"/context summary edit s1 {OWN}")
+        await house.says("question 4")
+        assert OWN in asked(house)
+        assert "from your next message on" not in (await house.says("/context")).text

@@ -634,3 +634,16 @@ async def test_the_tree_of_the_page_is_what_the_command_answers(tmp_path: Path) 
     assert tree.data
     assert [one["name"] for one in tree.data["summaries"]] == ["s4", "s2", "s3", "s5"]
     assert "t8 to t20 are back in play" in opened.text
+
+
+async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4)
+        await house.says("/context compact t2-t3")
+        shown = await house.says("/context summary")
+        assert shown.text == "No summary stands in front. In the middle: s1."
+        assert [action.command for action in shown.actions] == ["/context summary s1"]
+        await house.says("/context summary edit s1 Nothing much.")
+        for stale in ("/context summary edit s1 More.", "/context summary edit More."):
+            refused = await house.says(stale)
+            assert "/context summary edit s2" in refused.text

@@ -16,8 +16,8 @@ from plugins.wording import amount, clip, literal
 
 APPROVE, DECLINE = "/context approve", "/context decline"
 _NONE = (
-    "No cut is waiting for you: it was answered or made, or the context was changed meanwhile. "
-    "/context says what comes next."
+    "No cut is waiting for you. If one was, it has been answered or made, or the context has "
+    "changed since. /context says what comes next."
 )
 
 
@@ -38,12 +38,13 @@ def describe(notice: CutNotice) -> Reply:
     edit = Action("Edit", f"{EDIT} {name}")
     if not notice.event:
         leaving = be(notice.turns, ("is", "are"))
+        place = "their" if notice.turns[1:] else "its"
         text = (
             f"May I make the context smaller? {leaving} to leave ({notice.why}): "
-            f"{before} → {after} tokens, with {name} in their place:\n\n{quoted}\n\n"
+            f"{before} → {after} tokens, with {name} in {place} place:\n\n{quoted}\n\n"
             f"Say `{APPROVE} {name}` or `{DECLINE} {name}`, or change "
-            "the summary first. Until you do, nothing is cut; after ten minutes without an answer, "
-            "or when the model's window is full, it is."
+            "the summary first. Nothing is cut before you answer, unless ten minutes pass or the "
+            "model's window is full."
         )
         approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
         keep = receipts.actions(notice.summary, is_named=True)
@@ -52,7 +53,7 @@ def describe(notice: CutNotice) -> Reply:
     when = "from your next message on" if notice.is_late else "now"
     text = (
         f"{format_turns(notice.turns)} left the context ({notice.why}): {before} → {after} "
-        f"tokens. {name} stands for them {when}:\n\n{quoted}"
+        f"tokens. {name} stands for {'them' if notice.turns[1:] else 'it'} {when}:\n\n{quoted}"
     )
     undo = Action("Undo", f"/context undo e{notice.event}")
     return Reply(text, data, (edit, undo, *receipts.actions(notice.summary)))

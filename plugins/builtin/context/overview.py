@@ -159,7 +159,7 @@ async def _summary(conversation: Conversation, last: ViewEvent | None) -> Summar
         if not any(s.event == last.id and not s.summary for s in stand_ins):
             return ""
         return "ready" if await conversation.compactor.summaries.summary_of(last.id) else "coming"
-    if cut is None:
+    if cut is None or conversation.context.replayed.edited:
         return ""
     summary = await conversation.compactor.summaries.summary_of(cut.id)
     if not summary:

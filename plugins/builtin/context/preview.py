@@ -11,7 +11,7 @@ from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.strategies.stubs import count_freed
 from memory.context.view import View
-from memory.turns import Entry
+from memory.turns import Entry, format_turns
 from plugins.api import Ask, Reply
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import Hold, effect, hold
@@ -32,13 +32,14 @@ async def show(ask: Ask, rest: str) -> Reply:
     preview = await conversation.compactor.forecaster.preview()
     context = conversation.context
     held = hold(context.view(), context.limits, conversation)
+    waiting = await conversation.compactor.approval.notice()
     rows = list_messages(preview.then, context.prefix, is_asked=bool(context.current))
     cache = cache_of(ask)
     cost = cache.of_preview(preview)
     parts = (
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),
-        describe_steps(preview, held),
+        describe_steps(preview, held, waiting.turns if waiting else ()),
         f"That {cache.clause(cost)}." if cost else "",
     )
     text = "\n\n".join(filter(None, parts))
@@ -112,10 +113,15 @@ def _row(entry: Entry, tokens: int) -> Row:
     return f"t{entry.turn}", role(entry.message), tokens, summarize(entry.message)
 
 
-def describe_steps(preview: Preview, held: Hold | None = None) -> str:
+def describe_steps(preview: Preview, held: Hold | None = None, waiting: Sequence[int] = ()) -> str:
     """What is done before it is sent, by which rule, and why."""
     if not preview.plans and held:
         return explain_hold(held)
+    if not preview.plans and waiting:
+        return (
+            f"Nothing leaves first: {format_turns(waiting)} {'wait' if waiting[1:] else 'waits'} "
+            "for your approval (`/context approve` shows the question)."
+        )
     if not preview.plans:
         return "Nothing leaves first: it is within all limits."
     return "\n\n".join(_step(plan, preview) for plan in preview.plans)

@@ -17,7 +17,10 @@ def describe(receipt: Receipt | None) -> str:
     """What was kept and what is missing; "" where there was nothing to keep."""
     if receipt is None or not receipt.total:
         return ""
-    of = f"Of {receipt.total} names, numbers and the like in what left, it kept {receipt.kept}"
+    of = (
+        "Of the names, numbers and the like in what left, it kept "
+        f"{receipt.kept} of {receipt.total}"
+    )
     if not receipt.missing:
         return f"{of}."
     named = ", ".join(literal(clip(fact, 40)) for fact in receipt.missing[:SHOWN])

@@ -114,8 +114,8 @@ def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
             f"{usage(sent)}",
             show_messages(rows),
             describe_match(again),
-            f"{_range(kept).capitalize()} kept: those of this conversation's own turns, without "
-            "requests for summaries and of sub-agents.",
+            f"Of this conversation's own requests, {_range(kept)} kept; those for summaries and "
+            "those of sub-agents are not.",
         )
     )
 

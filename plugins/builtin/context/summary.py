@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from memory.record.summaries import Summary
-from memory.summary_editor import EditedSummary, EditRefused, StandingSummary
+from memory.summary_editor import EditedSummary, EditRefused, StandingSummary, SummaryEditor
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.builtin.context import receipts
@@ -38,18 +38,27 @@ async def _show(ask: Ask) -> Reply:
     editor = ask.conversation.summary
     standing = await editor.find_standing()
     if standing is None:
-        coming = await editor.find_coming()
-        why = (
-            f"No summary stands in the context yet; one of {format_turns(coming)} is being written."
-            if coming
-            else "No summary stands in the context: no turn has left it for one."
-        )
-        return Reply(why, {"summary": None})
+        return await _show_none(editor)
     return Reply(
         "\n\n".join(filter(None, (_headline(standing), *_body(standing.summary)))),
         _to_data(standing.summary, standing),
         _actions(standing),
     )
+
+
+async def _show_none(editor: SummaryEditor) -> Reply:
+    """That none stands in front, and which do in the middle."""
+    if coming := await editor.find_coming():
+        why = (
+            f"No summary stands in the context yet; one of {format_turns(coming)} is being written."
+        )
+    elif names := await editor.names_in_place():
+        why = f"No summary stands in front. In the middle: {', '.join(names)}."
+        actions = tuple(Action(f"Show {name}", f"/context summary {name}") for name in names[:4])
+        return Reply(why, {"summary": None}, actions)
+    else:
+        why = "No summary stands in the context: no turn has left it for one."
+    return Reply(why, {"summary": None})
 
 
 async def _show_numbered(ask: Ask, number: int) -> Reply:
@@ -131,7 +140,7 @@ async def keep(ask: Ask, rest: str) -> Reply:
     number, fact = (int(found[1]), rest[found.end() :]) if found else (0, rest)
     if not fact.strip():
         raise CommandError(
-            "/context keep needs words that the summary is to have, like /context keep 4711."
+            "/context keep needs the words to add to the summary, like /context keep 4711."
         )
     try:
         return _report(await ask.conversation.summary.keep(fact, number))
@@ -153,7 +162,7 @@ async def _edit(ask: Ask, rest: str) -> Reply:
         raise CommandError(str(error)) from None
     one, most = standing.summary, editor.longest(standing.tokens)
     return Reply(
-        f"{_headline(standing)} Write what shall stand in its place, in at most "
+        f"{_headline(standing)} Write what should stand in its place, in at most "
         f"{amount(most)} tokens.",
         _to_data(one, standing),
         form=Form(f"{EDIT} {one.name}", one.text),
@@ -162,15 +171,15 @@ async def _edit(ask: Ask, rest: str) -> Reply:
 
 def _ask_for(one: Summary, most: int) -> Reply:
     text = (
-        f"Write what {one.name} shall say before the cut is made, in at most {amount(most)} "
-        "tokens. The cut waits for your answer all the same."
+        f"Write what {one.name} should say, in at most {amount(most)} tokens. The cut still waits "
+        "for your answer after that."
     )
     return Reply(text, _to_data(one), form=Form(f"{EDIT} {one.name}", one.text))
 
 
 def _report_waiting(before: Summary, after: Summary) -> Reply:
     text = (
-        f"{after.name} is in the place of {before.name}, and stands there once the cut is made:"
+        f"{after.name} takes the place of {before.name}, and will stand there once the cut is made:"
         f"\n\n{quote(after.text)}"
     )
     actions = (

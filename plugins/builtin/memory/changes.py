@@ -42,7 +42,7 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
         text = one.line.text if one.line else MemoryLine(one.old).text
         where = "; ".join(dict.fromkeys(map(_place, one.sources)))
         reason = f" ({literal(one.why)})" if one.why else ""
-        lines.append(f"- {names[one.do]}: {literal(text[:80])}{reason}, from {where}")
+        lines.append(f"- {names[one.do]}: “{literal(text[:80])}”{reason}, from {where}")
     return "\n".join(lines)
 
 

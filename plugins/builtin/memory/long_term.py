@@ -66,12 +66,18 @@ async def show_list(ask: Ask, rest: str) -> Reply:
     texts = [f"{n}. {_show_line(line)}" for n, line in enumerate(lines[:_SHOWN], 1)]
     rest_of = len(lines) - _SHOWN
     more = f"{count(rest_of, 'more line')} in the file." if rest_of > 0 else ""
-    where = (
-        f"In the prompt: {shown.shown} of {count(len(lines), 'line')}; the model finds the others "
-        f"when it searches. The file is `{memory.path}`."
-    )
+    where = f"{_in_prompt(shown.shown, len(lines))} The file is `{memory.path}`."
     parts = ("**Remembered for good**", "\n".join(texts), more, where, _waits(state))
     return Reply("\n\n".join(filter(None, parts)), data, _offers(state))
+
+
+def _in_prompt(shown: int, there: int) -> str:
+    if shown == there:
+        return "It is all in the prompt."
+    return (
+        f"In the prompt: {shown} of {count(there, 'line')}; the model finds the others when it "
+        "searches."
+    )
 
 
 def _offers(state: MemoryState) -> tuple[Action, ...]:
@@ -83,8 +89,9 @@ def _offers(state: MemoryState) -> tuple[Action, ...]:
 def _waits(state: MemoryState) -> str:
     if state.proposal is None:
         return ""
-    changes = count(len(state.proposal.operations), "change")
-    return f"{changes} from the daily files wait for your yes: /memory diff."
+    number = len(state.proposal.operations)
+    changes = f"{count(number, 'change')} from the daily files"
+    return f"{changes} {'waits' if number == 1 else 'wait'} for your approval: /memory diff."
 
 
 def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
@@ -103,7 +110,7 @@ async def remember(ask: Ask) -> Reply:
     """`/remember TEXT`"""
     text = strip_invisible(" ".join(ask.text.split()))
     if not text:
-        raise CommandError("/remember needs what to remember: /remember Ann is allergic to nuts.")
+        raise CommandError("/remember needs a text, like /remember Ann is allergic to nuts.")
     if len(text) > LONGEST:
         raise CommandError(
             f"That is too long to remember in a line: {len(text):,} characters, and {LONGEST} are "
@@ -123,8 +130,8 @@ async def edit(ask: Ask, rest: str) -> Reply:
         base = state.version.number if state.version else 0
         if len(text) > LONGEST_FORM:
             raise CommandError(f"It is too long for a message; edit the file itself: {memory.path}")
-        settles = " with what is proposed, which is settled by it" if state.proposal else ""
-        said = f"This is the whole of it{settles}. What you send back holds at once."
+        settles = ", with what is proposed in it; sending it settles that" if state.proposal else ""
+        said = f"This is the whole file{settles}. What you send back is in force at once."
         return Reply(said, {"text": text}, form=Form(f"/memory edit v{base}", text))
     before = state.lines
     base_of = _BASE.match(rest)
@@ -157,7 +164,8 @@ async def distill(ask: Ask, rest: str) -> Reply:
     old, new = (before.lines, after.lines) if is_auto else (after.lines, after.proposed)
     changes = diff_lines(old, new)
     data = {**_to_data(done), "diff": to_data(changes), "is_auto": is_auto}
-    text = "\n\n".join(filter(None, (_summary(done), to_block(changes), _describe_left_out(done))))
+    said = _summary(done, has_changes=bool(changes))
+    text = "\n\n".join(filter(None, (said, to_block(changes), _describe_left_out(done))))
     if not changes:
         return Reply(text, data, (LIST,))
     if is_auto:
@@ -175,7 +183,7 @@ def _decisions(proposal: Version | None) -> tuple[Action, ...]:
     )
 
 
-def _summary(done: Distilled) -> str:
+def _summary(done: Distilled, *, has_changes: bool) -> str:
     if done.total == 0:
         return done.fault or "There is nothing new in the daily files to distill."
     price = "" if done.cost is None else f", {money(done.cost)}"
@@ -183,7 +191,9 @@ def _summary(done: Distilled) -> str:
     text = f"{read} ({count(done.calls, 'call')}{price})."
     if done.fault:
         return f"{text} It ended there: {done.fault}"
-    return text if done.operations else f"{text} Nothing in them was worth keeping for good."
+    if not done.operations:
+        return f"{text} Nothing in them was worth keeping for good."
+    return text if has_changes else f"{text} What they say is remembered already."
 
 
 def _describe_left_out(done: Distilled) -> str:
@@ -253,7 +263,9 @@ async def _approve(ask: Ask, seen: str) -> Reply:
     if version is None and state.proposal is not None:
         raise CommandError("That has changed since you saw it; look at /memory diff again.")
     if version is None:
-        raise CommandError("Nothing is waiting for a yes; /memory distill looks for something.")
+        raise CommandError(
+            "Nothing is waiting for your approval; /memory distill looks for something."
+        )
     changes = diff_lines(before, version.lines)
     return Reply(
         f"It is in force now. {count_changes(changes)}", {"diff": to_data(changes)}, (LIST, UNDO)
@@ -326,7 +338,10 @@ async def redo(ask: Ask, rest: str) -> Reply:
     del rest
     version = await ask.conversation.long_term.redo()
     if version is None:
-        raise CommandError("There is nothing to bring back; something else was changed since.")
+        raise CommandError(
+            "There is nothing to bring back: nothing was taken back, or something else was changed "
+            "since."
+        )
     return Reply(f"v{version.number} is in force again.", {"version": version.number}, (LIST, UNDO))
 
 

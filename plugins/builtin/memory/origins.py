@@ -31,8 +31,9 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
     when = " ".join(filter(None, (source.day, source.at)))
     if source.kind == "person":
-        who = literal(source.who) or "somebody at the terminal"
-        return Origin(f"Written by {who}, {when}.", data)
+        is_terminal = source.who in ("", "terminal")
+        who = "at the terminal" if is_terminal else f"by {literal(source.who)}"
+        return Origin(f"Written {who}, {when}.", data)
     if source.kind == "file":
         return Origin(f"Written into the file by hand; found there {when}.", data)
     noted = await _section(ask, source, line)
