@@ -73,6 +73,11 @@ class MemoryState:
         return apply(self.lines, self.proposal.operations) if self.proposal else self.lines
 
 
+def _by(person: str) -> str:
+    """Who it was, where people have names: at the terminal there is only the channel's."""
+    return f" by {person}" if "/" in person else ""
+
+
 class LongTermMemory:
     """The `MEMORY.md` of a conversation's audience. Raises StoreError, and MemoryFileError with a
     sentence where the file can't be used."""
@@ -199,7 +204,7 @@ class LongTermMemory:
             before = await self.read_held()
             if before.proposal is None or seen not in ("", before.proposal.digest):
                 return None
-            why = f"{before.proposal.why}, approved by {person}" if person else before.proposal.why
+            why = f"{before.proposal.why}, approved{_by(person)}" if person else before.proposal.why
             made = before.proposal
             new = Version(0, "held", made.actor, why, before.proposed, made.operations)
             return await self._hold(before, new, before.proposal)

@@ -223,6 +223,8 @@ async def test_what_is_to_be_remembered_is_a_coloured_diff_with_buttons(
         await tab.sees(".card .code .added:has-text('Ann lives in Lisbon.')")
         await tab.presses("Approve", ".card")
         await tab.sees(".card .text:has-text('It is in force now')")
+        memory = tab.page.locator(".legend [data-part='memory']")
+        assert await memory.evaluate("e => getComputedStyle(e).getPropertyValue('--part')")
         await tab.writes("/memory edit")
         field = tab.page.get_by_label("Text for /memory edit")
         await field.fill("- Ann lives in Porto.")
@@ -264,7 +266,7 @@ async def test_a_cut_asks_on_the_page_and_its_summary_is_edited_first(
         await expect(field).to_have_value("They talked.")
         await field.fill("They talked of Lisbon.")
         await tab.presses("Save")
-        await tab.sees(".card:has-text('s2 is in the place of s1')")
+        await tab.sees(".card:has-text('s2 takes the place of s1')")
         await tab.page.get_by_role("button", name="Approve").last.click()
         await tab.shows_state("t1", "summarised")
         await tab.asks("and now?", "and now?")
@@ -420,6 +422,22 @@ async def test_a_phone_shows_one_column_and_opens_the_others(
         await tab.sees(".session")
         await tab.page.keyboard.press("Escape")
         await expect(tab.page.locator(".session").first).not_to_be_visible()
+
+
+async def test_a_diff_is_read_whole_on_a_phone(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.asks("one", "one")
+        await tab.asks(f"two {'and more ' * 20}", "two")
+        await tab.writes("/context diff")
+        await tab.sees(".card .code .added")
+        code = tab.page.locator(".card .code")
+        copy, line = code.locator(".copy"), code.locator("span").first
+        button, first = await copy.bounding_box(), await line.bounding_box()
+        assert button
+        assert first
+        assert button["y"] + button["height"] <= first["y"]
+        assert await code.locator("pre").evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 async def test_a_wide_table_breaks_no_word(tmp_path: Path, browser: Browser) -> None:

@@ -647,3 +647,12 @@ async def test_a_summary_in_the_middle_is_named_where_none_stands_in_front(tmp_p
         for stale in ("/context summary edit s1 More.", "/context summary edit More."):
             refused = await house.says(stale)
             assert "/context summary edit s2" in refused.text
+
+
+async def test_turns_without_their_t_are_not_taken_for_a_focus(tmp_path: Path) -> None:
+    async with living(tmp_path, echo) as house:
+        await say(house, 1, 2, 3, 4)
+        refused = await house.says("/context compact 2-3")
+        assert "write /context compact t2-t3" in refused.text
+        assert "nothing" in (await house.says("/context undo")).text
+        assert (await house.says("/context compact 2025-2026")).text.startswith("Compacted t1 to")

@@ -54,8 +54,11 @@ export function amount(number) {
   return (number / size).toFixed(1).replace(/\.0$/, "") + letter;
 }
 
-/** US dollars, as /usage has them: $0, $0.0012, $1.50. */
-export const money = (cost) => cost ? `$${cost.toFixed(cost < 0.1 ? 4 : 2)}` : "$0";
+/** US dollars, as /usage has them: $0, <$0.0001, $0.0012, $1.50. */
+export function money(cost) {
+  if (cost > 0 && cost < 0.0001) return "<$0.0001";
+  return cost ? `$${cost.toFixed(cost < 0.1 ? 4 : 2)}` : "$0";
+}
 
 /** Ask before something is done; resolves to what was typed (or "yes"), or null. */
 export function asked({ question, label, value, action = "OK", secret = false }) {

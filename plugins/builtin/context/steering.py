@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 from datetime import tzinfo
 from typing import Any
 
@@ -31,12 +32,24 @@ async def compact(ask: Ask, focus: str) -> Reply:
     numbers, focus = split_turns(focus, conversation.context.newest)
     if numbers:
         return await ranges.compact_range(ask, numbers, focus)
+    _require_words(focus, conversation.context.newest)
     view = conversation.context.view()
     compacted = await conversation.compactor.compact_for_person(focus.strip())
     if compacted is None:
         return Reply(_explain_unmovable(view), {"turns": []})
     return to_reply(compacted, view)
 
+
+def _require_words(focus: str, newest: int) -> None:
+    """Turns without their t would be a focus, and all turns would go into the summary."""
+    if (found := _BARE.fullmatch(focus)) and max(map(int, found.groups())) <= newest:
+        first, last = found.groups()
+        raise CommandError(
+            f"Nothing was changed: if you mean turns, write /context compact t{first}-t{last}."
+        )
+
+
+_BARE = re.compile(r"(\d{1,6})\s*[-–]\s*(\d{1,6})")
 
 ONCE = (
     "trigger_ratio",

@@ -15,11 +15,14 @@ from plugins.wording import count, literal
 
 SUBS = (
     ("2026-11-20", "what was written on a day; today and yesterday work too"),
-    ("search", "find words in the daily memory and in everything that was said: search WORDS"),
+    (
+        "search",
+        "find words in the daily memory and in everything that was said (search lisbon hotel)",
+    ),
     ("status", "files, sizes, and summaries still to come"),
     ("pending", "what tools brought in from outside, waiting for review"),
-    ("approve", "accept one of these into the memory: approve N"),
-    ("reject", "delete one of these: reject N"),
+    ("approve", "accept one of these into the memory (approve 3)"),
+    ("reject", "delete one of these (reject 3)"),
     *((name, about) for name, (_, about) in long_term.COMMANDS.items()),
 )
 LONGEST = 6_000

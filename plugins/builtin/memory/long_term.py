@@ -230,7 +230,7 @@ async def diff(ask: Ask, rest: str) -> Reply:
         return await _diff_of(ask, str(state.version.number), (EDIT, UNDO))
     changes = diff_lines(state.lines, state.proposed)
     told = list_reasons(state.proposal.operations)
-    head = f"**Proposed by {literal(state.proposal.actor)}**; nothing of it is in force yet."
+    head = f"**Proposed by the {literal(state.proposal.actor)}**; nothing of it is in force yet."
     text = "\n\n".join((head, to_block(changes), told))
     data = {"diff": to_data(changes), "is_waiting": True}
     return Reply(text, data, _decisions(state.proposal))
@@ -378,10 +378,13 @@ Show = Callable[[Ask, str], Awaitable[Reply]]
 
 COMMANDS: Mapping[str, tuple[Show, str]] = {
     "list": (show_list, "what is remembered for good, with numbers"),
-    "distill": (distill, "look through the daily files for what is worth keeping: distill [DAY]"),
-    "diff": (diff, "what it would change, or a version did: diff [approve|reject|v3]"),
+    "distill": (
+        distill,
+        "look through the daily files for what is worth keeping (distill yesterday)",
+    ),
+    "diff": (diff, "what that would change, or a version did (diff v3; diff approve; diff reject)"),
     "edit": (edit, "change the whole of it"),
-    "why": (why, "where a line comes from: why 3, or why WORDS"),
+    "why": (why, "where a line comes from (why 3, or why porto)"),
     "history": (history, "all versions that are kept"),
     "undo": (undo, "take the newest version back"),
     "redo": (redo, "bring back what was taken back"),

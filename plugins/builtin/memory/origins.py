@@ -31,9 +31,7 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
     when = " ".join(filter(None, (source.day, source.at)))
     if source.kind == "person":
-        is_terminal = source.who in ("", "terminal")
-        who = "at the terminal" if is_terminal else f"by {literal(source.who)}"
-        return Origin(f"Written {who}, {when}.", data)
+        return Origin(f"Written {_by(source.who)}, {when}.", data)
     if source.kind == "file":
         return Origin(f"Written into the file by hand; found there {when}.", data)
     noted = await _section(ask, source, line)
@@ -44,6 +42,14 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     gone = "" if noted else "It is not there any more."
     text = "\n\n".join(filter(None, (heading, gone, "\n>\n".join(quotes))))
     return Origin(text, {**data, "quotes": [text for text in (noted, *said) if text]})
+
+
+def _by(who: str) -> str:
+    """A person, or where nobody has a name, the channel."""
+    if "/" in who:
+        return f"by {literal(who)}"
+    places = {"": "at the terminal", "terminal": "at the terminal", "web": "on the page"}
+    return places.get(who, f"through the channel {literal(who)}")
 
 
 async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
