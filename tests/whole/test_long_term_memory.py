@@ -46,7 +46,7 @@ async def test_what_a_person_wants_remembered_is_in_the_prompt_at_once(tmp_path:
         await house.says("And now?")
         assert "allergic to nuts" in prompt(house), "after a restart too"
         why = await house.says("/memory why nuts")
-        assert "Written by" in why.text
+        assert "Written through" in why.text
 
 
 async def test_what_is_distilled_waits_for_a_yes(tmp_path: Path) -> None:
@@ -299,7 +299,7 @@ async def test_the_form_has_the_whole_and_takes_what_is_sent_back(tmp_path: Path
         assert "Ann sings bass." in remembered(tmp_path)
         assert "- Ben cooks." in remembered(tmp_path)
         why = await house.says("/memory why bass")
-        assert "Written by pipe" in why.text
+        assert "Written through the channel pipe" in why.text
 
 
 async def test_what_comes_in_while_a_person_edits_is_not_lost(tmp_path: Path) -> None:
