@@ -50,8 +50,12 @@ class CutApproval:
     def load(self, pending: Proposal | None) -> None:
         """Begin with what is on disk; what was not asked yet is asked."""
         self._pending = pending
-        if pending is not None and not pending.asked_at and self.current is not None:
+        if pending is None or pending.asked_at:
+            return
+        if self.current is not None:
             self._begin(pending)
+        else:
+            self._pending = None  # it was never asked, so nothing would ever end it
 
     @property
     def mode(self) -> str:
@@ -112,8 +116,11 @@ class CutApproval:
         self._summaries.write_for(proposal.spec, lambda made: self._ask(proposal, made))
 
     async def _ask(self, proposal: Proposal, summary: Summary) -> None:
-        if self._pending != proposal or self.current is None:
+        if self._pending != proposal:
             return  # it has been settled meanwhile
+        if self.current is None:
+            await self.drop()  # what nobody was asked about can't wait for an answer
+            return
         await self._keep(replace(proposal, summary=summary.id, asked_at=self.clock()))
         await self._services.on_cut(self._state.key, self._to_notice(proposal.plan, summary))
 

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from channels.message import Reply
+from memory.context.summary import SummaryRequest
 from memory.cut_approval import PATIENCE
 from tests.docs.pages import ROOT
 from tests.fakes.openai_server import OpenAIServer
+from tests.memory.rooms import Lodge
 from tests.whole.house import House, living
 from tests.whole.process import talking
 from tests.whole.telegram_house import TelegramHouse, at_telegram
@@ -135,6 +137,35 @@ async def test_a_question_lapses_where_the_strategy_wants_no_cut_any_more(
         conversation.compactor.approval.clock = lambda: now + PATIENCE + 1
         await house.says("question 8")
         assert "question 1" in asked(house)
+
+
+async def test_a_cut_that_lapses_before_it_was_asked_about_is_asked_about_when_it_is_due_again(
+    tmp_path: Path,
+) -> None:
+    lodge = Lodge(tmp_path)
+    lodge.limit(compaction_approval="ask")
+    await lodge.open()
+
+    def raise_limit(request: SummaryRequest) -> str:
+        lodge.limit(max_turns=20)
+        return "They talked."
+
+    try:
+        lodge.summarizer.answer = raise_limit
+        for number in range(1, 5):
+            await lodge.says(f"question {number}")
+        lodge.limit(max_turns=3)
+        await lodge.says("question 5")
+        await lodge.settle()
+        approval = (await lodge.conversation()).compactor.approval
+        assert await approval.notice() is None
+        lodge.limit(max_turns=3)
+        lodge.summarizer.answer = lambda request: "They talked."
+        await lodge.says("question 6")
+        await lodge.settle()
+        assert await approval.notice() is not None
+    finally:
+        await lodge.close()
 
 
 async def test_no_holds_cuts_off_as_an_undo_does(tmp_path: Path) -> None:
