@@ -656,3 +656,18 @@ async def test_turns_without_their_t_are_not_taken_for_a_focus(tmp_path: Path) -
         assert "write /context compact t2-t3" in refused.text
         assert "nothing" in (await house.says("/context undo")).text
         assert (await house.says("/context compact 2025-2026")).text.startswith("Compacted t1 to")
+
+
+async def test_a_turn_of_the_log_that_a_summary_tells_of_is_not_dropped_from_the_log_alone(
+    tmp_path: Path,
+) -> None:
+    """Under slim, what is freed stands in the log, too; its words would stay in the summary."""
+    settings = strategy("slim", full_turns=3, fold_turns=1)
+    async with living(tmp_path, echo, settings) as house:
+        await say(house, 1, 2, 3, 4, 5, 6, 7, 8)
+        assert "t5 left the context" in (await house.says("/context free")).text
+        refused = (await house.says("/context drop t3-t5")).text
+        assert "not in play: the summary in front tells of it" in refused, refused
+        assert "Dropped: t3 to t4" in (await house.says("/context drop t3-t4")).text
+        sent = await sent_for(house, 9)
+        assert not any(mark in ("mark3", "mark4") for text in sent for mark in marks(text))

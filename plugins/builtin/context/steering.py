@@ -13,6 +13,7 @@ from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
 from memory.context.replay import redoable
 from memory.context.view import View
+from memory.conversation import Conversation
 from memory.record.summaries import Summary
 from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
@@ -340,6 +341,12 @@ async def drop(ask: Ask, rest: str) -> Reply:
     """`/context drop t3-t5`"""
     view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "drop", view)
+    if told := await _find_summarised(ask.conversation, view, numbers):
+        them = "them" if told[1:] else "it"
+        raise CommandError(
+            f"{be(told)} not in play: the summary in front tells of {them}. Open it with "
+            "/context expand first; nothing was changed."
+        )
     if view.current in numbers:
         raise CommandError(
             f"t{view.current} is being answered; /undo stops it and takes it back. "
@@ -367,6 +374,20 @@ def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
     if not numbers:
         raise CommandError(f"/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.")
     return numbers
+
+
+async def _find_summarised(
+    conversation: Conversation, view: View, numbers: tuple[int, ...]
+) -> tuple[int, ...]:
+    """Those of these turns that stand in the log of `slim` and left for a summary all the same, as
+    they do when a person frees the context, or in an emergency."""
+    there = {turn.number for turn in view.turns}
+    there.update(*(stand_in.turns for stand_in in view.stand_ins))
+    if there.issuperset(numbers):
+        return ()
+    standing = await conversation.summary.find_standing()
+    told = {*(standing.turns if standing else ()), *await conversation.summary.find_coming()}
+    return tuple(n for n in numbers if n in told - there)
 
 
 def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
