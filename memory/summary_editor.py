@@ -22,6 +22,9 @@ SHARE = 2
 """A person's summary may take this part of what the context may hold: one half."""
 
 
+_AT_A_TIME = 50  # turns that are read of what a summary stands for
+
+
 class EditRefused(Exception):
     """A summary is left as it is; the text is a sentence that says why and what to do."""
 
@@ -186,14 +189,18 @@ class SummaryEditor:
     async def _find_sentence(self, summary: Summary, fact: str) -> tuple[str, bool]:
         """Where a fact stood in what left, as a line of the summary, and whether that has to do
         with what came from outside."""
-        away = self._state.replayed.taken_away
-        for turn in await self._state.turns(summary.turns):
-            for entry in turn.entries:
-                message = entry.message
-                if message.role not in ("user", "assistant") or away.has(entry.seq, turn.number):
-                    continue
-                if found := await asyncio.to_thread(sentence_with, fact, [message.text]):
-                    return f"{found} ({turn.id})", message.has_outside
+        away, read = self._state.replayed.taken_away, self._services.store.read
+        covered = await read(lambda db: summaries.list_covered_turns(db, summary))
+        rest = [*summary.turns, *sorted(set(covered) - set(summary.turns), reverse=True)]
+        for first in range(0, len(rest), _AT_A_TIME):
+            for turn in await self._state.turns(rest[first : first + _AT_A_TIME]):
+                for entry in turn.entries:
+                    message = entry.message
+                    is_said = message.role in ("user", "assistant")
+                    if not is_said or away.has(entry.seq, turn.number):
+                        continue
+                    if found := await asyncio.to_thread(sentence_with, fact, [message.text]):
+                        return f"{found} ({turn.id})", message.has_outside
         return fact, False
 
     async def find_waiting(

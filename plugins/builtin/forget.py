@@ -138,9 +138,10 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
     everywhere = (
         "" if is_done else f" (/forget {span} deletes them everywhere, /forget branches all)"
     )
+    share = "share" if kept.branches[1:] else "shares"
     return (
-        f"What {others} share with this branch, {turns}, stays there{everywhere}, and leaves this "
-        "one. "
+        f"What {others} {share} with this branch, {turns}, stays there{everywhere}, and leaves "
+        "this one. "
     )
 
 

@@ -193,7 +193,7 @@ async def test_forgetting_the_chat_in_a_branch_leaves_what_others_share_and_goes
         await says_many(house, f"I live in {MARK}.")
         question = await house.says("/forget chat")
         assert question.text.startswith("This would delete 1 turn (2 messages)")
-        assert "What branch 1, “Hello.” share with this branch, t1, stays there" in question.text
+        assert "What branch 1, “Hello.” shares with this branch, t1, stays there" in question.text
         await house.says("/forget chat yes")
         assert found_in(tmp_path) == []
         assert "no branches" in (await house.says("/branches")).text

@@ -33,7 +33,7 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
 ) -> None:
     async with living(tmp_path, model) as house:
         done = await compacted(house)
-        assert "in what left, it kept 2; missing: 4711, Yeatman." in done.text
+        assert "in what left, it kept 2 of 4; missing: 4711, Yeatman." in done.text
         assert done.data["receipt"] == {"kept": 2, "of": 4, "missing": ["4711", "Yeatman"]}
         assert [action.label for action in done.actions] == ["Undo", "Keep 4711", "Keep Yeatman"]
         assert "kept 2 of 4" in (await house.says("/context history")).text
@@ -50,6 +50,16 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
         assert "missing: 4711" in (await house.says("/context summary")).text
 
 
+async def test_a_fact_of_an_earlier_summary_is_added_in_its_sentence_too(tmp_path: Path) -> None:
+    async with living(tmp_path, model) as house:
+        await compacted(house)
+        await talk(house, 3, 6)
+        await house.says("/context compact")
+        await house.says("/context keep 4711")
+        await house.says("question 9")
+        assert f"- {BOOKING} (t1)" in asked(house)
+
+
 async def test_the_page_shows_what_a_person_sees(tmp_path: Path) -> None:
     """docs/context.md, "Edit a summary", but for the sizes."""
     async with living(tmp_path, model) as house:
@@ -62,7 +72,7 @@ async def test_the_page_shows_what_a_person_sees(tmp_path: Path) -> None:
 
 async def test_words_that_were_never_said_are_added_as_they_are(tmp_path: Path) -> None:
     async with living(tmp_path, model) as house:
-        assert "needs words" in (await house.says("/context keep")).text
+        assert "needs the words" in (await house.says("/context keep")).text
         assert "nothing to change" in (await house.says("/context keep 4711")).text
         await compacted(house)
         await house.says("/context keep   bring the\numbrella")

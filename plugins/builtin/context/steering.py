@@ -188,7 +188,8 @@ async def free(ask: Ask, rest: str) -> Reply:
         if event.leaving
         else f"{squeezed} {sizes}. /context undo brings back what stood between."
     )
-    text = f"Freed about {amount(before - after)} tokens: {done}"
+    freed = f"Freed about {amount(before - after)} tokens: " if after < before else ""
+    text = f"{freed}{done[0].upper() if not freed else done[0]}{done[1:]}"
     data = {
         "turns": ids(event.leaving),
         "tokens_before": before,
