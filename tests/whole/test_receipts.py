@@ -43,7 +43,7 @@ async def test_what_is_missing_is_named_and_a_button_adds_it_in_its_sentence(
         await house.says("question 4")
         assert f"Anna Schmidt, Lisbon.\n- {BOOKING} (t1)" in asked(house)
         shown = await house.says("/context summary")
-        assert "it kept 4." in shown.text
+        assert "it kept 4 of 4." in shown.text
         assert "kept 4 of 4" in (await house.says("/context history")).text
         assert "has that already" in (await house.says("/context keep 4711")).text
         await house.says("/context undo")
