@@ -19,7 +19,6 @@ from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import UNDO, explain_hold
 from plugins.builtin.context.state import be, ids, turns_of
-from plugins.builtin.context.turns import quote
 from plugins.wording import amount, clip, literal
 
 SHOWN = 20
@@ -39,10 +38,7 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
     if compacted is None:
         raise CommandError(_explain_nothing(numbers, view, named))
     if compacted.is_overtaken:
-        raise CommandError(
-            "Nothing was done: the context was changed while the summary was being written. "
-            "Say it again."
-        )
+        raise CommandError(receipts.OVERTAKEN)
     if compacted.event is None or compacted.summary is None:
         return Reply(
             f"Nothing was changed: a summary of {format_turns(numbers)} would not make the context "
@@ -57,22 +53,9 @@ def _to_reply(
 ) -> Reply:
     who = f"by {summary.model}" if summary.model else "an extract, since the model's was no shorter"
     besides = _explain_rest(event, numbers, view, named)
-    text = (
-        f"Compacted {format_turns(event.leaving)}: {amount(event.tokens_before)} → "
-        f"{amount(event.tokens_after)} tokens. The summary {summary.name} ({who}) stands where "
-        f"{'they' if event.leaving[1:] else 'it'} stood.{besides}\n\n{quote(summary.text)}"
-    )
-    if kept := receipts.describe(summary.receipt):
-        text += f"\n\n{kept}"
-    data = {
-        "turns": ids(event.leaving),
-        "tokens_before": event.tokens_before,
-        "tokens_after": event.tokens_after,
-        "model": summary.model,
-        "summary": summary.text,
-        "name": summary.name,
-        "receipt": receipts.to_data(summary.receipt),
-    }
+    they = "they" if event.leaving[1:] else "it"
+    place = f"The summary {summary.name} ({who}) stands where {they} stood.{besides}"
+    text, data = receipts.report(event, summary, place)
     opened = Action("Expand", f"/context expand {summary.name}")
     return Reply(text, data, (opened, UNDO, *receipts.actions(summary, is_named=True)))
 

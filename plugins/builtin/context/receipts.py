@@ -1,16 +1,42 @@
-"""What a summary kept, in a sentence, and the buttons that add what it did not."""
+"""What came of a compaction: what its summary kept, and the buttons that add what it did not."""
 
 from __future__ import annotations
 
+from typing import Any
+
+from memory.context.change import ViewEvent
 from memory.context.receipt import Receipt
 from memory.record.summaries import Summary
+from memory.turns import format_turns
 from plugins.api import Action
-from plugins.wording import clip, literal
+from plugins.builtin.context.state import ids
+from plugins.builtin.context.turns import quote
+from plugins.wording import amount, clip, literal
 
 SHOWN = 8
 """Missing facts that are named."""
 BUTTONS = 4
 KEEP = "/context keep"
+OVERTAKEN = (
+    "Nothing was done: the context was changed while the summary was being written. Say it again."
+)
+
+
+def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[str, Any]]:
+    """What a person is told of a compaction that they asked for, with a sentence `about` its
+    summary; and the same as data."""
+    sizes = f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens"
+    text = f"Compacted {format_turns(event.leaving)}: {sizes}. {about}\n\n{quote(summary.text)}"
+    data = {
+        "turns": ids(event.leaving),
+        "tokens_before": event.tokens_before,
+        "tokens_after": event.tokens_after,
+        "model": summary.model,
+        "summary": summary.text,
+        "name": summary.name,
+        "receipt": to_data(summary.receipt),
+    }
+    return "\n\n".join(filter(None, (text, describe(summary.receipt)))), data
 
 
 def describe(receipt: Receipt | None) -> str:

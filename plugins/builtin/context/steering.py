@@ -21,7 +21,6 @@ from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
 from plugins.builtin.context.state import be, ids, split_turns, turns_of
-from plugins.builtin.context.turns import quote
 from plugins.wording import amount, clip, count, literal
 
 REDO = Action("Redo", "/context redo")
@@ -118,10 +117,7 @@ def to_reply(compacted: Compacted, view: View) -> Reply:
     if compacted.event is not None and compacted.summary is not None:
         return _report_compaction(compacted.summary, compacted.event)
     if compacted.is_overtaken:
-        raise CommandError(
-            "Nothing was done: the context was changed while the summary was being written. "
-            "Say it again."
-        )
+        raise CommandError(receipts.OVERTAKEN)
     return _not_smaller(compacted.summary, view)
 
 
@@ -143,20 +139,7 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
         if summary.model
         else ("The model's summary was no shorter, so this is an extract")
     )
-    text = (
-        f"Compacted {format_turns(event.leaving)}: {amount(event.tokens_before)} → "
-        f"{amount(event.tokens_after)} tokens. {who}:\n\n{quote(summary.text)}"
-    )
-    if kept := receipts.describe(summary.receipt):
-        text += f"\n\n{kept}"
-    data = {
-        "turns": ids(event.leaving),
-        "tokens_before": event.tokens_before,
-        "tokens_after": event.tokens_after,
-        "model": summary.model,
-        "summary": summary.text,
-        "receipt": receipts.to_data(summary.receipt),
-    }
+    text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.preface == summary.id
     return Reply(text, data, (UNDO, *(receipts.actions(summary) if is_in_front else ())))
 
