@@ -1,0 +1,1 @@
+"""Many processes that are one bot: gateways have the channels, workers the conversations."""

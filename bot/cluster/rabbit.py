@@ -1,0 +1,361 @@
+"""RabbitMQ as the cluster's broker; the only module that knows it.
+
+    exchange parley.owned    direct: a call to the queue of what is owned
+    queue parley.slice.7     quorum, one consumer at a time; so are the others that are owned
+    exchange parley.told     topic: what processes tell one another; nothing of it is kept
+    queue parley.at.ID       a process's own: answers to its calls, and what it listens to
+
+What is asked of an owner is persistent and confirmed. Answers and what is told are neither kept nor
+repeated: whoever waits for them is gone when his process is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import uuid4
+
+import aio_pika
+from aio_pika.abc import (
+    AbstractChannel,
+    AbstractConnection,
+    AbstractExchange,
+    AbstractIncomingMessage,
+    AbstractQueue,
+)
+from aio_pika.exceptions import AMQPError, ChannelInvalidStateError, DeliveryError
+
+from bot.cluster.base import BrokerError, OwnerCall, Take
+from memory.tasks import BackgroundTasks, cancel_and_wait
+
+log = logging.getLogger(__name__)
+
+HEARTBEAT = 5
+"""Seconds; a process that does not move for two or three of these has lost its connection, and with
+it what it owned."""
+PREFETCH = 500
+"""Calls of one queue that are in hand at a time."""
+PATIENCE = 10.0
+"""Seconds for which something that must be told waits for a broken connection."""
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+"""Seconds between two attempts to connect."""
+_TOKEN, _CALL, _TOLD, _MORE, _LAST = "token", "call", "told", "more", "last"
+_GONE = (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError)
+"""What the client raises when the connection is no more."""
+UNREACHABLE = "The message broker can't be reached; try again in a moment."
+UNANSWERED = "This took too long to be answered; try again in a moment."
+UNSURE = (
+    "The connection to the message broker broke while this was on its way. Look whether it took "
+    "effect, and say it again if not."
+)
+
+Hear = Callable[[str, bytes], None]
+"""Hears what is told on a topic."""
+
+
+@dataclass(slots=True)
+class _Link:
+    """One connection: `sure` has what it publishes confirmed, `quick` has not."""
+
+    connection: AbstractConnection
+    sure: AbstractChannel
+    quick: AbstractChannel
+    taking: AbstractChannel
+    owned: AbstractExchange
+    told: AbstractExchange
+    told_quickly: AbstractExchange
+    own: AbstractQueue
+    queues: dict[str, tuple[AbstractQueue, str]] = field(default_factory=dict)
+
+
+class _Delivered:
+    """A message of the broker's, in hand."""
+
+    def __init__(self, message: AbstractIncomingMessage, call: OwnerCall | None) -> None:
+        self._message, self.call = message, call
+
+    async def done(self) -> None:
+        with suppress(*_GONE):
+            await self._message.ack()
+
+    async def give_back(self) -> None:
+        with suppress(*_GONE):
+            await self._message.nack(requeue=True)
+
+
+class RabbitMQ:
+    """The `Broker` of `bot/cluster/base`. `hear` is called with what is told on `topics`;
+    `on_lost` and `on_back` when the connection breaks and is there again. `kin` stands before all
+    names, so that several bots may share a broker."""
+
+    def __init__(self, url: str, me: str, hear: Hear, kin: str = "parley") -> None:
+        self.me, self._url, self._hear, self._kin = me, url, hear, kin
+        self.on_lost: Callable[[], None] = lambda: None
+        self.on_back: Callable[[], Awaitable[None]] = _nothing
+        self._link: _Link | None = None
+        self._is_up = asyncio.Event()
+        self._topics: set[str] = set()
+        self._answers: dict[str, asyncio.Queue[tuple[bytes, bool]]] = {}
+        self._running: asyncio.Task[None] | None = None
+        self._tasks = BackgroundTasks()
+
+    # --- the connection -----------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Connect. Raises BrokerError where that can't be done."""
+        try:
+            self._link = await self._connect()
+        except _GONE as error:
+            log.warning("no connection to the message broker: %r", error)
+            raise BrokerError(UNREACHABLE) from None
+        self._is_up.set()
+        self._running = asyncio.create_task(self._stay(), name="broker")
+
+    async def close(self) -> None:
+        if self._running is not None:
+            await cancel_and_wait(self._running)
+        await self._tasks.close()
+        self._is_up.clear()
+        if self._link is not None:
+            with suppress(*_GONE):
+                await self._link.connection.close()
+
+    async def _connect(self) -> _Link:
+        connection = await aio_pika.connect(self._url, heartbeat=HEARTBEAT, timeout=5)
+        try:
+            return await self._open(connection)
+        except BaseException:
+            await connection.close()
+            raise
+
+    async def _open(self, connection: AbstractConnection) -> _Link:
+        sure = await connection.channel(publisher_confirms=True, on_return_raises=True)
+        quick = await connection.channel(publisher_confirms=False)
+        taking = await connection.channel()
+        await taking.set_qos(prefetch_count=PREFETCH)
+        owned = await taking.declare_exchange(f"{self._kin}.owned", durable=True)
+        told = await taking.declare_exchange(f"{self._kin}.told", "topic", durable=True)
+        name = f"{self._kin}.at.{self.me}"
+        own = await quick.declare_queue(name, exclusive=True, auto_delete=True)
+        for topic in (self.me, *self._topics):
+            await own.bind(told, topic)
+        await own.consume(self._take_own, no_ack=True)
+        sure_owned = await sure.get_exchange(owned.name, ensure=False)
+        sure_told = await sure.get_exchange(told.name, ensure=False)
+        quickly = await quick.get_exchange(told.name, ensure=False)
+        return _Link(connection, sure, quick, taking, sure_owned, sure_told, quickly, own)
+
+    async def _stay(self) -> None:
+        """Connect again whenever the connection breaks."""
+        while True:
+            assert self._link is not None
+            with suppress(*_GONE, asyncio.CancelledError):
+                await self._until_broken(self._link)
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise asyncio.CancelledError
+            log.warning("the connection to the message broker broke")
+            self._is_up.clear()
+            self.on_lost()
+            with suppress(*_GONE):
+                await self._link.connection.close()
+            self._link = await self._connect_again()
+            self._is_up.set()
+            log.warning("the message broker is there again")
+            try:
+                await self.on_back()
+            except BrokerError as error:
+                log.warning("%s", error)
+
+    async def _until_broken(self, link: _Link) -> None:
+        """One of its channels breaking is as good as all: what was in hand there is gone."""
+        ways = [one.closed() for one in (link.connection, link.sure, link.quick, link.taking)]
+        tasks = [asyncio.ensure_future(way) for way in ways]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    async def _connect_again(self) -> _Link:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                return await self._connect()
+            except _GONE as error:
+                log.info("no connection to the message broker: %r", error)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _linked(self, patience: float = PATIENCE) -> _Link:
+        """The connection, once there is one. Raises BrokerError."""
+        try:
+            async with asyncio.timeout(patience):
+                await self._is_up.wait()
+        except TimeoutError:
+            raise BrokerError(UNREACHABLE) from None
+        assert self._link is not None
+        return self._link
+
+    # --- what is owned ------------------------------------------------------------------------
+
+    async def declare(self, names: Sequence[str]) -> None:
+        """Let there be these queues, with a token in each."""
+        link = await self._linked()
+        arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}
+        try:
+            for name in names:
+                queue = await link.taking.declare_queue(
+                    f"{self._kin}.{name}", durable=True, arguments=arguments
+                )
+                await queue.bind(link.owned.name, name)
+                link.queues[name] = (queue, "")
+        except _GONE as error:
+            raise BrokerError(UNREACHABLE) from error
+        await asyncio.gather(*map(self.put_token, names))
+
+    async def put_token(self, name: str) -> None:
+        """Put one more token into a queue."""
+        await self._publish(name, aio_pika.Message(b"", type=_TOKEN, delivery_mode=2), PATIENCE)
+
+    async def consume(self, name: str, take: Take) -> None:
+        """Stand in line for a queue."""
+        link = await self._linked()
+
+        async def on_message(message: AbstractIncomingMessage) -> None:
+            take(name, _Delivered(message, self._call_in(message)))
+
+        queue, _ = link.queues[name]
+        try:
+            link.queues[name] = (queue, await queue.consume(on_message))
+        except _GONE as error:
+            raise BrokerError(UNREACHABLE) from error
+
+    async def leave(self, name: str) -> None:
+        """Take nothing more from a queue."""
+        if (link := self._link) is None or name not in link.queues:
+            return
+        queue, tag = link.queues[name]
+        if tag:
+            link.queues[name] = (queue, "")
+            with suppress(*_GONE):
+                await queue.cancel(tag)
+
+    def _call_in(self, message: AbstractIncomingMessage) -> OwnerCall | None:
+        if message.type == _TOKEN:
+            return None
+        name, caller = message.correlation_id or uuid4().hex, message.reply_to or ""
+
+        async def answer(body: bytes, is_last: bool) -> None:
+            kind = _LAST if is_last else _MORE
+            reply = aio_pika.Message(body, type=kind, correlation_id=name, delivery_mode=1)
+            await self._answer(caller, reply, is_last)
+
+        return OwnerCall(name, message.body, bool(message.redelivered), answer)
+
+    async def _answer(self, caller: str, reply: aio_pika.Message, is_last: bool) -> None:
+        """Send an answer. The queue of a caller whose connection broke, too, may not be there again
+        yet; who is gone for good waits for none."""
+        pause = FIRST_PAUSE
+        while caller:
+            with suppress(*_GONE, BrokerError):
+                link = await self._linked()
+                try:
+                    await link.sure.default_exchange.publish(reply, caller)
+                    return
+                except DeliveryError:
+                    if not is_last or pause > LONGEST_PAUSE:
+                        return
+            await asyncio.sleep(pause)
+            pause *= 2
+
+    # --- calls --------------------------------------------------------------------------------
+
+    async def call(
+        self, name: str, body: bytes, patience: float, is_repeatable: bool = True
+    ) -> AsyncGenerator[bytes, None]:
+        """Ask the owner of this; the pieces of the answer, of which there is one at least."""
+        identity = uuid4().hex
+        answers = self._answers[identity] = asyncio.Queue()
+        message = aio_pika.Message(
+            body,
+            type=_CALL,
+            correlation_id=identity,
+            reply_to=f"{self._kin}.at.{self.me}",
+            delivery_mode=2,
+            expiration=patience,  # nobody waits for it any more
+        )
+        try:
+            await self._publish(name, message, patience, is_repeatable)
+            is_last = False
+            while not is_last:
+                async with asyncio.timeout(patience):
+                    piece, is_last = await answers.get()
+                yield piece
+        except TimeoutError:
+            raise BrokerError(UNANSWERED) from None
+        finally:
+            del self._answers[identity]
+
+    async def _publish(
+        self, name: str, message: aio_pika.Message, patience: float, is_repeatable: bool = True
+    ) -> None:
+        """Put a message into the queue of what is owned; it is on the broker's disk then."""
+        end = asyncio.get_running_loop().time() + patience
+        while (left := end - asyncio.get_running_loop().time()) > 0:
+            link = await self._linked(left)
+            try:
+                await link.owned.publish(message, name, timeout=left)
+                return
+            except DeliveryError as error:  # there is no such queue yet
+                log.info("%s is not there: %r", name, error)
+            except _GONE:
+                if not is_repeatable:
+                    raise BrokerError(UNSURE) from None
+            await asyncio.sleep(FIRST_PAUSE)
+        raise BrokerError(UNREACHABLE)
+
+    # --- what is told -------------------------------------------------------------------------
+
+    async def listen(self, topic: str) -> None:
+        """Hear what is told on a topic from now on, also over other connections."""
+        self._topics.add(topic)
+        link = await self._linked()
+        try:
+            await link.own.bind(link.told.name, topic)
+        except _GONE:
+            log.info("%s is listened to when the connection is there again", topic)
+
+    async def tell(self, topic: str, body: bytes) -> None:
+        """Tell those who listen to a topic now."""
+        message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
+        link = await self._linked()
+        try:
+            await link.told.publish(message, topic, mandatory=False, timeout=PATIENCE)
+        except _GONE as error:
+            raise BrokerError(UNREACHABLE) from error
+
+    def tell_soon(self, to: str, body: bytes) -> None:
+        """Tell one process, or those who listen to a topic, something that may get lost."""
+        if self._is_up.is_set():
+            self._tasks.start(self._tell_quickly(to, body))
+
+    async def _tell_quickly(self, to: str, body: bytes) -> None:
+        message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
+        with suppress(*_GONE):
+            if (link := self._link) is not None:
+                await link.told_quickly.publish(message, to, mandatory=False)
+
+    async def _take_own(self, message: AbstractIncomingMessage) -> None:
+        if message.type == _TOLD:
+            self._hear(message.routing_key or "", message.body)
+        elif (answers := self._answers.get(message.correlation_id or "")) is not None:
+            answers.put_nowait((message.body, message.type == _LAST))
+
+
+async def _nothing() -> None:
+    """Nobody is told."""

@@ -1,0 +1,58 @@
+"""Which slice a conversation is in, and which process should own which slice. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory.keys import home_of
+
+SLICES = 64
+"""Into how many slices all conversations are divided. It is part of what is stored: never change
+it."""
+
+
+def slice_of(identity: str) -> int:
+    """The slice of a conversation, by the id of any branch of its chat."""
+    return int.from_bytes(_digest(home_of(identity)), "big") % SLICES
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """Who should own something, and who takes it over first should that one die ("": nobody)."""
+
+    owner: str
+    standby: str
+
+
+def allot(names: Sequence[str], processes: Iterable[str]) -> dict[str, Allotment]:
+    """Who of these processes should own each of these. All of them work out the same by themselves;
+    none has more than one more than another, and when one comes or goes, few others move. Empty
+    where there is no process.
+
+    Rendezvous hashing with a bounded load: each goes to the process that it ranks highest of those
+    that have room.
+    """
+    known = sorted(set(processes))
+    if not known:
+        return {}
+    room = _room(len(names), known)
+    places = {}
+    for name in names:
+        ranked = sorted(known, key=lambda one: _digest(f"{name} {one}"), reverse=True)
+        owner = next(one for one in ranked if room[one])
+        room[owner] -= 1
+        places[name] = Allotment(owner, next((one for one in ranked if one != owner), ""))
+    return places
+
+
+def _room(count: int, processes: list[str]) -> dict[str, int]:
+    """How many each may have: as many as any other, or one more."""
+    each, rest = divmod(count, len(processes))
+    lucky = set(sorted(processes, key=_digest)[:rest])
+    return {one: each + (one in lucky) for one in processes}
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8]

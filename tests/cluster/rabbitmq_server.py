@@ -1,0 +1,147 @@
+"""RabbitMQ as Debian packages it, started by a test on this machine alone, in a folder of its own.
+
+with RabbitMQServer(tmp_path) as broker:
+    broker.url       # amqp://guest:guest@127.0.0.1:…
+    broker.restart()
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from types import TracebackType
+
+HOST = "127.0.0.1"
+BINARIES = Path("/usr/lib/rabbitmq/bin")
+IS_INSTALLED = (BINARIES / "rabbitmq-server").exists()
+PATIENCE = 120.0
+"""Seconds after which a server that has not started fails the test."""
+
+_CONFIG = """\
+listeners.tcp.1 = {host}:{port}
+log.console = false
+log.file.level = warning
+disk_free_limit.absolute = 50MB
+vm_memory_high_watermark.absolute = 512MB
+collect_statistics_interval = 60000
+"""
+
+
+class RabbitMQServer:
+    """One node with a port mapper of its own; both end with the block."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.port, self._dist, self._mapper_port = (free_port() for _ in range(3))
+        self._mapper: subprocess.Popen[bytes] | None = None
+        self._node: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"amqp://guest:guest@{HOST}:{self.port}/"
+
+    def __enter__(self) -> RabbitMQServer:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        config = self._folder / "rabbitmq.conf"
+        config.write_text(_CONFIG.format(host=HOST, port=self.port))
+        (self._folder / "enabled_plugins").write_text("[].\n")
+        epmd = shutil.which("epmd")
+        assert epmd is not None
+        self._mapper = subprocess.Popen(
+            [epmd, "-address", HOST, "-port", str(self._mapper_port)],
+            env=self._surroundings,
+            start_new_session=True,
+        )
+        try:
+            self.start()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.kill()
+        if self._mapper is not None:
+            _end(self._mapper)
+
+    def start(self) -> None:
+        """Start the node, which may have run before; returns when it takes connections."""
+        with (self._folder / "out").open("ab") as out:
+            self._node = subprocess.Popen(
+                [str(BINARIES / "rabbitmq-server")],
+                cwd=self._folder,
+                env=self._surroundings,
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        end = time.monotonic() + PATIENCE
+        while not self._answers():
+            if self._node.poll() is not None or time.monotonic() > end:
+                raise RuntimeError((self._folder / "out").read_text()[-2_000:])
+            time.sleep(0.1)  # it says to nobody but a service manager when it is ready
+
+    def kill(self) -> None:
+        """kill -9, as a power cut would."""
+        if self._node is not None:
+            _end(self._node)
+        self._node = None
+
+    def restart(self) -> None:
+        self.kill()
+        self.start()
+
+    def _answers(self) -> bool:
+        """Whether it speaks the protocol already: it opens its port a little before."""
+        with suppress(OSError), closing(socket.create_connection((HOST, self.port), 1)) as wire:
+            wire.sendall(b"AMQP\x00\x00\x09\x01")
+            wire.settimeout(5)
+            return wire.recv(8)[:1] == b"\x01"
+        return False
+
+    @property
+    def _surroundings(self) -> dict[str, str]:
+        here = self._folder
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(here),
+            "ERL_EPMD_ADDRESS": HOST,
+            "ERL_EPMD_PORT": str(self._mapper_port),
+            "RABBITMQ_NODENAME": f"parley{self.port}@localhost",
+            "RABBITMQ_DIST_PORT": str(self._dist),
+            "RABBITMQ_CONFIG_FILE": str(here / "rabbitmq.conf"),
+            "RABBITMQ_ENABLED_PLUGINS_FILE": str(here / "enabled_plugins"),
+            "RABBITMQ_MNESIA_BASE": str(here / "mnesia"),
+            "RABBITMQ_LOG_BASE": str(here / "log"),
+            "RABBITMQ_PID_FILE": str(here / "pid"),
+            "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": (
+                "-kernel inet_dist_use_interface {127,0,0,1} +S 1:1 +A 8 +sbwt none"
+            ),
+            "RUNNING_UNDER_SYSTEMD": "true",  # the process is the node, and not a shell around it
+        }
+
+
+def free_port() -> int:
+    """A port that nobody listens on now."""
+    with closing(socket.socket()) as one:
+        one.bind((HOST, 0))
+        return int(one.getsockname()[1])
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """kill -9 for a process and all that it started."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

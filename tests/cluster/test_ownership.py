@@ -1,0 +1,236 @@
+"""Who owns what, over a real RabbitMQ: one owner at a time, and a fair share for each."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from uuid import uuid4
+
+import pytest
+
+from bot.cluster.base import BrokerError, OwnerCall
+from bot.cluster.ownership import Ownership
+from bot.cluster.rabbit import RabbitMQ
+from memory.tasks import cancel_and_wait
+from tests.cluster.rabbitmq_server import RabbitMQServer
+
+NAMES = [f"slice.{number}" for number in range(8)]
+PATIENCE = 60.0
+
+
+class Process:
+    """A process with its connection, in this one; `log` is what happened in all of them."""
+
+    def __init__(self, url: str, me: str, kin: str, log: list[str]) -> None:
+        self.broker = RabbitMQ(url, me, self._hear, kin)
+        self.ownership = Ownership(self.broker, self, NAMES)
+        self.broker.on_lost = self.ownership.disconnected
+        self.broker.on_back = self.ownership.reconnected
+        self.log, self.hold = log, asyncio.Event()
+        self.hold.set()
+        self.is_unable = False
+        self._beating: asyncio.Task[None] | None = None
+
+    def _hear(self, topic: str, body: bytes) -> None:
+        if topic == "beat":
+            self.ownership.see(body.decode())
+
+    async def start(self) -> None:
+        await self.broker.start()
+        await self.broker.listen("beat")
+        await self.ownership.start()
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            with suppress(BrokerError):
+                await self.broker.tell("beat", self.broker.me.encode())
+            await asyncio.sleep(0.2)
+
+    async def stop(self) -> None:
+        """In good order."""
+        if self._beating is not None:
+            await cancel_and_wait(self._beating)
+        await self.ownership.close()
+        await self.broker.close()
+
+    async def die(self) -> None:
+        """As kill -9 does: the connection breaks, and nothing is said."""
+        if self._beating is not None:
+            await cancel_and_wait(self._beating)
+        await self.broker.close()
+
+    async def gain(self, name: str) -> None:
+        if self.is_unable:
+            raise BrokerError("not now")
+        self.log.append(f"{self.broker.me} gains {name}")
+
+    async def lose(self, name: str) -> None:
+        await self.hold.wait()
+        self.log.append(f"{self.broker.me} loses {name}")
+
+    async def handle(self, name: str, call: OwnerCall) -> None:
+        await self.hold.wait()
+        again = " again" if call.is_again else ""
+        self.log.append(f"{self.broker.me} does {call.body.decode()}{again}")
+        await call.answer(b"half", False)
+        await call.answer(f"{self.broker.me}: {call.body.decode()}".encode(), True)
+
+    async def asks(self, name: str, text: str) -> str:
+        pieces = [piece async for piece in self.broker.call(name, text.encode(), PATIENCE)]
+        assert pieces[:-1] == [b"half"]
+        return pieces[-1].decode()
+
+
+class Cluster:
+    def __init__(self, url: str, stack: AsyncExitStack) -> None:
+        self.url, self.kin, self.log = url, uuid4().hex[:8], list[str]()
+        self.alive: dict[str, Process] = {}
+        self._stack = stack
+
+    async def add(self, me: str, is_unable: bool = False) -> Process:
+        one = self.alive[me] = Process(self.url, me, self.kin, self.log)
+        one.is_unable = is_unable
+        self._stack.push_async_callback(self._end, me)
+        await one.start()
+        return one
+
+    async def _end(self, me: str) -> None:
+        if one := self.alive.pop(me, None):
+            one.hold.set()
+            await one.stop()
+
+    async def kill(self, me: str) -> None:
+        await self.alive.pop(me).die()
+
+    async def shares(self, *counts: int) -> None:
+        """Until those alive own so many, and all is owned."""
+
+        def are_so() -> bool:
+            return sorted(len(one.ownership.held) for one in self.alive.values()) == sorted(counts)
+
+        await until(are_so, lambda: str({m: o.ownership.held for m, o in self.alive.items()}))
+
+
+async def until(is_so: Callable[[], bool], describe: Callable[[], str] = str) -> None:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            while not is_so():  # noqa: ASYNC110 - what happens in other processes tells nobody
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        raise AssertionError(describe()) from None
+
+
+@asynccontextmanager
+async def living(server: RabbitMQServer) -> AsyncIterator[Cluster]:
+    async with AsyncExitStack() as stack:
+        yield Cluster(server.url, stack)
+
+
+@pytest.fixture
+async def cluster(broker: RabbitMQServer) -> AsyncIterator[Cluster]:
+    async with living(broker) as cluster:
+        yield cluster
+
+
+async def test_a_call_reaches_the_owner_and_its_answer_the_caller(cluster: Cluster) -> None:
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    assert await one.asks("slice.3", "hello") == "one: hello"
+
+
+async def test_what_is_owned_is_shared_evenly_as_processes_come_and_go(cluster: Cluster) -> None:
+    await cluster.add("one")
+    await cluster.shares(8)
+    await cluster.add("two")
+    await cluster.shares(4, 4)
+    await cluster.add("three")
+    await cluster.shares(3, 3, 2)
+    await cluster.alive.pop("one").stop()
+    await cluster.shares(4, 4)
+    await cluster.kill("three")
+    await cluster.shares(8)
+    gained = [line for line in cluster.log if "gains" in line]
+    assert len(gained) <= 8 + 4 + 6 + 6 + 6, "nothing moves to and fro"
+
+
+async def test_nothing_is_owned_by_two(cluster: Cluster) -> None:
+    for me in ("one", "two", "three"):
+        await cluster.add(me)
+    await cluster.shares(3, 3, 2)
+    await cluster.alive.pop("two").stop()
+    await cluster.shares(4, 4)
+    owner: dict[str, str] = {}
+    for line in cluster.log:
+        me, what, name = line.split()
+        if what == "gains":
+            assert name not in owner, cluster.log
+            owner[name] = me
+        else:
+            assert owner.pop(name) == me
+
+
+async def test_a_call_that_a_dead_process_began_with_reaches_the_next_owner(
+    cluster: Cluster,
+) -> None:
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    caller = await cluster.add("caller", is_unable=True)
+    one.hold.clear()
+    asking = asyncio.create_task(caller.asks("slice.0", "hello"))
+    await until(lambda: any(owned.running for owned in one.ownership._owned.values()))
+    await cluster.add("two")
+    await cluster.kill("one")
+    assert await asking == "two: hello"
+    assert "two does hello again" in cluster.log
+
+
+async def test_calls_are_begun_in_order_also_those_that_wait_for_an_owner(
+    cluster: Cluster,
+) -> None:
+    caller = await cluster.add("caller", is_unable=True)
+    asking = [asyncio.create_task(caller.asks("slice.0", f"{number:02}")) for number in range(30)]
+    await asyncio.sleep(0)
+    await cluster.add("one")
+    await asyncio.gather(*asking)
+    done = [line.split()[2] for line in cluster.log if " does " in line]
+    assert done == sorted(done)
+    assert len(done) == 30
+
+
+async def test_who_can_not_take_something_over_lets_the_next_in_line_try(
+    cluster: Cluster,
+) -> None:
+    await cluster.add("unable", is_unable=True)
+    await cluster.add("able")
+    await until(lambda: len(cluster.alive["able"].ownership.held) == 8)
+
+
+async def test_what_nobody_owns_is_said_to_the_caller(cluster: Cluster) -> None:
+    one = await cluster.add("one", is_unable=True)
+    with pytest.raises(BrokerError, match=r"took too long"):
+        await anext(one.broker.call("slice.0", b"x", 0.3))
+
+
+async def test_a_second_token_makes_no_second_owner(cluster: Cluster) -> None:
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    for _ in range(3):
+        await one.broker.put_token("slice.0")
+    assert await one.asks("slice.0", "after") == "one: after"
+    assert cluster.log.count("one gains slice.0") == 1
+
+
+async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
+    broker: RabbitMQServer,
+) -> None:
+    async with living(broker) as cluster:
+        one, two = await cluster.add("one"), await cluster.add("two")
+        await cluster.shares(4, 4)
+        before = {me: sorted(process.ownership.held) for me, process in cluster.alive.items()}
+        await asyncio.to_thread(broker.restart)
+        answers = [await one.asks(name, name) for name in NAMES]
+        assert answers == [f"{'one' if name in before['one'] else 'two'}: {name}" for name in NAMES]
+        assert {"one": sorted(one.ownership.held), "two": sorted(two.ownership.held)} == before
+        assert not any("loses" in line for line in cluster.log[-8:])
