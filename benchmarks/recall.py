@@ -30,8 +30,6 @@ from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
 
-from peewee import SqliteDatabase
-
 from benchmarks import weights
 from benchmarks.cost import Bookkeeper, Provider
 from benchmarks.dialogues import Dialogue, Line, Question, dialogues, join
@@ -41,6 +39,7 @@ from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.messages import Message
+from memory.record.database import Database
 from memory.record.search import Hit, index, words
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -215,7 +214,7 @@ async def measure_long(dialogue: Dialogue) -> str:
     )
 
 
-def _index_anew(database: SqliteDatabase) -> float:
+def _index_anew(database: Database) -> float:
     """Index the only conversation; returns the milliseconds of CPU that it took."""
     index.forget(database, 1)
     start = time.process_time()

@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC
 from statistics import fmean, median
 
-from peewee import SqliteDatabase
-
 from benchmarks.dialogues import Dialogue
 from memory.record import conversations
+from memory.record.database import Database
 from memory.record.search import HistorySearch
 from memory.record.search.index import home_of
 from memory.record.search.ranking import WEIGHTS, Weights
@@ -36,7 +35,7 @@ def _vary(dice: random.Random) -> Weights:
 
 
 def evaluate(
-    database: SqliteDatabase, data: Sequence[Dialogue], settings: Sequence[Weights]
+    database: Database, data: Sequence[Dialogue], settings: Sequence[Weights]
 ) -> list[float]:
     """The mean recall at 10, in percent, for each of the settings."""
     shares: list[list[float]] = [[] for _ in settings]

@@ -60,7 +60,9 @@ from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey
 from memory.long_term.prompt import MemoryPrompts
-from memory.record import overrides, soundness
+from memory.record import overrides
+from memory.record.database import DatabaseEngine
+from memory.record.engines import engine_for
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
 from memory.tasks import cancel_and_wait
@@ -158,7 +160,7 @@ class App:
         """Tell an owner what of the database is damaged or was put aside; look through it, which
         takes long where it is large, while the bot works already."""
         said = [*self.losses, *self.conversations.troubles, *self.delivery.troubles]
-        found = await asyncio.to_thread(soundness.check_integrity, self.store.path, EXAMINED)
+        found = await asyncio.to_thread(self.store.engine.find_damage, EXAMINED)
         if found:
             said.append(f"{found} Stop the bot, and restore a backup.")
             log.error("%s", found)
@@ -204,8 +206,9 @@ class App:
 
 async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     """Draw the pipeline. Raises StoreError and SettingError with a sentence for the person."""
-    losses = await asyncio.to_thread(_losses, data / DATABASE)
-    store = await Store.open(data / DATABASE)
+    engine = engine_for(data / DATABASE)
+    losses = await asyncio.to_thread(_losses, engine)
+    store = await Store.open(engine)
     book = SettingsStore(layers)
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
@@ -368,16 +371,12 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
 
 
-def _losses(database: Path) -> tuple[str, ...]:
-    """What SQLite leaves out of the database without a word; one that can't be opened is for the
-    store to explain."""
-    try:
-        if soundness.check_length(database) or not (lost := soundness.check_log(database)):
-            return ()
-    except OSError:
-        return ()
-    log.warning("%s", lost)
-    return (lost,)
+def _losses(engine: DatabaseEngine) -> tuple[str, ...]:
+    """What the database may have lost when the process before ended."""
+    losses = engine.list_losses()
+    for lost in losses:
+        log.warning("%s", lost)
+    return tuple(losses)
 
 
 def _services(

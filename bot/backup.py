@@ -40,7 +40,7 @@ class Saved:
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class SavedDatabase:
     """The database file in the data folder, by its name, and what copies it consistently to a
     path while the bot may be running."""
 
@@ -48,7 +48,7 @@ class Database:
     copy_to: Callable[[Path], None]
 
 
-def backup(data: Path, target: Path, database: Database, version: str) -> Saved:
+def backup(data: Path, target: Path, database: SavedDatabase, version: str) -> Saved:
     """Save a data folder, also under a bot that runs; raises BackupError."""
     if not data.is_dir():
         raise BackupError(f"There is no data folder {data}; name it with --data DIR.")
@@ -90,7 +90,7 @@ def _walk(folder: Path) -> list[Path]:
     )
 
 
-def _copy(data: Path, database: Database, work: Path) -> dict[str, Path]:
+def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:
     if not (data / database.name).exists():
         return {}
     database.copy_to(work / "database")

@@ -13,10 +13,11 @@ from agent.models.embedded import is_installed
 from agent.models.selection import Models
 from bot import doctor
 from bot.app import VERSION, credentials
-from bot.backup import Database, backup
+from bot.backup import SavedDatabase, backup
 from bot.data_folder import DATABASE, lock_data_folder
 from bot.restore import SET_ASIDE, Contents, restore
-from memory.record.store import fault, snapshot
+from memory.record.engines import engine_for
+from memory.record.engines.sqlite import snapshot
 
 _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
 
@@ -55,7 +56,7 @@ def _examine(options: argparse.Namespace) -> int:
             options.data,
             os.environ,
             doctor.Probes(
-                database=partial(asyncio.to_thread, fault, options.data / DATABASE),
+                database=partial(asyncio.to_thread, engine_for(options.data / DATABASE).examine),
                 models=lambda layers: Models(credentials(layers)).list_models(),
                 has_embedded=is_installed,
             ),
@@ -77,7 +78,7 @@ def _audit(options: argparse.Namespace) -> int:
 
 def _save(options: argparse.Namespace) -> int:
     """Save the data folder; the bot may be running."""
-    database = Database(DATABASE, partial(snapshot, options.data / DATABASE))
+    database = SavedDatabase(DATABASE, partial(snapshot, options.data / DATABASE))
     saved = backup(options.data, options.file, database, VERSION)
     say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:

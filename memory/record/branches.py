@@ -13,11 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from peewee import SqliteDatabase, fn
+from peewee import fn
 
 from memory.keys import BRANCH, ConversationKey, home_of
 from memory.record import tables
 from memory.record.conversations import BEGINNING
+from memory.record.database import Database
 
 END = (1 << 62) - 1
 """More than any seq, turn or event."""
@@ -38,7 +39,7 @@ class Link:
     after_turn: int = 0
 
 
-def lineage(database: SqliteDatabase, conversation: int) -> list[Link]:
+def lineage(database: Database, conversation: int) -> list[Link]:
     """The conversations that a transcript is made of, the oldest first; its own is the last."""
     found = database.execute_sql(
         """WITH RECURSIVE line(conversation, parent, seq, turn, event, depth) AS (
@@ -57,7 +58,7 @@ def lineage(database: SqliteDatabase, conversation: int) -> list[Link]:
     return [*links, Link(conversation, after_seq=seq, after_turn=turn)]
 
 
-def find_sharing_rows(database: SqliteDatabase, conversation: int) -> dict[int, int]:
+def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
     """The other conversations that share turns with this one, by their rows, and up to which turn
     each does."""
     own = lineage(database, conversation)
@@ -73,7 +74,7 @@ def find_sharing_rows(database: SqliteDatabase, conversation: int) -> dict[int, 
     return {row: turn for row, turn in shared.items() if turn}
 
 
-def find_sharing(database: SqliteDatabase, key: str) -> dict[str, int]:
+def find_sharing(database: Database, key: str) -> dict[str, int]:
     """The ids of the other conversations that share turns with the one of this id, and up to which
     turn each does."""
     columns = tables.Conversation
@@ -96,7 +97,7 @@ def _common(one: Sequence[Link], other: Sequence[Link]) -> int:
     return last
 
 
-def children(database: SqliteDatabase, conversation: int) -> dict[int, int]:
+def children(database: Database, conversation: int) -> dict[int, int]:
     """The conversations that were branched off this one, by their rows, and up to which turn they
     share it."""
     columns = tables.Branch
@@ -104,7 +105,7 @@ def children(database: SqliteDatabase, conversation: int) -> dict[int, int]:
     return dict(query.where(columns.parent == conversation).tuples().execute(database))
 
 
-def rows_of_chat(database: SqliteDatabase, home: str) -> list[int]:
+def rows_of_chat(database: Database, home: str) -> list[int]:
     """The rows of a chat's first conversation and of all that was branched off it."""
     return [row for _, row, *_ in _of_chat(database, home)]
 
@@ -135,7 +136,7 @@ def any_of(conditions: Sequence[Any]) -> Any:
 
 
 def insert(
-    database: SqliteDatabase, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
+    database: Database, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
 ) -> ConversationKey:
     """Branch off the conversation of this key after a turn; returns the branch's key. What was set
     for the conversation goes along: its scopes in the settings are its id, after each of
@@ -166,8 +167,8 @@ def insert(
         last_summary=before["last_summary"] + _count_pending(database, row),
     )
     shared = {"seq": seq, "turn": turn, "event": _last_event(database, parent.conversation, turn)}
-    tables.insert(
-        database, tables.Branch, conversation=made, parent=parent.conversation, at=now, **shared
+    tables.Branch.insert(conversation=made, parent=parent.conversation, at=now, **shared).execute(
+        database
     )
     for scope in scopes:
         database.execute_sql(
@@ -181,7 +182,7 @@ def insert(
 _NUMBERED = re.compile(r" \(\d+\)$")
 
 
-def _last_seq(database: SqliteDatabase, conversation: int, turn: int) -> int:
+def _last_seq(database: Database, conversation: int, turn: int) -> int:
     """The last seq before the turns behind this one; whatever was forgotten, no event speaks of a
     later one that is shared."""
     message = tables.Message
@@ -196,20 +197,20 @@ def _last_seq(database: SqliteDatabase, conversation: int, turn: int) -> int:
     return int(columns.select(columns.last_seq).where(columns.id == conversation).scalar(database))
 
 
-def _last_event(database: SqliteDatabase, conversation: int, turn: int) -> int:
+def _last_event(database: Database, conversation: int, turn: int) -> int:
     columns = tables.ViewEvent
     until = (columns.conversation == conversation) & (columns.turn <= turn)
     return int(columns.select(fn.COALESCE(fn.MAX(columns.id), 0)).where(until).scalar(database))
 
 
-def _count_pending(database: SqliteDatabase, conversation: int) -> int:
+def _count_pending(database: Database, conversation: int) -> int:
     """Summaries that are still to be numbered where they are shared."""
     job = tables.Job
     pending = (job.conversation == conversation) & (job.is_done == 0)
     return int(job.select().where(pending).count(database))
 
 
-def _next_number(database: SqliteDatabase, home: str) -> int:
+def _next_number(database: Database, home: str) -> int:
     """No number is given out twice: the rows of conversations stay."""
     keys = (ConversationKey(key, "") for key, *_ in _of_chat(database, home))
     return max((key.number for key in keys), default=1) + 1
@@ -230,7 +231,7 @@ class BranchRow:
     at: float
 
 
-def of_chat(database: SqliteDatabase, home: str) -> list[BranchRow]:
+def of_chat(database: Database, home: str) -> list[BranchRow]:
     """The branches of a chat in the order in which they were made, its first conversation before
     them."""
     found = []
@@ -244,7 +245,7 @@ def of_chat(database: SqliteDatabase, home: str) -> list[BranchRow]:
     return sorted(found, key=lambda one: ConversationKey(one.key, "").number)
 
 
-def _of_chat(database: SqliteDatabase, home: str) -> list[tuple[str, int, str, int, float]]:
+def _of_chat(database: Database, home: str) -> list[tuple[str, int, str, int, float]]:
     columns = tables.Conversation
     first, last = home + BRANCH, home + BRANCH[:-1] + chr(ord(BRANCH[-1]) + 1)
     query = columns.select(
@@ -254,7 +255,7 @@ def _of_chat(database: SqliteDatabase, home: str) -> list[tuple[str, int, str, i
     return [row for row in rows if home_of(row[0]) == home]
 
 
-def is_branch(database: SqliteDatabase, key: str) -> bool:
+def is_branch(database: Database, key: str) -> bool:
     """Whether the conversation of this id shares something with one that it was branched off."""
     query = (
         "SELECT 1 FROM branch JOIN conversation AS c ON c.id = branch.conversation WHERE key = ?"
@@ -262,14 +263,14 @@ def is_branch(database: SqliteDatabase, key: str) -> bool:
     return database.execute_sql(query, (key,)).fetchone() is not None
 
 
-def _parent(database: SqliteDatabase, conversation: int) -> tuple[str, int] | None:
+def _parent(database: Database, conversation: int) -> tuple[str, int] | None:
     query = """SELECT key, turn FROM branch JOIN conversation ON id = parent
         WHERE branch.conversation = ?"""
     found = database.execute_sql(query, (conversation,)).fetchone()
     return (found[0], found[1]) if found else None
 
 
-def _read_beginning(database: SqliteDatabase, conversation: int, turn: int) -> str:
+def _read_beginning(database: Database, conversation: int, turn: int) -> str:
     """How what is a branch's own begins, or else the last that it shares."""
     message = tables.Message
     for link in reversed(lineage(database, conversation)):
@@ -286,21 +287,22 @@ def _read_beginning(database: SqliteDatabase, conversation: int, turn: int) -> s
 # --- deleting them -------------------------------------------------------------------------
 
 
-def cut_off(database: SqliteDatabase, conversation: int) -> None:
+def cut_off(database: Database, conversation: int) -> None:
     """A conversation of which nothing is kept shares nothing any more, and no chat leads to it."""
     branch, current = tables.Branch, tables.CurrentBranch
     branch.delete().where(branch.conversation == conversation).execute(database)
     current.delete().where(current.conversation == conversation).execute(database)
 
 
-def leave_to_children(database: SqliteDatabase, key: ConversationKey, conversation: int) -> None:
+def leave_to_children(database: Database, key: ConversationKey, conversation: int) -> None:
     """What others share of a conversation stays for them alone: its key goes to a row of its own,
     where nothing is said yet, with its bill."""
     columns, usage = tables.Conversation, tables.Usage
     (kept,) = columns.select().where(columns.id == conversation).dicts().execute(database)
     stays = f"{key.home}{BRANCH}{-conversation}"
     columns.update(key=stays, title="").where(columns.id == conversation).execute(database)
-    row = columns.insert(**{**kept, "id": None, "key": key.id, "title": ""}).execute(database)
+    del kept["id"]
+    row = tables.insert(database, columns, **{**kept, "key": key.id, "title": ""})
     usage.update(conversation=row).where(usage.conversation == conversation).execute(database)
     for table in (tables.CurrentBranch, tables.Request, tables.SideQuestion):
         table.delete().where(table.conversation == conversation).execute(database)
@@ -309,7 +311,7 @@ def leave_to_children(database: SqliteDatabase, key: ConversationKey, conversati
 # --- where a chat leads --------------------------------------------------------------------
 
 
-def lead(database: SqliteDatabase, key: ConversationKey) -> None:
+def lead(database: Database, key: ConversationKey) -> None:
     """What is said in the chat from now on goes to this conversation."""
     if not key.is_branch:
         columns = tables.CurrentBranch
@@ -317,12 +319,12 @@ def lead(database: SqliteDatabase, key: ConversationKey) -> None:
         return
     database.execute_sql(
         """INSERT INTO current_branch (chat, conversation) SELECT ?, id FROM conversation
-            WHERE key = ? ON CONFLICT DO UPDATE SET conversation = excluded.conversation""",
+            WHERE key = ? ON CONFLICT (chat) DO UPDATE SET conversation = excluded.conversation""",
         (key.home, key.id),
     )
 
 
-def list_current(database: SqliteDatabase) -> dict[str, str]:
+def list_current(database: Database) -> dict[str, str]:
     """The id of the branch that each chat leads to, by that of the chat's first conversation; the
     others lead to the first."""
     query = "SELECT chat, key FROM current_branch JOIN conversation ON id = conversation"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from peewee import SqliteDatabase, fn
+from peewee import fn
 
 from memory.record import tables
+from memory.record.database import Database
 
 _ONLY = 1
 
@@ -24,7 +25,7 @@ class Clock:
     is_told: bool = False
 
 
-def load(database: SqliteDatabase) -> Clock | None:
+def load(database: Database) -> Clock | None:
     """What is kept; in a database of before there was such a row, the newest thing that happened;
     None where nothing did."""
     row = tables.Clock
@@ -35,12 +36,12 @@ def load(database: SqliteDatabase) -> Clock | None:
     return Clock(happened, happened) if happened else None
 
 
-def save(database: SqliteDatabase, clock: Clock) -> None:
+def save(database: Database, clock: Clock) -> None:
     """Keep this in place of what was kept."""
-    tables.Clock.insert(id=_ONLY, **asdict(clock)).on_conflict_replace().execute(database)
+    tables.put(database, tables.Clock, ("id",), id=_ONLY, **asdict(clock))
 
 
-def _newest(database: SqliteDatabase) -> float:
+def _newest(database: Database) -> float:
     times = {
         tables.Conversation: tables.Conversation.active_at,
         tables.Inbox: tables.Inbox.at,

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase, fn
+from peewee import fn
 
 from memory.context.meter import PromptFingerprint
 from memory.keys import ConversationKey
 from memory.record import tables
+from memory.record.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class ConversationRow:
     last_inbox: int
 
 
-def find_or_create(database: SqliteDatabase, key: ConversationKey) -> ConversationRow:
+def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
     """The row of this conversation, made if it is new."""
     now = time.time()
     columns, message = tables.Conversation, tables.Message
@@ -64,15 +65,13 @@ def _fingerprint(kept: str) -> PromptFingerprint:
     return found if isinstance(found, dict) else {}
 
 
-def keep_fingerprint(
-    database: SqliteDatabase, conversation: int, fingerprint: PromptFingerprint
-) -> None:
+def keep_fingerprint(database: Database, conversation: int, fingerprint: PromptFingerprint) -> None:
     """Keep what the next request begins with."""
     kept = orjson.dumps(fingerprint).decode()
     tables.update(database, tables.Conversation, conversation, framing=kept)
 
 
-def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]:
+def idle_since(database: Database, before: float) -> list[ConversationKey]:
     """Conversations in which nothing was said since, of which messages are kept, and which no
     branch shares."""
     columns, message, branch = tables.Conversation, tables.Message, tables.Branch
@@ -85,7 +84,7 @@ def idle_since(database: SqliteDatabase, before: float) -> list[ConversationKey]
     return [ConversationKey(*row) for row in query.tuples().execute(database)]
 
 
-def of_audience(database: SqliteDatabase, audience: str) -> list[ConversationKey]:
+def of_audience(database: Database, audience: str) -> list[ConversationKey]:
     """All conversations of an audience, in a stable order."""
     columns = tables.Conversation
     query = columns.select(columns.key, columns.audience).where(columns.audience == audience)
@@ -105,19 +104,19 @@ class Listed:
     at: float
 
 
-def rename(database: SqliteDatabase, conversation: int, title: str) -> None:
+def rename(database: Database, conversation: int, title: str) -> None:
     """Give a conversation a title; "" takes it away."""
     tables.update(database, tables.Conversation, conversation, title=title)
 
 
-def title(database: SqliteDatabase, conversation: int) -> str:
+def title(database: Database, conversation: int) -> str:
     """The title that a conversation was given; "" without one."""
     columns = tables.Conversation
     query = columns.select(columns.title).where(columns.id == conversation).tuples()
     return next((str(given) for (given,) in query.execute(database)), "")
 
 
-def list_conversations(database: SqliteDatabase, prefix: str, words: str = "") -> list[Listed]:
+def list_conversations(database: Database, prefix: str, words: str = "") -> list[Listed]:
     """Conversations whose key begins so and in which something was said, the newest first; with
     `words`, those whose title or messages hold them, as they stand, in any case."""
     columns, message = tables.Conversation, tables.Message

@@ -17,7 +17,6 @@ from operator import or_
 from pathlib import Path, PurePosixPath
 
 import orjson
-from peewee import SqliteDatabase
 
 from memory.context.change import Change, StandIn, ViewEvent
 from memory.keys import ConversationKey
@@ -31,6 +30,7 @@ from memory.record import (
     tables,
     transcript,
 )
+from memory.record.database import Database
 from memory.record.search import index
 from memory.record.summaries import Job
 from memory.turns import Entry
@@ -72,7 +72,7 @@ class _Gone:
 
 
 def count_stored(
-    database: SqliteDatabase,
+    database: Database,
     conversation: int,
     turns: Collection[int] | None = None,
     *,
@@ -118,15 +118,13 @@ def count_stored(
     )
 
 
-def _questions(
-    database: SqliteDatabase, conversation: int, turns: Collection[int]
-) -> tuple[str, ...]:
+def _questions(database: Database, conversation: int, turns: Collection[int]) -> tuple[str, ...]:
     entries = transcript.entries_of_turns(database, conversation, turns)
     return tuple(entry.message.text for entry in entries if entry.message.role == "user")
 
 
 def delete(
-    database: SqliteDatabase,
+    database: Database,
     key: ConversationKey,
     conversation: int,
     turns: Collection[int] | None = None,
@@ -148,7 +146,7 @@ def delete(
     mailbox.forget(database, key.id)
 
 
-def _delete_rows(database: SqliteDatabase, conversation: int) -> None:
+def _delete_rows(database: Database, conversation: int) -> None:
     """All that is a conversation's own."""
     index.forget(database, conversation)  # while the words are there that are to go
     everything = (tables.Message, tables.ViewEvent, tables.Summary, tables.Job)
@@ -158,7 +156,7 @@ def _delete_rows(database: SqliteDatabase, conversation: int) -> None:
     tables.update(database, tables.Conversation, conversation, title="")
 
 
-def _delete_turns(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> None:
+def _delete_turns(database: Database, conversation: int, turns: frozenset[int]) -> None:
     gone = _find_gone(database, conversation, turns)
     dropped: set[int] = set()
     priors: dict[int, int] = {}
@@ -187,7 +185,7 @@ class Attached:
 
 
 def list_attached(
-    database: SqliteDatabase,
+    database: Database,
     key: ConversationKey,
     conversation: int,
     turns: Collection[int] | None = None,
@@ -214,7 +212,7 @@ def list_attached(
     return Attached(lone, names[True], names[False], frozenset(files[True] - files[False]))
 
 
-def _with_files(database: SqliteDatabase, audience: str) -> Iterator[tuple[int, Entry]]:
+def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]]:
     """(conversation, entry) for the messages of an audience that may have files."""
     message, conversation = tables.Message, tables.Conversation
     mine = conversation.select(conversation.id).where(conversation.audience == audience)
@@ -244,7 +242,7 @@ def delete_folder(folder: Path) -> None:
         shutil.rmtree(folder)
 
 
-def _find_gone(database: SqliteDatabase, conversation: int, turns: frozenset[int]) -> _Gone:
+def _find_gone(database: Database, conversation: int, turns: frozenset[int]) -> _Gone:
     sharing = branches.find_sharing_rows(database, conversation)
     lost = {row: frozenset(n for n in turns if n <= last) for row, last in sharing.items()}
     lost = {conversation: turns, **{row: some for row, some in lost.items() if some}}
@@ -278,7 +276,7 @@ def _is_hit(job: Job, gone: _Gone, lost: frozenset[int]) -> bool:
 
 
 def _open_jobs_again(
-    database: SqliteDatabase, conversation: int, gone: _Gone, priors: dict[int, int]
+    database: Database, conversation: int, gone: _Gone, priors: dict[int, int]
 ) -> None:
     """What a job has left to tell is told anew; one that has nothing left goes, and what continued
     it continues the one before, as `priors` says of each event."""
@@ -293,9 +291,7 @@ def _open_jobs_again(
             summaries.open_again(database, replace(job, turns=rest, prior=prior))
 
 
-def _scrub_events(
-    database: SqliteDatabase, conversation: int, gone: _Gone, dropped: set[int]
-) -> None:
+def _scrub_events(database: Database, conversation: int, gone: _Gone, dropped: set[int]) -> None:
     """Take out of the events what they say of what is gone; `dropped` are those that go."""
     columns = tables.ViewEvent
     for event in transcript.own_events(database, conversation):

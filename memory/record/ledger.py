@@ -6,9 +6,10 @@ import math
 import time
 from dataclasses import astuple, dataclass
 
-from peewee import SqliteDatabase, fn
+from peewee import fn
 
 from memory.record import tables
+from memory.record.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +58,12 @@ _SUMS = (  # the columns of a Bill
     fn.COALESCE(fn.SUM(_USAGE.cached), 0),
     fn.COALESCE(fn.SUM(_USAGE.completion), 0),
     fn.COALESCE(fn.SUM(_USAGE.cost), 0.0),
-    fn.COALESCE(fn.SUM(_USAGE.cost.is_null()), 0),
+    fn.COUNT(_USAGE.id) - fn.COUNT(_USAGE.cost),
 )
 
 
 def insert(
-    database: SqliteDatabase,
+    database: Database,
     conversation: int | None,
     turn: int | None,
     spent: Spent,
@@ -89,7 +90,7 @@ def insert(
 
 
 def bill(
-    database: SqliteDatabase,
+    database: Database,
     conversation: int | None = None,
     since: float = 0,
     until: float = math.inf,
@@ -107,7 +108,7 @@ def bill(
     return Bill(*row)
 
 
-def bills_by_model(database: SqliteDatabase, since: float = 0) -> list[tuple[str, str, Bill]]:
+def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str, Bill]]:
     """(model, purpose, bill) for all conversations since a time."""
     columns = tables.Usage
     what = (columns.model, columns.purpose)
@@ -115,7 +116,7 @@ def bills_by_model(database: SqliteDatabase, since: float = 0) -> list[tuple[str
     return [(row[0], row[1], Bill(*row[2:])) for row in query.tuples().execute(database)]
 
 
-def bills_by_conversation(database: SqliteDatabase, since: float = 0) -> dict[str, Bill]:
+def bills_by_conversation(database: Database, since: float = 0) -> dict[str, Bill]:
     """The bill of each conversation since a time, by the conversation's id."""
     columns, conversation = tables.Usage, tables.Conversation
     query = (
@@ -127,7 +128,7 @@ def bills_by_conversation(database: SqliteDatabase, since: float = 0) -> dict[st
     return {row[0]: Bill(*row[1:]) for row in query.tuples().execute(database)}
 
 
-def bills_by_person(database: SqliteDatabase, since: float = 0) -> dict[str, Bill]:
+def bills_by_person(database: Database, since: float = 0) -> dict[str, Bill]:
     """The bill of each person since a time, by their name."""
     columns = tables.Usage
     query = columns.select(columns.person, *_SUMS).where(columns.at >= since)
@@ -136,26 +137,26 @@ def bills_by_person(database: SqliteDatabase, since: float = 0) -> dict[str, Bil
     }
 
 
-def note(database: SqliteDatabase, month: str, conversation: str, text: str) -> None:
+def note(database: Database, month: str, conversation: str, text: str) -> None:
     """Keep that something was said or done about a limit; "" stands for all conversations."""
     tables.SpendingNote.insert(
         month=month, conversation=conversation, note=text, at=time.time()
     ).on_conflict_ignore().execute(database)
 
 
-def notes(database: SqliteDatabase, month: str) -> set[tuple[str, str]]:
+def notes(database: Database, month: str) -> set[tuple[str, str]]:
     """All notes of a month ("2026-11"), as (conversation, text)."""
     columns = tables.SpendingNote
     query = columns.select(columns.conversation, columns.note).where(columns.month == month)
     return set(query.tuples().execute(database))
 
 
-def ratios(database: SqliteDatabase) -> dict[str, float]:
+def ratios(database: Database) -> dict[str, float]:
     """Reported to counted tokens, by model."""
     columns = tables.Calibration
     return dict(columns.select(columns.model, columns.ratio).tuples().execute(database))
 
 
-def save_ratio(database: SqliteDatabase, model: str, ratio: float) -> None:
+def save_ratio(database: Database, model: str, ratio: float) -> None:
     """Keep a model's ratio over restarts."""
-    tables.Calibration.insert(model=model, ratio=ratio).on_conflict_replace().execute(database)
+    tables.put(database, tables.Calibration, ("model",), model=model, ratio=ratio)

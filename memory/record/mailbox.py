@@ -16,11 +16,11 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 import orjson
-from peewee import IntegrityError, SqliteDatabase
 
 from memory.keys import home_of
 from memory.record import tables
 from memory.record.branches import rows_of_chat
+from memory.record.database import Database
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class OutboxRow:
 
 
 def receive(
-    database: SqliteDatabase, message: InboxRow, digest: str, ends_form: bool = False
+    database: Database, message: InboxRow, digest: str, ends_form: bool = False
 ) -> tuple[InboxRow, bool]:
     """Store a message unless it is there already; returns its row and whether it is new. A new one
     ends the form that waits for it, if it `ends_form`."""
@@ -86,9 +86,8 @@ def receive(
         "attachments": message.attachments,
         "branch": message.branch,
     }
-    try:
-        row = tables.insert(database, table, **once, **rest)
-    except IntegrityError:
+    row = tables.insert_new(database, table, **once, **rest)
+    if not row:
         is_it = reduce(and_, (getattr(table, name) == value for name, value in once.items()))
         (known,) = table.select().where(is_it).tuples().execute(database)
         return _inbox_row(known), False
@@ -97,27 +96,27 @@ def receive(
     return replace(message, id=row), True
 
 
-def list_waiting_files(database: SqliteDatabase) -> frozenset[str]:
+def list_waiting_files(database: Database) -> frozenset[str]:
     """The files of all messages that were taken in and not answered."""
     waiting = [orjson.loads(row.attachments) for row in list_inbox(database)]
     return frozenset(file["path"] for files in waiting for file in files)
 
 
-def list_inbox(database: SqliteDatabase) -> list[InboxRow]:
+def list_inbox(database: Database) -> list[InboxRow]:
     """Messages that were taken in and not answered, oldest first."""
     columns = tables.Inbox
     query = columns.select().where(columns.is_done == 0).order_by(columns.id)
     return [_inbox_row(row) for row in query.tuples().execute(database)]
 
 
-def answer(database: SqliteDatabase, inbox: int, parts: Sequence[OutboxRow]) -> list[int]:
+def answer(database: Database, inbox: int, parts: Sequence[OutboxRow]) -> list[int]:
     """Store the parts of the reply to an inbox row and mark it done, in one transaction; returns
     their ids."""
     close(database, inbox)
     return [put_out(database, part, inbox) for part in parts]
 
 
-def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
+def put_out(database: Database, reply: OutboxRow, inbox: int = 0) -> int:
     """Store what goes out; `inbox` is the row that it answers, if any. Returns its id."""
     return tables.insert(
         database,
@@ -136,17 +135,17 @@ def put_out(database: SqliteDatabase, reply: OutboxRow, inbox: int = 0) -> int:
     )
 
 
-def close(database: SqliteDatabase, inbox: int) -> None:
+def close(database: Database, inbox: int) -> None:
     """A message needs no answer any more."""
     tables.update(database, tables.Inbox, inbox, is_done=True)
 
 
-def begin(database: SqliteDatabase, inbox: int) -> None:
+def begin(database: Database, inbox: int) -> None:
     """A command is being carried out."""
     tables.update(database, tables.Inbox, inbox, attempts=1)
 
 
-def count_resume(database: SqliteDatabase, inbox: int, progress: int, is_call: bool) -> int:
+def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -> int:
     """A turn of `progress` messages is taken up after a crash, which `is_call` if one of its tools
     ran; returns how often it was since it last got any further without that. A model that calls
     what kills the process once more has come no further."""
@@ -158,32 +157,32 @@ def count_resume(database: SqliteDatabase, inbox: int, progress: int, is_call: b
     return int(attempts)
 
 
-def excuse(database: SqliteDatabase) -> None:
+def excuse(database: Database) -> None:
     """The bot stops in good order: that it cuts turns short is no failure of theirs."""
     columns = tables.Inbox
     is_turn = (columns.is_done == 0) & (columns.progress > 0)
     columns.update(attempts=0).where(is_turn).execute(database)
 
 
-def list_outbox(database: SqliteDatabase) -> list[OutboxRow]:
+def list_outbox(database: Database) -> list[OutboxRow]:
     """Replies that were not sent, or whose sending was not confirmed, oldest first."""
     columns = tables.Outbox
     query = columns.select().where(columns.is_sent == 0).order_by(columns.id)
     return [_outbox_row(row) for row in query.dicts().execute(database)]
 
 
-def count_tries(database: SqliteDatabase, tries: Mapping[int, int]) -> None:
+def count_tries(database: Database, tries: Mapping[int, int]) -> None:
     """How often replies, by their ids, were tried in vain."""
     for outbox, count in tries.items():
         tables.update(database, tables.Outbox, outbox, tries=count)
 
 
-def mark_sent(database: SqliteDatabase, outbox: int) -> None:
+def mark_sent(database: Database, outbox: int) -> None:
     """The platform has this reply."""
     tables.update(database, tables.Outbox, outbox, is_sent=True)
 
 
-def forget(database: SqliteDatabase, conversation: str) -> None:
+def forget(database: Database, conversation: str) -> None:
     """Delete what came in from a conversation's place and was answered, and the answers: commands,
     which may speak of anything, and what no message stands for any more, in any branch there. What
     still waits for an answer stays."""
@@ -203,14 +202,14 @@ def forget(database: SqliteDatabase, conversation: str) -> None:
     aside.delete().where(aside.chat.in_(chats)).execute(database)
 
 
-def last_place(database: SqliteDatabase, conversation: str) -> AddressColumns | None:
+def last_place(database: Database, conversation: str) -> AddressColumns | None:
     """Where somebody wrote last in a conversation's chat, and who."""
     inbox = tables.Inbox
     query = inbox.select().where(_is_at(inbox, conversation)).order_by(inbox.id.desc()).limit(1)
     return next((_inbox_row(row).place for row in query.tuples().execute(database)), None)
 
 
-def delete_before(database: SqliteDatabase, before: float) -> None:
+def delete_before(database: Database, before: float) -> None:
     """Delete what was answered and sent, or put aside, before a time (seconds since 1970)."""
     inbox, outbox, aside = tables.Inbox, tables.Outbox, tables.Aside
     outbox.delete().where((outbox.is_sent == 1) & (outbox.at < before)).execute(database)
@@ -245,23 +244,22 @@ def _outbox_row(row: dict[str, Any]) -> OutboxRow:
 # --- input that follows -----------------------------------------------------------------------
 
 
-def open_form(database: SqliteDatabase, place: AddressColumns, command: str, until: float) -> None:
+def open_form(database: Database, place: AddressColumns, command: str, until: float) -> None:
     """What is written there next, until this time, is the argument of a command."""
     columns = tables.Form
     columns.delete().where(columns.until < time.time()).execute(database)
-    columns.insert(**asdict(place), command=command, until=until).on_conflict_replace().execute(
-        database
-    )
+    whose = asdict(place)
+    tables.put(database, columns, tuple(whose), **whose, command=command, until=until)
 
 
-def close_form(database: SqliteDatabase, place: AddressColumns) -> None:
+def close_form(database: Database, place: AddressColumns) -> None:
     """No text is waited for there any more."""
     columns = tables.Form
     is_it = (getattr(columns, name) == value for name, value in asdict(place).items())
     columns.delete().where(reduce(and_, is_it)).execute(database)
 
 
-def open_forms(database: SqliteDatabase) -> list[tuple[AddressColumns, str, float]]:
+def open_forms(database: Database) -> list[tuple[AddressColumns, str, float]]:
     """(place, command, until) of all that wait for text."""
     rows = tables.Form.select().tuples().execute(database)
     return [(AddressColumns(*place), command, until) for *place, command, until in rows]
@@ -274,7 +272,7 @@ Kind = Literal["job", "inbox", "outbox"]
 _TABLES: dict[Kind, Any] = {"job": tables.Job, "inbox": tables.Inbox, "outbox": tables.Outbox}
 
 
-def put_aside(database: SqliteDatabase, kind: Kind, row: int, why: str) -> bool:
+def put_aside(database: Database, kind: Kind, row: int, why: str) -> bool:
     """Move a row to where nobody works on it any more; False where it is gone already."""
     table = _TABLES[kind]
     query = table.select().where(table.id == row)
@@ -291,7 +289,7 @@ def put_aside(database: SqliteDatabase, kind: Kind, row: int, why: str) -> bool:
     return False
 
 
-def _chat(database: SqliteDatabase, kind: Kind, row: dict[str, object]) -> str:
+def _chat(database: Database, kind: Kind, row: dict[str, object]) -> str:
     """Where a row belongs, so that it is forgotten with its chat."""
     if kind != "job":
         return mail_chat(str(row["channel"]), str(row["chat"]), str(row["thread"]))

@@ -14,11 +14,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import orjson
-from peewee import SqliteDatabase, fn
+from peewee import fn
 
 from memory.context.replay import replay
 from memory.long_term.document import Forgotten, LineOperation, Lines, MemoryLine, drop_forgotten
 from memory.record import summaries, tables, transcript
+from memory.record.database import Database
 from memory.record.search import index
 from memory.record.tables import readable
 
@@ -50,7 +51,7 @@ class Version:
 
 
 def versions(
-    database: SqliteDatabase, audience: str, states: Collection[State] = (), most: int = -1
+    database: Database, audience: str, states: Collection[State] = (), most: int = -1
 ) -> list[Version]:
     """The versions of an audience in these states (none named: in any), the newest first, at most
     so many (-1: all)."""
@@ -61,21 +62,21 @@ def versions(
     return list(readable(query.limit(most).dicts().execute(database), _version))
 
 
-def find_version(database: SqliteDatabase, audience: str, number: int) -> Version | None:
+def find_version(database: Database, audience: str, number: int) -> Version | None:
     """The version of this number."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.number == number)
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
-def find_written(database: SqliteDatabase, audience: str) -> Version | None:
+def find_written(database: Database, audience: str) -> Version | None:
     """The version whose text the file has, as far as is known."""
     columns = tables.MemoryVersion
     mine = (columns.audience == audience) & (columns.is_written == 1)
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
-def add(database: SqliteDatabase, audience: str, version: Version) -> Version:
+def add(database: Database, audience: str, version: Version) -> Version:
     """Store a version, with the next number."""
     columns = tables.MemoryVersion
     newest = columns.select(fn.COALESCE(fn.MAX(columns.number), 0))
@@ -97,40 +98,40 @@ def add(database: SqliteDatabase, audience: str, version: Version) -> Version:
     return replace(version, number=number + 1, at=at, id=row)
 
 
-def rewrite(database: SqliteDatabase, version: Version) -> None:
+def rewrite(database: Database, version: Version) -> None:
     """Store a version's content and state anew."""
     state = {"state": version.state, "why": version.why, "actor": version.actor}
     tables.update(database, tables.MemoryVersion, version.id, **state, **_content(version))
 
 
-def delete(database: SqliteDatabase, version: int) -> None:
+def delete(database: Database, version: int) -> None:
     """Delete the row of a version."""
     columns = tables.MemoryVersion
     columns.delete().where(columns.id == version).execute(database)
 
 
-def mark_written(database: SqliteDatabase, audience: str, version: int) -> None:
+def mark_written(database: Database, audience: str, version: int) -> None:
     """The file has the text of this version (0: of none) now."""
     columns = tables.MemoryVersion
     columns.update(is_written=0).where(columns.audience == audience).execute(database)
     columns.update(is_written=1).where(columns.id == version).execute(database)
 
 
-def prune(database: SqliteDatabase, before: float) -> int:
+def prune(database: Database, before: float) -> int:
     """Delete the versions that were replaced, taken back or refused before a time (seconds since
     1970), but the one that is in the file; returns how many."""
     gone = database.execute_sql(
-        """DELETE FROM memory_version WHERE at < :before AND NOT is_written AND (
+        """DELETE FROM memory_version WHERE at < ? AND is_written = 0 AND (
             state IN ('undone', 'refused') OR (state = 'held' AND EXISTS (
                 SELECT * FROM memory_version AS later WHERE later.audience = memory_version.audience
                     AND later.number > memory_version.number AND later.state = 'held'
-                    AND later.at < :before)))""",
-        {"before": before},
+                    AND later.at < ?)))""",
+        (before, before),
     )
     return int(gone.rowcount)
 
 
-def forget(database: SqliteDatabase, audience: str, forgotten: Forgotten) -> None:
+def forget(database: Database, audience: str, forgotten: Forgotten) -> None:
     """Take what is forgotten out of all versions; the sections that lines were made from as well
     are distilled anew."""
     for version in versions(database, audience):
@@ -143,7 +144,7 @@ def forget(database: SqliteDatabase, audience: str, forgotten: Forgotten) -> Non
             rewrite(database, changed)
 
 
-def forget_all(database: SqliteDatabase, audience: str) -> None:
+def forget_all(database: Database, audience: str) -> None:
     """Delete all versions of an audience, and what is known of its sections."""
     for table in (tables.MemoryVersion, tables.Distilled):
         table.delete().where(table.audience == audience).execute(database)
@@ -152,14 +153,14 @@ def forget_all(database: SqliteDatabase, audience: str) -> None:
 # --- what was distilled --------------------------------------------------------------------
 
 
-def list_distilled(database: SqliteDatabase, audience: str) -> frozenset[str]:
+def list_distilled(database: Database, audience: str) -> frozenset[str]:
     """The digests of the sections that were distilled."""
     columns = tables.Distilled
     query = columns.select(columns.section).where(columns.audience == audience)
     return frozenset(section for (section,) in query.tuples().execute(database))
 
 
-def mark_distilled(database: SqliteDatabase, audience: str, sections: Iterable[str]) -> None:
+def mark_distilled(database: Database, audience: str, sections: Iterable[str]) -> None:
     """These sections need not be distilled again."""
     for section in sections:
         columns = tables.Distilled
@@ -167,7 +168,7 @@ def mark_distilled(database: SqliteDatabase, audience: str, sections: Iterable[s
         row.on_conflict_ignore().execute(database)
 
 
-def unmark_distilled(database: SqliteDatabase, audience: str, sections: Collection[str]) -> None:
+def unmark_distilled(database: Database, audience: str, sections: Collection[str]) -> None:
     """These sections are distilled again, or are no more."""
     for section in sections:
         columns = tables.Distilled
@@ -175,7 +176,7 @@ def unmark_distilled(database: SqliteDatabase, audience: str, sections: Collecti
         columns.delete().where(mine).execute(database)
 
 
-def jobs_taken_away(database: SqliteDatabase, audience: str) -> frozenset[int]:
+def jobs_taken_away(database: Database, audience: str) -> frozenset[int]:
     """The jobs whose sections tell of turns that a person took away."""
     found: set[int] = set()
     for one in index.conversations(database, audience):

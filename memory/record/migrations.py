@@ -6,11 +6,13 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable
 
-from peewee import DatabaseError, SqliteDatabase
+from peewee import DatabaseError
+
+from memory.record.database import Database
 
 
 # AUTOINCREMENT where rows are deleted and others name them: no number may come to mean another row.
-def _first_tables(database: SqliteDatabase) -> None:
+def _first_tables(database: Database) -> None:
     for statement in (
         """CREATE TABLE conversation (
             id INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, audience TEXT NOT NULL,
@@ -72,7 +74,7 @@ def _first_tables(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
-def _spending(database: SqliteDatabase) -> None:
+def _spending(database: Database) -> None:
     database.execute_sql("CREATE INDEX usage_at ON usage(at)")
     database.execute_sql(
         """CREATE TABLE spending_note (
@@ -81,24 +83,24 @@ def _spending(database: SqliteDatabase) -> None:
     )
 
 
-def _answered_inbox(database: SqliteDatabase) -> None:
+def _answered_inbox(database: Database) -> None:
     """Without it each new turn would search all of its conversation for one opened earlier."""
     database.execute_sql(
         "CREATE INDEX message_inbox ON message(conversation, inbox) WHERE inbox IS NOT NULL"
     )
 
 
-def _strategies(database: SqliteDatabase) -> None:
+def _strategies(database: Database) -> None:
     """What a cut leaves besides its boundary: how it is summarised, and what was at hand."""
     database.execute_sql("ALTER TABLE job ADD COLUMN style TEXT NOT NULL DEFAULT 'notes'")
     database.execute_sql("ALTER TABLE view_event ADD COLUMN snapshot TEXT NOT NULL DEFAULT ''")
 
 
-def _attachments(database: SqliteDatabase) -> None:
+def _attachments(database: Database) -> None:
     database.execute_sql("ALTER TABLE inbox ADD COLUMN attachments TEXT NOT NULL DEFAULT '[]'")
 
 
-def _recall(database: SqliteDatabase) -> None:
+def _recall(database: Database) -> None:
     """The index of `memory/record/search/index.py`, empty: it fills itself before a search."""
     for statement in (
         """CREATE VIRTUAL TABLE passage_words USING fts5(
@@ -115,7 +117,7 @@ def _recall(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
-def _people(database: SqliteDatabase) -> None:
+def _people(database: Database) -> None:
     for statement in (
         """CREATE TABLE user (
             kind TEXT NOT NULL, id TEXT NOT NULL, role TEXT NOT NULL, name TEXT NOT NULL,
@@ -131,21 +133,21 @@ def _people(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
-def _attempts(database: SqliteDatabase) -> None:
+def _attempts(database: Database) -> None:
     """How often a message was begun, and how many messages its turn had then."""
     database.execute_sql("ALTER TABLE inbox ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql("ALTER TABLE inbox ADD COLUMN progress INTEGER NOT NULL DEFAULT 0")
 
 
-def _titles(database: SqliteDatabase) -> None:
+def _titles(database: Database) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN title TEXT NOT NULL DEFAULT ''")
 
 
-def _quarantine(database: SqliteDatabase) -> None:
+def _quarantine(database: Database) -> None:
     database.execute_sql("ALTER TABLE summary ADD COLUMN is_untrusted INTEGER NOT NULL DEFAULT 0")
 
 
-def _call_starts(database: SqliteDatabase) -> None:
+def _call_starts(database: Database) -> None:
     """Tool calls that must not run twice, and have begun."""
     database.execute_sql(
         """CREATE TABLE call_start (
@@ -155,12 +157,12 @@ def _call_starts(database: SqliteDatabase) -> None:
     )
 
 
-def _framing(database: SqliteDatabase) -> None:
+def _framing(database: Database) -> None:
     """What stood before a conversation in its last request."""
     database.execute_sql("ALTER TABLE conversation ADD COLUMN framing TEXT NOT NULL DEFAULT '{}'")
 
 
-def _api_keys(database: SqliteDatabase) -> None:
+def _api_keys(database: Database) -> None:
     """Keys to OpenAI's protocol; of the key itself there is only the digest."""
     database.execute_sql(
         """CREATE TABLE api_key (
@@ -169,7 +171,7 @@ def _api_keys(database: SqliteDatabase) -> None:
     )
 
 
-def _clock(database: SqliteDatabase) -> None:
+def _clock(database: Database) -> None:
     """What the clock said when the bot ran last (`memory/record/clock.py`)."""
     database.execute_sql(
         """CREATE TABLE clock (
@@ -178,7 +180,7 @@ def _clock(database: SqliteDatabase) -> None:
     )
 
 
-def _taint(database: SqliteDatabase) -> None:
+def _taint(database: Database) -> None:
     """What was said after a result from outside may repeat it, until a person put all away."""
     ends: defaultdict[int, list[int]] = defaultdict(list)
     for conversation, cut in database.execute_sql(
@@ -205,15 +207,16 @@ def _taint(database: SqliteDatabase) -> None:
         elif role != "user" and period in since:
             tainted.append((row,))
     marked = "UPDATE message SET extra = json_set(extra, '$.is_tainted', json('true')) WHERE id = ?"
-    database.cursor().executemany(marked, tainted)
+    for row in tainted:
+        database.execute_sql(marked, row)
 
 
-def _outbox_tries(database: SqliteDatabase) -> None:
+def _outbox_tries(database: Database) -> None:
     """How often a reply was tried to be sent again, and was not sent."""
     database.execute_sql("ALTER TABLE outbox ADD COLUMN tries INTEGER NOT NULL DEFAULT 0")
 
 
-def _aside(database: SqliteDatabase) -> None:
+def _aside(database: Database) -> None:
     """How often a job was taken up, and what was put aside (`memory/record/mailbox.py`)."""
     database.execute_sql("ALTER TABLE job ADD COLUMN attempts INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
@@ -223,17 +226,17 @@ def _aside(database: SqliteDatabase) -> None:
     )
 
 
-def _every_call_start(database: SqliteDatabase) -> None:
+def _every_call_start(database: Database) -> None:
     """From now on the start of every call is kept, until there is a result."""
     database.execute_sql("ALTER TABLE call_start ADD COLUMN is_once INTEGER NOT NULL DEFAULT 1")
 
 
-def _references(database: SqliteDatabase) -> None:
+def _references(database: Database) -> None:
     """Where what left by a job is kept, if a plugin keeps it."""
     database.execute_sql("ALTER TABLE job ADD COLUMN reference TEXT NOT NULL DEFAULT ''")
 
 
-def _sections(database: SqliteDatabase) -> None:
+def _sections(database: Database) -> None:
     """What of a summary the daily memory has; until now all of it, also what it only continued."""
     database.execute_sql("ALTER TABLE summary ADD COLUMN section TEXT NOT NULL DEFAULT ''")
     database.execute_sql(
@@ -242,7 +245,7 @@ def _sections(database: SqliteDatabase) -> None:
     )
 
 
-def _summary_numbers(database: SqliteDatabase) -> None:
+def _summary_numbers(database: Database) -> None:
     """Each conversation counts the summaries that may stand in its context; and of which others one
     was made, besides the one before it."""
     for table, column in (
@@ -265,7 +268,7 @@ def _summary_numbers(database: SqliteDatabase) -> None:
     )
 
 
-def _memory_versions(database: SqliteDatabase) -> None:
+def _memory_versions(database: Database) -> None:
     """The versions of each `MEMORY.md`, and which sections of daily files were distilled."""
     database.execute_sql(
         """CREATE TABLE memory_version (
@@ -281,7 +284,7 @@ def _memory_versions(database: SqliteDatabase) -> None:
     )
 
 
-def _branches(database: SqliteDatabase) -> None:
+def _branches(database: Database) -> None:
     """Conversations that share the beginning of another one; `seq`, `turn` and `event` are the last
     that they share. And to which of its branches a chat leads."""
     for statement in (
@@ -298,7 +301,7 @@ def _branches(database: SqliteDatabase) -> None:
         database.execute_sql(statement)
 
 
-def _forms(database: SqliteDatabase) -> None:
+def _forms(database: Database) -> None:
     """Whose next message is the argument of which command (`bot/forms.py`)."""
     database.execute_sql(
         """CREATE TABLE form (
@@ -308,7 +311,7 @@ def _forms(database: SqliteDatabase) -> None:
     )
 
 
-def _requests(database: SqliteDatabase) -> None:
+def _requests(database: Database) -> None:
     """What was sent to the model (`memory/record/requests.py`)."""
     database.execute_sql(
         """CREATE TABLE request_prefix (
@@ -331,7 +334,7 @@ def _requests(database: SqliteDatabase) -> None:
     database.execute_sql("CREATE INDEX request_by_prefix ON request(prefix)")
 
 
-def _search_signs(database: SqliteDatabase) -> None:
+def _search_signs(database: Database) -> None:
     """What is seen of a message besides its words: two signs less, and whether a user said it. The
     words stay indexed as they are."""
     database.execute_sql(
@@ -341,7 +344,7 @@ def _search_signs(database: SqliteDatabase) -> None:
     )
 
 
-def _edited_summaries(database: SqliteDatabase) -> None:
+def _edited_summaries(database: Database) -> None:
     """Which summary is what a person made of which, and which ones continue that."""
     for table, column in (
         ("summary", "edits INTEGER NOT NULL DEFAULT 0"),
@@ -350,13 +353,13 @@ def _edited_summaries(database: SqliteDatabase) -> None:
         database.execute_sql(f"ALTER TABLE {table} ADD COLUMN {column}")
 
 
-def _broken_tokens(database: SqliteDatabase) -> None:
+def _broken_tokens(database: Database) -> None:
     """What a change broke in the provider's cache, and what stood in its place."""
     for column in ("broken INTEGER NOT NULL DEFAULT -1", "anew INTEGER NOT NULL DEFAULT 0"):
         database.execute_sql(f"ALTER TABLE view_event ADD COLUMN {column}")
 
 
-def _side_questions(database: SqliteDatabase) -> None:
+def _side_questions(database: Database) -> None:
     """What was asked aside, after which turn, and what came of it; no part of the transcript."""
     database.execute_sql(
         """CREATE TABLE side_question (
@@ -370,7 +373,7 @@ def _side_questions(database: SqliteDatabase) -> None:
     )
 
 
-def _proposals(database: SqliteDatabase) -> None:
+def _proposals(database: Database) -> None:
     """Cuts that wait for a person's word, one a conversation."""
     database.execute_sql(
         """CREATE TABLE proposal (
@@ -380,12 +383,12 @@ def _proposals(database: SqliteDatabase) -> None:
     )
 
 
-def _receipts(database: SqliteDatabase) -> None:
+def _receipts(database: Database) -> None:
     """What of the facts that left a summary kept."""
     database.execute_sql("ALTER TABLE summary ADD COLUMN receipt TEXT NOT NULL DEFAULT ''")
 
 
-def _memory_bases(database: SqliteDatabase) -> None:
+def _memory_bases(database: Database) -> None:
     """Which version of a `MEMORY.md` another one was made from."""
     database.execute_sql("ALTER TABLE memory_version ADD COLUMN base INTEGER NOT NULL DEFAULT 0")
     database.execute_sql(
@@ -395,7 +398,7 @@ def _memory_bases(database: SqliteDatabase) -> None:
     )
 
 
-MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
+MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
     _answered_inbox,
@@ -431,14 +434,12 @@ MIGRATIONS: list[Callable[[SqliteDatabase], None]] = [
 ]
 
 
-def migrate(database: SqliteDatabase) -> None:
+def migrate(database: Database) -> None:
     """Bring the schema up to date, each step in a transaction with its version number."""
-    version = database.execute_sql("PRAGMA user_version").fetchone()[0]
+    version = database.schema_version()
     if version > len(MIGRATIONS):
         raise DatabaseError(
             f"it was written by a newer Parley: schema {version}, known here {len(MIGRATIONS)}"
         )
     for number, step in enumerate(MIGRATIONS[version:], version + 1):
-        with database.atomic("EXCLUSIVE"):
-            step(database)
-            database.execute_sql(f"PRAGMA user_version = {number}")
+        database.upgrade(step, number)

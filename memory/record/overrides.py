@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase
 
 from memory.record import tables
+from memory.record.database import Database
 
 EVERYWHERE = ""
 """The scope of an override that holds for all conversations; others are conversation ids."""
 
 
-def load(database: SqliteDatabase) -> dict[str, dict[str, Any]]:
+def load(database: Database) -> dict[str, dict[str, Any]]:
     """All overrides: scope -> key -> value."""
     columns = tables.Override
     found: dict[str, dict[str, Any]] = {}
@@ -27,16 +27,15 @@ def load(database: SqliteDatabase) -> dict[str, dict[str, Any]]:
 
 
 def save(
-    database: SqliteDatabase, scope: str, key: str, value: Any, instead_of: Sequence[str] = ()
+    database: Database, scope: str, key: str, value: Any, instead_of: Sequence[str] = ()
 ) -> None:
     """Set one override, and take back those of the same key in other scopes."""
     remove(database, instead_of, key)
-    tables.Override.insert(
-        scope=scope, key=key, value=orjson.dumps(value).decode(), at=time.time()
-    ).on_conflict_replace().execute(database)
+    said = {"value": orjson.dumps(value).decode(), "at": time.time()}
+    tables.put(database, tables.Override, ("scope", "key"), scope=scope, key=key, **said)
 
 
-def remove(database: SqliteDatabase, scopes: Sequence[str], key: str) -> None:
+def remove(database: Database, scopes: Sequence[str], key: str) -> None:
     """Take overrides of a key back; removing what is not there is fine."""
     columns = tables.Override
     columns.delete().where(columns.scope.in_(scopes) & (columns.key == key)).execute(database)

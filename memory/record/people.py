@@ -4,12 +4,11 @@ to OpenAI's protocol, of which only the digest is kept."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from peewee import SqliteDatabase
-
 from memory.record import tables
+from memory.record.database import Database
 from memory.record.mailbox import AddressColumns
 
 Kind = Literal["person", "chat"]
@@ -41,7 +40,7 @@ class Pending:
     tries: int = 0
 
 
-def list_known(database: SqliteDatabase) -> list[Known]:
+def list_known(database: Database) -> list[Known]:
     """All who are let in, in the order in which they were."""
     columns = tables.User
     fields = (columns.kind, columns.id, columns.role, columns.name, columns.by, columns.at)
@@ -49,14 +48,12 @@ def list_known(database: SqliteDatabase) -> list[Known]:
     return [Known(*row) for row in query.tuples().execute(database)]
 
 
-def let_in(database: SqliteDatabase, one: Known) -> None:
+def let_in(database: Database, one: Known) -> None:
     """Let somebody in from now on, or change what they may do."""
-    tables.User.insert(
-        kind=one.kind, id=one.id, role=one.role, name=one.name, by=one.by, at=one.at
-    ).on_conflict_replace().execute(database)
+    tables.put(database, tables.User, ("kind", "id"), **asdict(one))
 
 
-def revoke(database: SqliteDatabase, kind: Kind, identity: str) -> None:
+def revoke(database: Database, kind: Kind, identity: str) -> None:
     """Let them in no more, nor whoever has their key."""
     columns, key = tables.User, tables.ApiKey
     columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
@@ -64,7 +61,7 @@ def revoke(database: SqliteDatabase, kind: Kind, identity: str) -> None:
         key.delete().where(key.person == identity).execute(database)
 
 
-def list_pending(database: SqliteDatabase, since: float) -> list[Pending]:
+def list_pending(database: Database, since: float) -> list[Pending]:
     """Who was given a code since a time and waits, oldest first."""
     columns = tables.Pairing
     query = columns.select().where(columns.at > since).order_by(columns.at)
@@ -72,7 +69,7 @@ def list_pending(database: SqliteDatabase, since: float) -> list[Pending]:
 
 
 def ask(
-    database: SqliteDatabase, stranger: Pending, digest: str, since: float, most: int
+    database: Database, stranger: Pending, digest: str, since: float, most: int
 ) -> Pending | None:
     """Keep the digest of a stranger's code, unless they have one from after `since`, or `most` of
     their channel have; returns what is kept of them, None where there is no room."""
@@ -97,7 +94,7 @@ def ask(
     return stranger
 
 
-def answer(database: SqliteDatabase, digest: str, since: float, most_tries: int) -> Pending | None:
+def answer(database: Database, digest: str, since: float, most_tries: int) -> Pending | None:
     """Take the stranger with this code off the list and return them. A code that is not there is a
     wrong try, counted against all that wait; None also for a code with `most_tries` against it."""
     columns = tables.Pairing
@@ -111,7 +108,7 @@ def answer(database: SqliteDatabase, digest: str, since: float, most_tries: int)
     return found[0]
 
 
-def last_place(database: SqliteDatabase, people: Sequence[str]) -> AddressColumns | None:
+def last_place(database: Database, people: Sequence[str]) -> AddressColumns | None:
     """Where one of these people ("telegram/42"; "terminal/" for who sits at it) wrote last with
     nobody else in the chat, whose name is the person's own then."""
     columns = tables.Inbox
@@ -140,7 +137,7 @@ class ApiKey:
     used: float = 0
 
 
-def add_key(database: SqliteDatabase, key: ApiKey, digest: str, by: str) -> bool:
+def add_key(database: Database, key: ApiKey, digest: str, by: str) -> bool:
     """Let the holder of a new key in; False, and nothing done, where they have one."""
     columns = tables.ApiKey
     if columns.select().where(columns.person == key.person).exists(database):
@@ -152,24 +149,24 @@ def add_key(database: SqliteDatabase, key: ApiKey, digest: str, by: str) -> bool
     return True
 
 
-def keys(database: SqliteDatabase) -> list[ApiKey]:
+def keys(database: Database) -> list[ApiKey]:
     """All keys, the oldest first."""
     return [_key(row) for row in _holders().order_by(tables.ApiKey.at).dicts().execute(database)]
 
 
-def find_key(database: SqliteDatabase, digest: str) -> ApiKey | None:
+def find_key(database: Database, digest: str) -> ApiKey | None:
     """The key with this digest, as long as its holder is let in."""
     query = _holders().where(tables.ApiKey.digest == digest)
     return next((_key(row) for row in query.dicts().execute(database)), None)
 
 
-def mark_key_used(database: SqliteDatabase, person: str, at: float) -> None:
+def mark_key_used(database: Database, person: str, at: float) -> None:
     """Keep when a key was used last."""
     columns = tables.ApiKey
     columns.update(used=at).where(columns.person == person).execute(database)
 
 
-def revoke_key(database: SqliteDatabase, person: str) -> bool:
+def revoke_key(database: Database, person: str) -> bool:
     """Let the holder of a key in no more; False where there is none."""
     columns = tables.ApiKey
     if not columns.select().where(columns.person == person).exists(database):

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from peewee import SqliteDatabase
 
 from memory.context.change import Actor, Change
 from memory.context.compaction import SummarySpec
 from memory.context.plan import Plan
 from memory.record import tables
+from memory.record.database import Database
 from memory.record.tables import readable
 
 
@@ -28,26 +28,29 @@ class Proposal:
     asked_at: float = 0.0
 
 
-def save(database: SqliteDatabase, conversation: int, proposal: Proposal) -> None:
+def save(database: Database, conversation: int, proposal: Proposal) -> None:
     """Store what waits in a conversation, in the place of what waited before."""
-    tables.Proposal.insert(
+    tables.put(
+        database,
+        tables.Proposal,
+        ("conversation",),
         conversation=conversation,
         plan=orjson.dumps(_dump(proposal.plan), default=list).decode(),
         actor=proposal.actor,
         spec=orjson.dumps(_dump(proposal.spec), default=list).decode(),
         summary=proposal.summary,
         asked_at=proposal.asked_at,
-    ).on_conflict_replace().execute(database)
+    )
 
 
-def load(database: SqliteDatabase, conversation: int) -> Proposal | None:
+def load(database: Database, conversation: int) -> Proposal | None:
     """What waits in a conversation."""
     columns = tables.Proposal
     rows = columns.select().where(columns.conversation == conversation).dicts().execute(database)
     return next(readable(rows, _read), None)
 
 
-def delete(database: SqliteDatabase, conversation: int) -> None:
+def delete(database: Database, conversation: int) -> None:
     """Nothing waits in a conversation any more."""
     columns = tables.Proposal
     columns.delete().where(columns.conversation == conversation).execute(database)

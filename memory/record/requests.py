@@ -10,9 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
-from peewee import SqliteDatabase
-
 from memory.record import tables
+from memory.record.database import Database
 
 Outcome = Literal["", "answered", "too long"]
 """What came of a request: an answer, or a refusal because it was longer than the window; "": it
@@ -88,14 +87,15 @@ _INSERT = (
 )
 
 
-def insert(database: SqliteDatabase, conversation: int, sent: SentRequest, keep: int) -> None:
+def insert(database: Database, conversation: int, sent: SentRequest, keep: int) -> None:
     """Store a request. Now and then, those before the newest `keep` of its conversation are
     deleted."""
     prefix = sent.prefix
     database.execute_sql(
         """INSERT INTO request_prefix (digest, system, tools, parameters, is_masked)
-            VALUES (?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET system = excluded.system,
-            tools = excluded.tools, parameters = excluded.parameters WHERE parameters = ''""",
+            VALUES (?, ?, ?, ?, ?) ON CONFLICT (digest) DO UPDATE SET
+                system = excluded.system, tools = excluded.tools, parameters = excluded.parameters
+                WHERE request_prefix.parameters = ''""",
         (prefix.digest, prefix.system, prefix.tools, prefix.parameters, prefix.is_masked),
     )
     values = [getattr(sent, name) for name in _COLUMNS[:-1]]
@@ -108,7 +108,7 @@ def insert(database: SqliteDatabase, conversation: int, sent: SentRequest, keep:
 _AT_ONCE = 4  # requests are deleted
 
 
-def _trim(database: SqliteDatabase, conversation: int, last: int, used: str) -> None:
+def _trim(database: Database, conversation: int, last: int, used: str) -> None:
     gone = database.execute_sql(
         "DELETE FROM request WHERE conversation = ? AND number <= ? RETURNING prefix",
         (conversation, last),
@@ -121,7 +121,7 @@ def _trim(database: SqliteDatabase, conversation: int, last: int, used: str) -> 
         )
 
 
-def numbers(database: SqliteDatabase, conversation: int, most: int) -> list[int]:
+def numbers(database: Database, conversation: int, most: int) -> list[int]:
     """The numbers of the newest `most` requests that are kept, oldest first."""
     columns = tables.Request
     query = columns.select(columns.number).where(columns.conversation == conversation)
@@ -129,7 +129,7 @@ def numbers(database: SqliteDatabase, conversation: int, most: int) -> list[int]
     return [number for (number,) in query.tuples().execute(database)][::-1]
 
 
-def request(database: SqliteDatabase, conversation: int, number: int) -> SentRequest | None:
+def request(database: Database, conversation: int, number: int) -> SentRequest | None:
     """The request of this number, if it is kept and can be read."""
     columns = tables.Request
     query = columns.select(*(getattr(columns, name) for name in _COLUMNS)).where(
@@ -139,7 +139,7 @@ def request(database: SqliteDatabase, conversation: int, number: int) -> SentReq
     return next(tables.readable(found, lambda row: _request(database, row)), None)
 
 
-def _request(database: SqliteDatabase, row: dict[str, Any]) -> SentRequest:
+def _request(database: Database, row: dict[str, Any]) -> SentRequest:
     columns = tables.RequestPrefix
     kept = (columns.digest, columns.system, columns.tools, columns.parameters, columns.is_masked)
     query = columns.select(*kept).where(columns.digest == row["prefix"])
@@ -148,21 +148,21 @@ def _request(database: SqliteDatabase, row: dict[str, Any]) -> SentRequest:
     return SentRequest(**{**row, "prefix": replace(prefix, is_masked=bool(prefix.is_masked))})
 
 
-def delete(database: SqliteDatabase, conversation: int) -> None:
+def delete(database: Database, conversation: int) -> None:
     """Delete all requests of a conversation."""
     columns = tables.Request
     columns.delete().where(columns.conversation == conversation).execute(database)
     _sweep(database)
 
 
-def _sweep(database: SqliteDatabase) -> None:
+def _sweep(database: Database) -> None:
     """Delete what stood around the messages of no request."""
     database.execute_sql(
         "DELETE FROM request_prefix WHERE digest NOT IN (SELECT prefix FROM request)"
     )
 
 
-def forget_prefixes(database: SqliteDatabase, audience: str) -> None:
+def forget_prefixes(database: Database, audience: str) -> None:
     """Delete what stood around the messages of every request that is left of an audience, since a
     memory of what is forgotten may stand there; what still does is kept again with the next
     request. What no request has is deleted, too."""

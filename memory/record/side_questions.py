@@ -9,9 +9,8 @@ from functools import reduce
 from operator import or_
 from typing import Any, Literal
 
-from peewee import SqliteDatabase
-
 from memory.record import tables
+from memory.record.database import Database
 
 State = Literal["", "answered", "failed", "stopped"]
 """What came of it; "": nothing yet, or nothing will, where a process before this one asked it."""
@@ -31,7 +30,7 @@ class SideQuestion:
     id: int = 0
 
 
-def insert(database: SqliteDatabase, conversation: int, asked: SideQuestion) -> int:
+def insert(database: Database, conversation: int, asked: SideQuestion) -> int:
     """Store one that is being asked; returns its id."""
     return tables.insert(
         database,
@@ -46,13 +45,13 @@ def insert(database: SqliteDatabase, conversation: int, asked: SideQuestion) -> 
     )
 
 
-def finish(database: SqliteDatabase, row: int, answer: str, state: State) -> None:
+def finish(database: Database, row: int, answer: str, state: State) -> None:
     """What came of one."""
     tables.update(database, tables.SideQuestion, row, answer=answer, state=state)
 
 
 def newest(
-    database: SqliteDatabase, conversation: int, most: int, words: Sequence[str] = ()
+    database: Database, conversation: int, most: int, words: Sequence[str] = ()
 ) -> list[SideQuestion]:
     """The newest of a conversation, oldest first; with `words`, those that hold any of them."""
     columns = tables.SideQuestion
@@ -69,7 +68,7 @@ def _question(row: dict[str, Any]) -> SideQuestion:
     return SideQuestion(**{name: row[name] for name in names})
 
 
-def count(database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None) -> int:
+def count(database: Database, conversation: int, turns: Collection[int] | None = None) -> int:
     """How many were asked after these turns of a conversation (None: in all of it)."""
     columns = tables.SideQuestion
     query = columns.select().where(columns.conversation == conversation)

@@ -8,13 +8,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import orjson
-from peewee import Select, SqliteDatabase
+from peewee import Select
 
 from memory.context.receipt import Receipt
 from memory.context.summary import Style
 from memory.keys import ConversationKey
 from memory.record import tables
 from memory.record.branches import END, find_sharing_rows, lineage, within
+from memory.record.database import Database
 from memory.record.tables import readable
 
 
@@ -76,12 +77,14 @@ class Job:
 
 
 def insert_summary(
-    database: SqliteDatabase, conversation: int, summary: Summary, is_numbered: bool = True
+    database: Database, conversation: int, summary: Summary, is_numbered: bool = True
 ) -> Summary:
     """Store a summary; returns it with its id and, if it is to have one, its number, which is not
     given out twice."""
     number = _next_number(database, conversation) if is_numbered else 0
-    row: int = tables.Summary.insert(
+    row = tables.insert(
+        database,
+        tables.Summary,
         conversation=conversation,
         turns=orjson.dumps(summary.turns).decode(),
         prior=summary.prior,
@@ -96,11 +99,11 @@ def insert_summary(
         edits=summary.edits,
         receipt=_dump_receipt(summary.receipt),
         at=time.time(),
-    ).execute(database)
+    )
     return replace(summary, id=row, number=number)
 
 
-def _next_number(database: SqliteDatabase, conversation: int) -> int:
+def _next_number(database: Database, conversation: int) -> int:
     columns = tables.Conversation
     mine = columns.id == conversation
     columns.update(last_summary=columns.last_summary + 1).where(mine).execute(database)
@@ -108,14 +111,14 @@ def _next_number(database: SqliteDatabase, conversation: int) -> int:
     return next((int(number) for (number,) in query.execute(database)), 0)
 
 
-def summary(database: SqliteDatabase, summary_id: int) -> Summary | None:
+def summary(database: Database, summary_id: int) -> Summary | None:
     """The summary with this id."""
     columns = tables.Summary
     rows = columns.select().where(columns.id == summary_id).dicts().execute(database)
     return next(readable(rows, _summary), None)
 
 
-def list_numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
+def list_numbered(database: Database, conversation: int) -> list[Summary]:
     """The summaries of a conversation that may stand in its context, oldest first; of those that a
     branch shares, the ones of events that it shares."""
     columns, job = tables.Summary, tables.Job
@@ -129,7 +132,7 @@ def list_numbered(database: SqliteDatabase, conversation: int) -> list[Summary]:
     return list(readable(query.dicts().execute(database), _summary))
 
 
-def list_covered_turns(database: SqliteDatabase, summary: Summary) -> tuple[int, ...]:
+def list_covered_turns(database: Database, summary: Summary) -> tuple[int, ...]:
     """All turns that a summary stands for: its own, and those of the ones that it continues."""
     columns, found, prior = tables.Summary, set(summary.turns), summary.prior
     while prior:
@@ -139,9 +142,11 @@ def list_covered_turns(database: SqliteDatabase, summary: Summary) -> tuple[int,
     return tuple(sorted(found))
 
 
-def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
+def insert_job(database: Database, conversation: int, job: Job) -> int:
     """Store a job; returns its id."""
-    row: int = tables.Job.insert(
+    return tables.insert(
+        database,
+        tables.Job,
         conversation=conversation,
         event=job.event,
         turns=orjson.dumps(job.turns).decode(),
@@ -153,16 +158,15 @@ def insert_job(database: SqliteDatabase, conversation: int, job: Job) -> int:
         edited=job.edited,
         at=time.time(),
         is_done=False,
-    ).execute(database)
-    return row
+    )
 
 
-def set_summary(database: SqliteDatabase, job: int, summary_id: int) -> None:
+def set_summary(database: Database, job: int, summary_id: int) -> None:
     """The summary that a job asked for is there."""
     tables.Job.update(summary=summary_id).where(tables.Job.id == job).execute(database)
 
 
-def trust(database: SqliteDatabase, job: int) -> None:
+def trust(database: Database, job: int) -> None:
     """The section of this job was looked through: what continues its summary need not be for its
     sake. That goes for the plain extract that stands for the same event, too, once all that came
     from outside in it was looked through in excerpts."""
@@ -174,7 +178,7 @@ def trust(database: SqliteDatabase, job: int) -> None:
         is_it = (made.id == origin) | (made.edits == origin)
         made.update(is_untrusted=False).where(is_it).execute(database)
         doubted = made.select().where(
-            made.is_untrusted
+            (made.is_untrusted == 1)
             & (made.conversation == row["conversation"])
             & (made.edits == 0)  # an edit is as its origin is
         )
@@ -192,12 +196,12 @@ def trust(database: SqliteDatabase, job: int) -> None:
                 made.update(is_untrusted=False).where(is_it).execute(database)
 
 
-def keep_reference(database: SqliteDatabase, job: int, reference: str) -> None:
+def keep_reference(database: Database, job: int, reference: str) -> None:
     """Where what left by a job is kept."""
     tables.Job.update(reference=reference).where(tables.Job.id == job).execute(database)
 
 
-def newest_reference(database: SqliteDatabase, conversation: int) -> str:
+def newest_reference(database: Database, conversation: int) -> str:
     """Where what left last is kept; "" where no offloader has said so."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
@@ -206,12 +210,12 @@ def newest_reference(database: SqliteDatabase, conversation: int) -> str:
     return next((str(reference) for (reference,) in rows.tuples().execute(database)), "")
 
 
-def finish(database: SqliteDatabase, job: int) -> None:
+def finish(database: Database, job: int) -> None:
     """The job's text is in the daily memory file."""
     tables.Job.update(is_done=True).where(tables.Job.id == job).execute(database)
 
 
-def list_unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, int]]:
+def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:
     """The ids of all jobs that are not done, oldest first, with whose conversations they are."""
     job, home = tables.Job, tables.Conversation
     found = (
@@ -225,7 +229,7 @@ def list_unfinished(database: SqliteDatabase) -> list[tuple[ConversationKey, int
     return [(ConversationKey(key, audience), row) for row, key, audience in found]
 
 
-def count_attempt(database: SqliteDatabase, job: int) -> int:
+def count_attempt(database: Database, job: int) -> int:
     """A job that a process before this one left undone is taken up; returns how often it was."""
     columns = tables.Job
     columns.update(attempts=columns.attempts + 1).where(columns.id == job).execute(database)
@@ -233,19 +237,19 @@ def count_attempt(database: SqliteDatabase, job: int) -> int:
     return next((int(count) for (count,) in query.tuples().execute(database)), 0)
 
 
-def excuse(database: SqliteDatabase) -> None:
+def excuse(database: Database) -> None:
     """The bot stops in good order: that it cuts jobs short is no failure of theirs."""
     tables.Job.update(attempts=0).where(tables.Job.is_done == 0).execute(database)
 
 
-def jobs_of(database: SqliteDatabase, conversation: int) -> list[Job]:
+def jobs_of(database: Database, conversation: int) -> list[Job]:
     """All jobs of a conversation, done or not, oldest first."""
     columns = tables.Job
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return list(readable(query.dicts().execute(database), _job))
 
 
-def list_open_jobs(database: SqliteDatabase, conversation: int) -> list[Job]:
+def list_open_jobs(database: Database, conversation: int) -> list[Job]:
     """The jobs of a conversation that are not done, oldest first."""
     columns = tables.Job
     mine = (columns.conversation == conversation) & (columns.is_done == 0)
@@ -253,20 +257,20 @@ def list_open_jobs(database: SqliteDatabase, conversation: int) -> list[Job]:
     return list(readable(query.dicts().execute(database), _job))
 
 
-def find_recorded_turns(database: SqliteDatabase, conversation: int) -> frozenset[int]:
+def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]:
     """The turns whose content is in the daily memory: in the summary of a model, or in an excerpt,
     which may be on its way there. What is shared is told by any who share it."""
     return _find_told(database, conversation, END) | find_told_by_others(database, conversation)
 
 
-def find_told_by_others(database: SqliteDatabase, conversation: int) -> frozenset[int]:
+def find_told_by_others(database: Database, conversation: int) -> frozenset[int]:
     """Those that a conversation shares, and of which another one has told."""
     others = find_sharing_rows(database, conversation)
     parts = (_find_told(database, other, last) for other, last in others.items())
     return frozenset(turn for part in parts for turn in part)
 
 
-def _find_told(database: SqliteDatabase, conversation: int, last: int) -> frozenset[int]:
+def _find_told(database: Database, conversation: int, last: int) -> frozenset[int]:
     job = tables.Job
     by_model = _sections_by_model(conversation)
     excerpts = job.select(job.turns).where(
@@ -276,7 +280,7 @@ def _find_told(database: SqliteDatabase, conversation: int, last: int) -> frozen
     return frozenset(turn for (turns,) in rows for turn in orjson.loads(turns) if turn <= last)
 
 
-def list_superseded(database: SqliteDatabase, conversation: int, is_untrusted: bool) -> list[int]:
+def list_superseded(database: Database, conversation: int, is_untrusted: bool) -> list[int]:
     """The jobs whose excerpts are in the daily memory (or, of what is untrusted, in the quarantine)
     and only tell, in fewer words, what summaries there tell by now."""
     job, made = tables.Job, tables.Summary
@@ -303,7 +307,7 @@ def _sections_by_model(conversation: int) -> Select:
     )
 
 
-def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
+def summary_of(database: Database, conversation: int, event: int) -> int:
     """The id of the summary of what left by an event; 0 while there is none."""
     columns = tables.Job
     line = lineage(database, conversation)  # a branch shares events, and so their summaries
@@ -312,7 +316,7 @@ def summary_of(database: SqliteDatabase, conversation: int, event: int) -> int:
     return next((made for (made,) in rows.execute(database)), 0)
 
 
-def event_of(database: SqliteDatabase, conversation: int, summary_id: int) -> int:
+def event_of(database: Database, conversation: int, summary_id: int) -> int:
     """The event by which the turns of a summary left; 0 where there is none."""
     columns = tables.Job
     mine = within(columns, columns.event, lineage(database, conversation), "event")
@@ -321,12 +325,12 @@ def event_of(database: SqliteDatabase, conversation: int, summary_id: int) -> in
     return next((int(event) for (event,) in rows.execute(database)), 0)
 
 
-def count_pending(database: SqliteDatabase, audience: str) -> int:
+def count_pending(database: Database, audience: str) -> int:
     """How many jobs of an audience's conversations are not done."""
     return sum(key.audience == audience for key, _ in list_unfinished(database))
 
 
-def open_again(database: SqliteDatabase, job: Job) -> None:
+def open_again(database: Database, job: Job) -> None:
     """Let a job be done once more, for the turns that it names now."""
     columns = tables.Job
     columns.update(
@@ -334,12 +338,12 @@ def open_again(database: SqliteDatabase, job: Job) -> None:
     ).where(columns.id == job.id).execute(database)
 
 
-def delete(database: SqliteDatabase, job: int) -> None:
+def delete(database: Database, job: int) -> None:
     """Forget a job, done or not."""
     tables.Job.delete().where(tables.Job.id == job).execute(database)
 
 
-def cancel(database: SqliteDatabase, conversation: int, events: Sequence[int]) -> None:
+def cancel(database: Database, conversation: int, events: Sequence[int]) -> None:
     """Forget the unfinished jobs of these events."""
     columns = tables.Job
     columns.delete().where(
@@ -349,7 +353,7 @@ def cancel(database: SqliteDatabase, conversation: int, events: Sequence[int]) -
     ).execute(database)
 
 
-def receipts_of_events(database: SqliteDatabase, conversation: int) -> dict[int, Receipt]:
+def receipts_of_events(database: Database, conversation: int) -> dict[int, Receipt]:
     """What the summaries kept of what left by events, by the ids of these."""
     job, made = tables.Job, tables.Summary
     query = job.select(job.event, made.receipt).from_(job.join(made, on=(job.summary == made.id)))
@@ -358,7 +362,7 @@ def receipts_of_events(database: SqliteDatabase, conversation: int) -> dict[int,
     return {event: receipt for event, receipt in kept if receipt is not None}
 
 
-def receipts_of_edits(database: SqliteDatabase, conversation: int) -> dict[int, Receipt]:
+def receipts_of_edits(database: Database, conversation: int) -> dict[int, Receipt]:
     """What the summaries kept that a person has edited, by their ids."""
     made = tables.Summary
     query = made.select(made.id, made.receipt).where(

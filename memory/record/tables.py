@@ -17,7 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any, TypeVar
 
-from peewee import Column, SqliteDatabase, Table
+from peewee import Column, Table
+
+from memory.record.database import Database
 
 
 class _Table(Table):
@@ -66,14 +68,27 @@ UNREADABLE = (ValueError, TypeError, KeyError, IndexError, AttributeError, Overf
 """What decoding a damaged row may raise."""
 
 
-def insert(database: SqliteDatabase, table: Table, **values: Any) -> int:
-    """Insert a row; returns its id. Raises IntegrityError for one that is there already."""
+def insert(database: Database, table: Table, **values: Any) -> int:
+    """Insert a row into a table whose key is its id; returns that. Raises IntegrityError for one
+    that is there already."""
     statement = _insertion(table, tuple(values))
-    row: int = database.execute_sql(statement, tuple(values.values())).lastrowid
-    return row
+    return database.insert_row(statement, tuple(values.values()))
 
 
-def update(database: SqliteDatabase, table: Table, row: int, **values: Any) -> None:
+def insert_new(database: Database, table: Table, **values: Any) -> int:
+    """Insert a row, unless one that must be the only one of its kind is there already; returns its
+    id, or 0."""
+    statement = _insertion(table, tuple(values)) + " ON CONFLICT DO NOTHING"
+    return database.insert_row(statement, tuple(values.values()))
+
+
+def put(database: Database, table: Table, key: tuple[str, ...], /, **values: Any) -> None:
+    """Insert a row, or set these columns of the one that has the same `key`."""
+    statement = _replacement(table, key, tuple(values))
+    database.execute_sql(statement, tuple(values.values()))
+
+
+def update(database: Database, table: Table, row: int, **values: Any) -> None:
     """Change columns of the row with this id."""
     statement = _change(table, tuple(values))
     database.execute_sql(statement, (*values.values(), row))
@@ -94,6 +109,13 @@ def readable(found: Iterable[R], read: Callable[[R], T]) -> Iterator[T]:
 def _insertion(table: Table, names: tuple[str, ...]) -> str:
     columns, places = ", ".join(f'"{name}"' for name in names), ", ".join("?" * len(names))
     return f'INSERT INTO "{table.__name__}" ({columns}) VALUES ({places})'
+
+
+@cache
+def _replacement(table: Table, key: tuple[str, ...], names: tuple[str, ...]) -> str:
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in names if name not in key)
+    same = ", ".join(f'"{name}"' for name in key)
+    return f"{_insertion(table, names)} ON CONFLICT ({same}) DO UPDATE SET {changes}"
 
 
 @cache

@@ -15,7 +15,7 @@ from operator import or_
 from typing import Any, get_args
 
 import orjson
-from peewee import SQL, SqliteDatabase, fn
+from peewee import SQL, fn
 
 from memory.context.change import Change, ViewEvent
 from memory.context.replay import NOTHING_AWAY, TakenAway, replay
@@ -23,6 +23,7 @@ from memory.context.snapshot import Snapshot
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.record.branches import any_of, find_sharing_rows, lineage, within
+from memory.record.database import Database
 from memory.turns import Entry, Turn
 
 log = logging.getLogger(__name__)
@@ -33,7 +34,7 @@ DAMAGED = datetime.fromtimestamp(0, UTC)
 
 
 def insert(
-    database: SqliteDatabase,
+    database: Database,
     conversation: int,
     entries: Sequence[Entry],
     inbox: Sequence[int] = (),
@@ -55,7 +56,7 @@ def insert(
     )
 
 
-def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[Entry]:
+def entries_from(database: Database, conversation: int, seq: int) -> list[Entry]:
     """The entries of a conversation from `seq` on, in order."""
     query = _select().where(_from_seq(database, conversation, seq))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
@@ -63,7 +64,7 @@ def entries_from(database: SqliteDatabase, conversation: int, seq: int) -> list[
 
 
 def own_entries(
-    database: SqliteDatabase, conversation: int, seq: int = 0, most: int | None = None
+    database: Database, conversation: int, seq: int = 0, most: int | None = None
 ) -> Iterator[Entry]:
     """The entries that a conversation shares with none that it was branched off, from `seq` on, in
     order, one after the other; the first `most` of them."""
@@ -73,32 +74,32 @@ def own_entries(
     return (_entry(row) for row in rows)
 
 
-def entries_at(database: SqliteDatabase, conversation: int, seqs: Iterable[int]) -> list[Entry]:
+def entries_at(database: Database, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
     query = _select().where(_at_seqs(database, conversation, [*seqs]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
     return [_entry(row) for row in rows]
 
 
-def entries_of_turns(
-    database: SqliteDatabase, conversation: int, turns: Iterable[int]
-) -> list[Entry]:
+def entries_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
     """The entries of the turns named, in order."""
     query = _select().where(_of_turns(database, conversation, [*turns]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
     return [_entry(row) for row in rows]
 
 
-def own_of_turns(database: SqliteDatabase, conversation: int, turns: Iterable[int]) -> list[Entry]:
+def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
     """Those of the turns named that a conversation shares with none that it was branched off."""
     columns = tables.Message
-    mine = (columns.conversation == conversation) & columns.turn.in_(_bind_numbers([*turns]))
+    mine = (columns.conversation == conversation) & columns.turn.in_(
+        _bind_numbers(database, [*turns])
+    )
     query = _select().where(mine).order_by(columns.seq)
     return [_entry(row) for row in query.tuples().execute(database)]
 
 
 def entries_between(
-    database: SqliteDatabase, conversation: int, spans: Sequence[tuple[int, int]], most: int
+    database: Database, conversation: int, spans: Sequence[tuple[int, int]], most: int
 ) -> list[Entry]:
     """The entries of at most so many turns, given by first and last numbers."""
     there = sorted({turn for _, turn in places(database, conversation)})
@@ -106,16 +107,14 @@ def entries_between(
     return entries_of_turns(database, conversation, wanted)
 
 
-def places(database: SqliteDatabase, conversation: int) -> list[tuple[int, int]]:
+def places(database: Database, conversation: int) -> list[tuple[int, int]]:
     """(seq, turn) of all entries, in order."""
     columns = tables.Message
     query = columns.select(columns.seq, columns.turn).order_by(columns.seq)
     return list(query.where(_from_seq(database, conversation)).tuples().execute(database))
 
 
-def spans(
-    database: SqliteDatabase, conversation: int, turns: Collection[int]
-) -> list[tuple[int, int]]:
+def spans(database: Database, conversation: int, turns: Collection[int]) -> list[tuple[int, int]]:
     """The seqs at which these turns begin and end."""
     columns = tables.Message
     query = columns.select(fn.MIN(columns.seq), fn.MAX(columns.seq)).where(
@@ -124,9 +123,7 @@ def spans(
     return list(query.group_by(columns.turn).tuples().execute(database))
 
 
-def results_of(
-    database: SqliteDatabase, conversation: int, tools: Collection[str]
-) -> frozenset[int]:
+def results_of(database: Database, conversation: int, tools: Collection[str]) -> frozenset[int]:
     """The seqs of all results of these tools."""
     columns = tables.Message
     query = columns.select(columns.seq).where(
@@ -137,7 +134,7 @@ def results_of(
     return frozenset(seq for (seq,) in query.tuples().execute(database))
 
 
-def _from_seq(database: SqliteDatabase, conversation: int, seq: int = 0) -> Any:
+def _from_seq(database: Database, conversation: int, seq: int = 0) -> Any:
     """Which messages stand in a transcript, from this seq on."""
     columns = tables.Message
     links = [link for link in lineage(database, conversation) if link.seq >= seq]
@@ -151,7 +148,7 @@ def _from_seq(database: SqliteDatabase, conversation: int, seq: int = 0) -> Any:
     )
 
 
-def _at_seqs(database: SqliteDatabase, conversation: int, seqs: Sequence[int]) -> Any:
+def _at_seqs(database: Database, conversation: int, seqs: Sequence[int]) -> Any:
     """Which messages of a transcript have these seqs."""
     columns = tables.Message
     parts = (
@@ -161,38 +158,39 @@ def _at_seqs(database: SqliteDatabase, conversation: int, seqs: Sequence[int]) -
     return reduce(
         or_,
         (
-            (columns.conversation == row) & columns.seq.in_(_bind_numbers(mine))
+            (columns.conversation == row) & columns.seq.in_(_bind_numbers(database, mine))
             for row, mine in parts
         ),
     )
 
 
-def _of_turns(database: SqliteDatabase, conversation: int, turns: Collection[int]) -> Any:
+def _of_turns(database: Database, conversation: int, turns: Collection[int]) -> Any:
     """Which messages stand in these turns of a transcript."""
     columns = tables.Message
     links = lineage(database, conversation)
     if len(links) == 1:
-        return (columns.conversation == conversation) & columns.turn.in_(_bind_numbers(turns))
+        return (columns.conversation == conversation) & columns.turn.in_(
+            _bind_numbers(database, turns)
+        )
     parts = ((one, [n for n in turns if one.after_turn < n <= one.turn]) for one in links)
     return any_of(
         [
-            (columns.conversation == link.conversation) & columns.turn.in_(_bind_numbers(mine))
+            (columns.conversation == link.conversation)
+            & columns.turn.in_(_bind_numbers(database, mine))
             for link, mine in parts
             if mine or link is links[-1]
         ]
     )
 
 
-def turns_away(database: SqliteDatabase, conversation: int, away: TakenAway) -> frozenset[int]:
+def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
     """The turns that a person took away, as far as they are kept."""
     if away == NOTHING_AWAY:
         return frozenset()
     return frozenset(turn for seq, turn in places(database, conversation) if away.has(seq, turn))
 
 
-def turns_away_anywhere(
-    database: SqliteDatabase, conversation: int, own: TakenAway
-) -> frozenset[int]:
+def turns_away_anywhere(database: Database, conversation: int, own: TakenAway) -> frozenset[int]:
     """The turns of a transcript that a person took away: in this conversation, as `own` says, or in
     a branch that shares them, whose model may read the files of this one, too."""
     away = set(turns_away(database, conversation, own))
@@ -202,14 +200,12 @@ def turns_away_anywhere(
     return frozenset(away)
 
 
-def _bind_numbers(numbers: Collection[int]) -> SQL:
-    """Any number of numbers, for IN: SQLite takes only so many parameters."""
-    return SQL("(SELECT value FROM json_each(?))", (orjson.dumps(list(numbers)).decode(),))
+def _bind_numbers(database: Database, numbers: Collection[int]) -> SQL:
+    """Any number of numbers, for IN: a statement takes only so many parameters."""
+    return SQL(database.numbers, (orjson.dumps(list(numbers)).decode(),))
 
 
-def beginnings_from(
-    database: SqliteDatabase, conversation: int, turn: int, chars: int
-) -> list[Entry]:
+def beginnings_from(database: Database, conversation: int, turn: int, chars: int) -> list[Entry]:
     """The entries of all turns from number `turn` on, in order, each with the first `chars`
     characters of its text."""
     columns = tables.Message
@@ -220,14 +216,14 @@ def beginnings_from(
     return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
-def every_entry(database: SqliteDatabase, conversation: int) -> Iterator[Entry]:
+def every_entry(database: Database, conversation: int) -> Iterator[Entry]:
     """All entries of a conversation in order, one after the other: there may be very many."""
     query = _select().where(_from_seq(database, conversation))
     rows = query.order_by(tables.Message.seq).tuples().iterator(database)
     return (_entry(row) for row in rows)
 
 
-def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> int | None:
+def turn_of_inbox(database: Database, conversation: int, inbox: int) -> int | None:
     """The number of the turn that was opened for this inbox row, if one was."""
     columns = tables.Message
     query = columns.select(columns.turn).where(
@@ -236,18 +232,17 @@ def turn_of_inbox(database: SqliteDatabase, conversation: int, inbox: int) -> in
     return next((turn for (turn,) in query.tuples().execute(database)), None)
 
 
-def begin_call(
-    database: SqliteDatabase, conversation: int, turn: int, call: str, is_once: bool
-) -> None:
+def begin_call(database: Database, conversation: int, turn: int, call: str, is_once: bool) -> None:
     """Keep that a tool call of this id has begun, and whether it must not run twice."""
     database.execute_sql(
         """INSERT INTO call_start (conversation, turn, call, is_once) VALUES (?, ?, ?, ?)
-            ON CONFLICT DO UPDATE SET is_once = max(is_once, excluded.is_once)""",
+            ON CONFLICT (conversation, turn, call) DO UPDATE SET is_once = excluded.is_once
+                WHERE excluded.is_once > call_start.is_once""",
         (conversation, turn, call, is_once),
     )
 
 
-def end_call(database: SqliteDatabase, conversation: int, turn: int, call: str) -> None:
+def end_call(database: Database, conversation: int, turn: int, call: str) -> None:
     """What came of a call is recorded."""
     database.execute_sql(
         "DELETE FROM call_start WHERE conversation = ? AND turn = ? AND call = ?",
@@ -255,7 +250,7 @@ def end_call(database: SqliteDatabase, conversation: int, turn: int, call: str) 
     )
 
 
-def list_begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> dict[str, bool]:
+def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[str, bool]:
     """The ids of a turn's tool calls that were kept as begun, and whether each must not run
     twice."""
     columns = tables.CallStart
@@ -265,22 +260,24 @@ def list_begun_calls(database: SqliteDatabase, conversation: int, turn: int) -> 
     return {call: bool(is_once) for call, is_once in query.tuples().execute(database)}
 
 
-def excuse_calls(database: SqliteDatabase) -> None:
+def excuse_calls(database: Database) -> None:
     """The process ends in an orderly way: no call that it cuts off has brought it down, and those
     that may run twice will."""
     columns = tables.CallStart
     columns.delete().where(columns.is_once == 0).execute(database)
 
 
-def count_messages(database: SqliteDatabase, conversation: int) -> int:
+def count_messages(database: Database, conversation: int) -> int:
     """How many messages the transcript of this conversation holds."""
     count: int = tables.Message.select().where(_from_seq(database, conversation)).count(database)
     return count
 
 
-def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) -> int:
+def insert_event(database: Database, conversation: int, event: ViewEvent) -> int:
     """Store a view event; returns its id."""
-    row: int = tables.ViewEvent.insert(
+    return tables.insert(
+        database,
+        tables.ViewEvent,
         conversation=conversation,
         at=event.at.timestamp(),
         kind=event.kind,
@@ -295,11 +292,10 @@ def insert_event(database: SqliteDatabase, conversation: int, event: ViewEvent) 
         broken=event.broken,
         anew=event.anew,
         snapshot=_snapshot(event),
-    ).execute(database)
-    return row
+    )
 
 
-def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
+def events_of(database: Database, conversation: int) -> list[ViewEvent]:
     """All view events of a conversation, oldest first."""
     columns = tables.ViewEvent
     mine = within(columns, columns.id, lineage(database, conversation), "event")
@@ -307,14 +303,14 @@ def events_of(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
     return list(tables.readable(query.dicts().execute(database), _event))
 
 
-def own_events(database: SqliteDatabase, conversation: int) -> list[ViewEvent]:
+def own_events(database: Database, conversation: int) -> list[ViewEvent]:
     """Those that a conversation shares with none that it was branched off."""
     columns = tables.ViewEvent
     query = columns.select().where(columns.conversation == conversation).order_by(columns.id)
     return list(tables.readable(query.dicts().execute(database), _event))
 
 
-def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Snapshot | None:
+def snapshot_of(database: Database, conversation: int, summary: int) -> Snapshot | None:
     """What the model had at hand when those turns left whose summary this is."""
     event, job = tables.ViewEvent, tables.Job
     query = (
@@ -328,7 +324,7 @@ def snapshot_of(database: SqliteDatabase, conversation: int, summary: int) -> Sn
     return next((_read_snapshot(kept) for (kept,) in rows if kept), None)
 
 
-def rewrite_event(database: SqliteDatabase, event: ViewEvent) -> None:
+def rewrite_event(database: Database, event: ViewEvent) -> None:
     """Store an event without what it said of turns that are forgotten."""
     columns = tables.ViewEvent
     columns.update(

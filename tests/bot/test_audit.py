@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from bot.audit import Risk, audit, exit_code, installation, report
+from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from memory.record.store import connect
 from tests.whole.test_data_folder import command
 
 TOKEN = "a-token-that-nobody-guesses-0123456789"

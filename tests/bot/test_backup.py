@@ -18,15 +18,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot import restore as restoring
-from bot.backup import MANIFEST, BackupError, Database, Saved, backup
+from bot.backup import MANIFEST, BackupError, Saved, SavedDatabase, backup
 from bot.restore import SET_ASIDE, Contents, Restored
+from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from memory.record.store import connect
 
 NAME = "parley.db"
 
 
-def database(data: Path) -> Database:
+def database(data: Path) -> SavedDatabase:
     """SQLite's own copying, as memory does it."""
 
     def copy_to(target: Path) -> None:
@@ -36,7 +36,7 @@ def database(data: Path) -> Database:
         ):
             live.backup(copy)
 
-    return Database(NAME, copy_to)
+    return SavedDatabase(NAME, copy_to)
 
 
 def save(data: Path, target: Path) -> Saved:
@@ -176,7 +176,7 @@ def test_a_failed_backup_leaves_nothing_behind(data: Path, tmp_path: Path) -> No
         raise OSError(28, "No space left on device")
 
     before = set(tmp_path.iterdir())
-    sentence = refusal(lambda: backup(data, tmp_path / "a", Database(NAME, fail), "0.1.0"))
+    sentence = refusal(lambda: backup(data, tmp_path / "a", SavedDatabase(NAME, fail), "0.1.0"))
 
     assert sentence == "The backup was not made: No space left on device."
     assert set(tmp_path.iterdir()) == before

@@ -6,9 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from peewee import SqliteDatabase
 
-from memory.record.migrations import migrate
+from memory.record.engines.sqlite import in_memory
 from tests.docs.pages import PAGES, ROOT
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -60,8 +59,7 @@ def test_each_function_on_the_walk_of_a_message_is_where_it_is_said_to_be() -> N
 
 def test_every_table_is_told_of() -> None:
     text = (ROOT / "docs" / "architecture.md").read_text("utf-8")
-    database = SqliteDatabase(":memory:")
-    migrate(database)
+    database = in_memory()
     inner = re.compile(r"sqlite_.*|.*_(config|content|data|docsize|idx)")  # SQLite's own
     tables = {table for table in database.get_tables() if not inner.fullmatch(table)}
     database.close()

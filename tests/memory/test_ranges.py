@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from peewee import SqliteDatabase
 
 from memory.context.change import Change
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record import summaries
+from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from memory.record.store import Store
 from tests.memory.rooms import KEY, Lodge
@@ -73,7 +73,7 @@ async def test_summaries_of_before_there_were_numbers_are_numbered_in_their_orde
 ) -> None:
     path = tmp_path / "parley.db"
     step = next(n for n, one in enumerate(MIGRATIONS) if one.__name__ == "_summary_numbers")
-    before = SqliteDatabase(str(path))
+    before = connect(path)
     for one in MIGRATIONS[:step]:
         one(before)
     before.close()

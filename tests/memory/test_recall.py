@@ -13,9 +13,9 @@ from memory import audience_memory
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
 from memory.record.daily import Note
+from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from memory.record.search import Found, find_notes, index
-from memory.record.store import connect
 from tests.memory.rooms import KEY, Lodge
 
 MONDAY = datetime(2023, 5, 8, 10, tzinfo=UTC)

@@ -9,24 +9,29 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
-from peewee import SqliteDatabase
 
 from memory.record import overrides
+from memory.record.database import Database
 from memory.record.migrations import MIGRATIONS
 from memory.record.store import Store, StoreError
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    store = await Store.open(tmp_path / "data" / "parley.db")
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "data" / "parley.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[Store]:
+    store = await Store.open(path)
     yield store
     await store.close()
 
 
-async def test_what_was_written_is_read_and_is_on_disk(store: Store) -> None:
+async def test_what_was_written_is_read_and_is_on_disk(store: Store, path: Path) -> None:
     await store.write(lambda db: overrides.save(db, "", "a", [1, "x"]))
     assert await store.read(overrides.load) == {"": {"a": [1, "x"]}}
-    with sqlite3.connect(store.path) as other:
+    with sqlite3.connect(path) as other:
         assert other.execute("SELECT value FROM override").fetchall() == [('[1,"x"]',)]
     other.close()
 
@@ -41,7 +46,7 @@ async def test_many_writes_at_once_share_few_transactions(store: Store) -> None:
 
 
 async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(store: Store) -> None:
-    def level(db: SqliteDatabase) -> object:
+    def level(db: Database) -> object:
         return db.execute_sql("PRAGMA synchronous").fetchone()[0]
 
     full, normal = 2, 1
@@ -51,7 +56,7 @@ async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(sto
 
 
 async def test_a_write_that_fails_takes_back_only_itself(store: Store) -> None:
-    def half(db: SqliteDatabase) -> None:
+    def half(db: Database) -> None:
         overrides.save(db, "", "half", 1)
         raise ValueError("in the middle")
 
@@ -66,7 +71,7 @@ async def test_a_write_that_fails_takes_back_only_itself(store: Store) -> None:
 
 
 async def test_a_lone_write_that_fails_leaves_nothing(store: Store) -> None:
-    def half(db: SqliteDatabase) -> None:
+    def half(db: Database) -> None:
         overrides.save(db, "", "half", 1)
         raise ValueError("in the middle")
 
@@ -92,10 +97,10 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
 
 
 async def test_a_database_that_another_process_holds_ends_in_a_sentence(
-    store: Store, monkeypatch: pytest.MonkeyPatch
+    store: Store, path: Path
 ) -> None:
     await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
-    holder = sqlite3.connect(store.path, isolation_level=None)
+    holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
     with pytest.raises(StoreError, match="another process holds the database"):
         await store.write(lambda db: overrides.save(db, "", "a", 1))
@@ -129,8 +134,12 @@ async def test_a_second_start_migrates_nothing(tmp_path: Path) -> None:
         assert version == len(MIGRATIONS)
 
 
-async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store) -> None:
-    def come_and_go(db: SqliteDatabase) -> None:
+def list_files(database: Path) -> list[Path]:
+    return [*database.parent.glob(f"{database.name}*")]
+
+
+async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store, path: Path) -> None:
+    def come_and_go(db: Database) -> None:
         """Rows that move others from page to page, where copies of these stay."""
         chance = random.Random(0)
         db.execute_sql("CREATE TABLE said (id INTEGER PRIMARY KEY, text TEXT UNIQUE)")
@@ -146,13 +155,13 @@ async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store) -> None:
 
     await store.write(come_and_go)
     await store.scrub()
-    files = [store.path.with_name(store.path.name + end) for end in ("", "-wal", "-shm")]
-    assert [file.name for file in files if file.exists() and b"secret" in file.read_bytes()] == []
-    assert b"harmless" in store.path.read_bytes()
+    files = {file.name: file.read_bytes() for file in list_files(path)}
+    assert [name for name, content in files.items() if b"secret" in content] == []
+    assert b"harmless" in files[path.name]
 
 
 async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> None:
-    def save(value: int) -> Callable[[SqliteDatabase], None]:
+    def save(value: int) -> Callable[[Database], None]:
         return lambda db: overrides.save(db, "", "a", value)
 
     await asyncio.gather(
@@ -165,10 +174,12 @@ async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> N
     assert await store.read(overrides.load) == {"": {"a": 3}}
 
 
-async def test_a_scrub_says_so_when_another_process_holds_the_old_bytes(store: Store) -> None:
+async def test_a_scrub_says_so_when_another_process_holds_the_old_bytes(
+    store: Store, path: Path
+) -> None:
     await store.write(lambda db: db.execute_sql("PRAGMA busy_timeout=20"))
     await store.write(lambda db: overrides.save(db, "", "a", 1))
-    reader = sqlite3.connect(store.path, isolation_level=None)
+    reader = sqlite3.connect(path, isolation_level=None)
     reader.execute("BEGIN")
     reader.execute("SELECT * FROM override").fetchall()
     with pytest.raises(StoreError, match="another process"):

@@ -64,7 +64,7 @@ async def test_a_database_that_gets_locked_in_mid_turn_ends_it_and_no_tool_runs_
 
         async with living(tmp_path, script) as house:
             await pragma(house, "busy_timeout = 20")
-            holder.execute(f"ATTACH '{house.app.store.path}' AS bot")
+            holder.execute(f"ATTACH '{tmp_path / 'data' / 'parley.db'}' AS bot")
             told = (await house.says("6*7?")).text
             assert "another process holds the database; stop it and try again" in told
             holder.execute("ROLLBACK")

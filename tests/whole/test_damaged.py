@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.damaged_files import damaged, lived_in
 from memory.conversations import MOST_ATTEMPTS
-from memory.record.store import fault
+from memory.record.engines import engine_for
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.house import House, living
 from tests.whole.process import talking
@@ -236,7 +236,7 @@ async def test_a_job_that_is_never_done_is_put_aside_and_the_owner_hears(tmp_pat
             "could not be summarised into its daily memory" in text for text in alerts(house)
         )
     assert count(database, "aside") == jobs
-    assert f"{jobs} job rows that were put aside" in fault(database)
+    assert f"{jobs} job rows that were put aside" in engine_for(database).examine()
     async with living(tmp_path, yes, SETTINGS) as house:
         await started(house)
         assert alerts(house) == [], "once is enough"
@@ -274,7 +274,7 @@ async def test_mail_that_can_not_be_read_is_put_aside_and_the_rest_goes_on(
         assert (await house.says("Are you there?")).text == "Yes."
         await started(house)
         assert any("was put aside" in text for text in alerts(house))
-    assert f"1 {table} rows that were put aside" in fault(database)
+    assert f"1 {table} rows that were put aside" in engine_for(database).examine()
     with closing(sqlite3.connect(database)) as connection:
         (content,) = connection.execute("SELECT content FROM aside").fetchone()
     assert json.loads(content)["id"] == 1
@@ -283,7 +283,7 @@ async def test_mail_that_can_not_be_read_is_put_aside_and_the_rest_goes_on(
 async def test_the_doctor_counts_what_can_not_be_read(tmp_path: Path) -> None:
     database = await lived(tmp_path)
     execute(database, "UPDATE view_event SET change = '{'")
-    assert "view_event rows that can't be read" in fault(database)
+    assert "view_event rows that can't be read" in engine_for(database).examine()
 
 
 async def test_an_owner_hears_of_a_page_that_is_damaged(tmp_path: Path) -> None:

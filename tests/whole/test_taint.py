@@ -14,12 +14,12 @@ from uuid import uuid4
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from peewee import SqliteDatabase
 
 from channels.base import Delta
 from channels.message import Address, Attachment
+from memory.record.database import Database
+from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
-from memory.record.store import connect
 from tests.fakes.openai_server import Answer, Call, Hang, Received, Say
 from tests.whole.house import House, living
 
@@ -294,7 +294,7 @@ def test_what_an_older_parley_kept_is_tainted_from_its_first_result_to_a_clear(
     database.close()
 
 
-def _event(database: SqliteDatabase, number: int, kind: str, change: str) -> None:
+def _event(database: Database, number: int, kind: str, change: str) -> None:
     database.execute_sql(
         "INSERT INTO view_event VALUES (?, 1, 0, ?, 'person', 'trim', '', ?, 1, '[]', 0, 0, '')",
         (number, kind, change),

@@ -10,18 +10,18 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, time, tzinfo
 from itertools import groupby
-
-from peewee import SqliteDatabase
 
 from memory.context.replay import TakenAway
 from memory.keys import ConversationKey
 from memory.messages import SEARCHES, Message
 from memory.record import conversations, transcript
 from memory.record.daily import Note
-from memory.record.migrations import migrate
+from memory.record.database import Database
+from memory.record.engines.sqlite import in_memory
 from memory.record.search import index, words
 from memory.record.search.dates import NamedDate
 from memory.record.search.index import (
@@ -78,7 +78,7 @@ class Found:
 # --- the best answers ----------------------------------------------------------------------
 
 
-def find(database: SqliteDatabase, scope: Scope, text: str, most: int, zone: tzinfo) -> Found:
+def find(database: Database, scope: Scope, text: str, most: int, zone: tzinfo) -> Found:
     """The messages that answer a text best. The model is given some that hold none of its words,
     but stand beside those that do. `zone` is the time zone in which a date in the text is meant.
     """
@@ -88,7 +88,7 @@ def find(database: SqliteDatabase, scope: Scope, text: str, most: int, zone: tzi
 class HistorySearch:
     """What may be found in a scope, for as long as nothing else is written to the database."""
 
-    def __init__(self, database: SqliteDatabase, scope: Scope, zone: tzinfo) -> None:
+    def __init__(self, database: Database, scope: Scope, zone: tzinfo) -> None:
         self._database, self._scope, self._zone = database, scope, zone
         self._reach = Reach(database, scope)
         self._ranges = self._reach.ranges
@@ -155,7 +155,7 @@ class HistorySearch:
             yield Hit(entries[place], said, spans(said, wanted), name, *neighbours)
 
 
-def _entries(database: SqliteDatabase, places: Iterable[int]) -> dict[int, Entry]:
+def _entries(database: Database, places: Iterable[int]) -> dict[int, Entry]:
     homes = sorted(home_of(place) for place in places)
     return {
         place_of(row, entry.seq): entry
@@ -175,16 +175,14 @@ def find_notes(notes: Sequence[Note], text: str, most: int, zone: tzinfo) -> Fou
     """
     if not notes:
         return Found()
-    database = SqliteDatabase(":memory:")
-    with database.connection_context():
-        migrate(database)
+    with closing(in_memory()) as database:
         with database.atomic():
             _fill(database, notes, zone)
         found = find(database, _NOTES, text, most, zone)
     return replace(found, hits=tuple(replace(h, note=notes[h.entry.turn]) for h in found.hits))
 
 
-def _fill(database: SqliteDatabase, notes: Sequence[Note], zone: tzinfo) -> None:
+def _fill(database: Database, notes: Sequence[Note], zone: tzinfo) -> None:
     """Put the notes into a transcript, each as the turn of its own number."""
     for number, note in enumerate(notes):
         key = ConversationKey(str(note.day), _NOTES.audience)
@@ -201,11 +199,11 @@ def _fill(database: SqliteDatabase, notes: Sequence[Note], zone: tzinfo) -> None
 
 
 def scan(
-    database: SqliteDatabase,
+    database: Database,
     conversations: Mapping[int, str],
     texts: Iterable[str],
     most: int,
-    read: Callable[[SqliteDatabase, int], Iterable[Entry]] = transcript.every_entry,
+    read: Callable[[Database, int], Iterable[Entry]] = transcript.every_entry,
 ) -> Found:
     """The messages that hold the most of these texts, the newest first among equals: in any case
     (Unicode's folding), also within words, and also what is no word, such as "C++". It reads all of
@@ -275,7 +273,7 @@ Wanted = Words | Tail | Head | Around | Exactly
 
 
 def passages(
-    database: SqliteDatabase, conversation: int, wanted: Wanted, running: int, away: TakenAway
+    database: Database, conversation: int, wanted: Wanted, running: int, away: TakenAway
 ) -> Found:
     """What flo.monster's `context_search` gives its model: messages, in order and with their
     neighbours, but for the `running` turn (0: none), what a person took away, and what searches
@@ -305,7 +303,7 @@ def passages(
     return Found(tuple(hits), len(places), left_out=left_out)
 
 
-def _seqs_with(database: SqliteDatabase, conversation: int, text: str) -> frozenset[int]:
+def _seqs_with(database: Database, conversation: int, text: str) -> frozenset[int]:
     pattern, entries = finder(text), transcript.every_entry(database, conversation)
     said = ((entry.seq, to_model_text(without_searches(entry.message))) for entry in entries)
     return frozenset(seq for seq, text in said if pattern.search(text))

@@ -17,10 +17,10 @@ from itertools import chain
 from typing import NamedTuple
 
 import orjson
-from peewee import SqliteDatabase
 
 from memory.messages import Message
 from memory.record import transcript
+from memory.record.database import Database
 from memory.record.search import words
 from memory.record.search.ranking import ChatSession, Passage
 from memory.record.search.said import to_search_text, without_searches
@@ -34,6 +34,7 @@ MOST = 2_000
 """Messages that a term is looked up in, the newest: what stands in more says little."""
 _PAUSE = 2 * 3_600.0  # seconds of silence that end a sitting
 _SHIFT = 32
+_SEQ = (1 << _SHIFT) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Range:
     last: int
 
 
-def range_of(conversation: int, first: int = 0, last: int = (1 << _SHIFT) - 1) -> Range:
+def range_of(conversation: int, first: int = 0, last: int = _SEQ) -> Range:
     """The places of a conversation, from seq `first` to seq `last`."""
     return Range(place_of(conversation, first), place_of(conversation, last))
 
@@ -55,13 +56,13 @@ def place_of(conversation: int, seq: int) -> int:
 
 def home_of(place: int) -> tuple[int, int]:
     """The conversation's row and the seq of a place."""
-    return place >> _SHIFT, place & (1 << _SHIFT) - 1
+    return place >> _SHIFT, place & _SEQ
 
 
 # --- writing -------------------------------------------------------------------------------
 
 
-def catch_up(database: SqliteDatabase, conversation: int) -> bool:
+def catch_up(database: Database, conversation: int) -> bool:
     """Index the next messages of a conversation; returns whether more are left."""
     last = _newest(database, conversation)
     rest = [*transcript.own_entries(database, conversation, last + 1, BATCH)]
@@ -71,7 +72,7 @@ def catch_up(database: SqliteDatabase, conversation: int) -> bool:
     return len(batch) == BATCH or len(batch) < len(rest)
 
 
-def _newest(database: SqliteDatabase, conversation: int) -> int:
+def _newest(database: Database, conversation: int) -> int:
     """The seq of the newest message that is indexed; 0 before the first."""
     span = range_of(conversation)
     query = "SELECT place FROM passage WHERE place BETWEEN ? AND ? ORDER BY place DESC LIMIT 1"
@@ -88,7 +89,7 @@ def _within_size(entries: Iterable[Entry]) -> Iterator[Entry]:
             return
 
 
-def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], after: int) -> None:
+def _add(database: Database, conversation: int, entries: Sequence[Entry], after: int) -> None:
     sitting, silent_since = _find_sitting(database, conversation, after)
     touched = set()
     for entry in entries:
@@ -99,9 +100,7 @@ def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], 
         touched.add(sitting)
         text = to_search_text(without_searches(entry.message))
         said = words.words(text)
-        database.execute_sql(
-            "INSERT INTO passage_words (rowid, words) VALUES (?, ?)", (place, " ".join(said))
-        )
+        database.add_words(place, said)
         database.execute_sql(
             "INSERT INTO passage VALUES (?, ?, ?, ?, ?)",
             (place, sitting, len(said), _signs(entry.message, text, said), _speaker(entry.message)),
@@ -109,7 +108,7 @@ def _add(database: SqliteDatabase, conversation: int, entries: Sequence[Entry], 
     _sum_up(database, touched)
 
 
-def _find_sitting(database: SqliteDatabase, conversation: int, seq: int) -> tuple[int, float]:
+def _find_sitting(database: Database, conversation: int, seq: int) -> tuple[int, float]:
     """The sitting of the message that was indexed last, and its time."""
     query = (
         "SELECT sitting, at FROM passage JOIN message ON conversation = ? AND seq = ? "
@@ -128,24 +127,20 @@ def _speaker(message: Message) -> str:
     return " ".join(words.words(message.speaker))
 
 
-def _sum_up(database: SqliteDatabase, sittings: Collection[int]) -> None:
+def _sum_up(database: Database, sittings: Collection[int]) -> None:
     """Add up what sittings hold now; one that holds nothing goes."""
     chosen = orjson.dumps(sorted(sittings)).decode()
+    database.execute_sql(f"DELETE FROM sitting WHERE first IN {database.numbers}", (chosen,))
     database.execute_sql(
-        "DELETE FROM sitting WHERE first IN (SELECT value FROM json_each(?))", (chosen,)
-    )
-    database.execute_sql(
-        """INSERT INTO sitting
-        SELECT sitting, MAX(place), MIN(at), COUNT(*), SUM(words), GROUP_CONCAT(DISTINCT speaker)
-        FROM passage JOIN message ON conversation = place >> 32 AND seq = place & 0xffffffff
-        WHERE sitting IN (SELECT value FROM json_each(?)) GROUP BY sitting""",
+        f"""INSERT INTO sitting
+        SELECT sitting, MAX(place), MIN(at), COUNT(*), SUM(words), {database.names}
+        FROM passage JOIN message ON conversation = place >> 32 AND seq = place & {_SEQ}
+        WHERE sitting IN {database.numbers} GROUP BY sitting""",
         (chosen,),
     )
 
 
-def forget(
-    database: SqliteDatabase, conversation: int, turns: Collection[int] | None = None
-) -> None:
+def forget(database: Database, conversation: int, turns: Collection[int] | None = None) -> None:
     """Take the messages of these turns (None: all) out, while they are still in the transcript."""
     newest = _newest(database, conversation)
     if turns is None:
@@ -156,22 +151,14 @@ def forget(
     for entry in entries:
         if entry.seq <= newest:
             gone.append(place_of(conversation, entry.seq))
-            said = " ".join(words.words(to_search_text(without_searches(entry.message))))
-            database.execute_sql(
-                "INSERT INTO passage_words (passage_words, rowid, words) VALUES ('delete', ?, ?)",
-                (gone[-1], said),
-            )
+            said = words.words(to_search_text(without_searches(entry.message)))
+            database.remove_words(gone[-1], said)
     chosen = (orjson.dumps(gone).decode(),)
-    are_gone = "place IN (SELECT value FROM json_each(?))"
+    are_gone = f"place IN {database.numbers}"
     query = f"SELECT DISTINCT sitting FROM passage WHERE {are_gone}"
     sittings = [sitting for (sitting,) in database.execute_sql(query, chosen)]
     database.execute_sql(f"DELETE FROM passage WHERE {are_gone}", chosen)
     _sum_up(database, sittings)
-
-
-def scrub(database: SqliteDatabase) -> None:
-    """Write the words anew: FTS5 only marks what is deleted, until it merges its parts."""
-    database.execute_sql("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
 
 
 # --- reading -------------------------------------------------------------------------------
@@ -223,7 +210,7 @@ class IndexedConversation(NamedTuple):
     lacks_some: bool
 
 
-def conversations(database: SqliteDatabase, audience: str) -> list[IndexedConversation]:
+def conversations(database: Database, audience: str) -> list[IndexedConversation]:
     """The conversations of an audience."""
     query = """SELECT id, key, EXISTS (
         SELECT * FROM view_event WHERE view_event.conversation = c.id AND kind IN ('clear', 'drop'))
@@ -231,7 +218,7 @@ def conversations(database: SqliteDatabase, audience: str) -> list[IndexedConver
     return [IndexedConversation._make(row) for row in database.execute_sql(query, (audience,))]
 
 
-def sessions(database: SqliteDatabase, ranges: Ranges) -> list[ChatSession]:
+def sessions(database: Database, ranges: Ranges) -> list[ChatSession]:
     """The sittings of the conversations that these ranges are in."""
     query = "SELECT * FROM sitting WHERE first BETWEEN ? AND ?"
     spans = {place_of(home_of(span.first)[0], 0): span.last for span in ranges}  # each once
@@ -239,30 +226,24 @@ def sessions(database: SqliteDatabase, ranges: Ranges) -> list[ChatSession]:
     return [*map(ChatSession._make, rows)]
 
 
-def places(database: SqliteDatabase, term: Term, ranges: Ranges) -> list[int]:
+def places(database: Database, term: Term, ranges: Ranges) -> list[int]:
     """Where a term stands, in the newest messages of each range."""
-    query = (
-        "SELECT rowid FROM passage_words WHERE passage_words MATCH ? AND rowid BETWEEN ? AND ? "
-        "ORDER BY rowid DESC LIMIT ?"
-    )
-    match = f'"{term.word}"*' if term.is_prefix else f'"{term.word}"'
     found: list[int] = []
     for span in ranges:
-        rows = database.execute_sql(query, (match, span.first, span.last, MOST)).fetchall()
-        found.extend(chain.from_iterable(rows))
+        found += database.find_places(term.word, term.is_prefix, span.first, span.last, MOST)
     return ranges.only(found) if ranges.has_gaps else found
 
 
-def passages(database: SqliteDatabase, places: Iterable[int], ranges: Ranges) -> dict[int, Passage]:
+def passages(database: Database, places: Iterable[int], ranges: Ranges) -> dict[int, Passage]:
     """What is there at these places."""
     chosen = orjson.dumps(ranges.only(places)).decode()
-    query = "SELECT * FROM passage WHERE place IN (SELECT value FROM json_each(?))"
+    query = f"SELECT * FROM passage WHERE place IN {database.numbers}"
     return {row[0]: Passage._make(row) for row in database.execute_sql(query, (chosen,))}
 
 
-def behind(database: SqliteDatabase, audience: str) -> list[int]:
+def behind(database: Database, audience: str) -> list[int]:
     """The conversations of an audience in which more was said than is indexed."""
-    query = """SELECT id FROM conversation WHERE audience = ? AND last_seq > COALESCE(
-        (SELECT place & 0xffffffff FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
+    query = f"""SELECT id FROM conversation WHERE audience = ? AND last_seq > COALESCE(
+        (SELECT place & {_SEQ} FROM passage WHERE place BETWEEN id << 32 AND (id + 1 << 32) - 1
         ORDER BY place DESC LIMIT 1), (SELECT seq FROM branch WHERE conversation = id), 0)"""
     return [row for (row,) in database.execute_sql(query, (audience,))]

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from peewee import SqliteDatabase
-
 from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.keys import home_of as chat_of
 from memory.record import transcript
 from memory.record.branches import Link, lineage
+from memory.record.database import Database
 from memory.record.search import index
 from memory.record.search.index import IndexedConversation, Range, Ranges, home_of, range_of
 
@@ -35,7 +34,7 @@ class Scope:
 class Reach:
     """`ranges` are the places that may be found."""
 
-    def __init__(self, database: SqliteDatabase, scope: Scope) -> None:
+    def __init__(self, database: Database, scope: Scope) -> None:
         self._database, self._scope = database, scope
         there = index.conversations(database, scope.audience)
         self._names = {one.row: one.name for one in there}

@@ -1,0 +1,114 @@
+"""What every database system must do for the record, whichever one keeps it.
+
+Work is handed a `Database`: peewee's queries are executed on it, and plain SQL that all systems
+speak. What each of them does in its own way has a name here and stands in `memory/record/engines/`,
+in one module for each; nothing else knows which one runs.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+import peewee
+
+
+class StoreError(Exception):
+    """The database can't do what it must. The text is a plain sentence with what to do."""
+
+
+class Database(peewee.Database, ABC):
+    """A connection, in the thread that uses it."""
+
+    numbers: ClassVar[str]
+    """SQL to stand after IN, for any number of numbers in one parameter: a list as JSON text."""
+    names: ClassVar[str]
+    """SQL for the different values of the column `speaker` in a group, with commas between."""
+
+    if TYPE_CHECKING:  # peewee does not say its types
+
+        def execute_sql(self, sql: str, params: Any = None) -> Any: ...
+        def connection(self) -> Any: ...
+
+    @abstractmethod
+    def insert_row(self, statement: str, values: Sequence[Any]) -> int:
+        """Carry out an INSERT into a table whose key is its `id`; returns that of the new row, 0
+        where the statement has added none."""
+
+    # --- in a lane ---------------------------------------------------------------------------
+
+    @abstractmethod
+    def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
+        """Carry out `work` as one transaction, on disk when this returns; without `is_synced`, a
+        power cut may take it back. It may be carried out more than once, when what it did before
+        was taken back. Raises DatabaseError where nothing of it is kept."""
+
+    @abstractmethod
+    def read(self, work: Callable[[], None]) -> None:
+        """Carry out `work`, which only reads, outside of any transaction."""
+
+    def must_repeat(self, error: BaseException | None) -> bool:
+        """Whether what failed with this error has to be carried out anew with all that was
+        committed together with it, which `commit_together` does when it sees this error."""
+        return False
+
+    def tolerates(self, error: BaseException) -> bool:
+        """Whether this was about damaged text, which from now on is shown as far as it goes, so
+        that trying again helps."""
+        return False
+
+    @abstractmethod
+    def scrub(self) -> None:
+        """Leave no trace of what was deleted. Raises StoreError where that can't be done."""
+
+    # --- the schema --------------------------------------------------------------------------
+
+    @abstractmethod
+    def schema_version(self) -> int:
+        """How many of the migrations it has seen; 0 for an empty database."""
+
+    @abstractmethod
+    def upgrade(self, step: Callable[[Database], None], version: int) -> None:
+        """Carry out a migration, and keep the version that it leads to, in one transaction."""
+
+    # --- the words of the search index -------------------------------------------------------
+
+    @abstractmethod
+    def add_words(self, place: int, words: Sequence[str]) -> None:
+        """Index the words of a message, which stands at this place."""
+
+    @abstractmethod
+    def remove_words(self, place: int, words: Sequence[str]) -> None:
+        """Take a message out of the index again, by the very words that it was indexed with."""
+
+    @abstractmethod
+    def find_places(
+        self, word: str, is_prefix: bool, first: int, last: int, most: int
+    ) -> list[int]:
+        """The newest places from `first` to `last` where a word stands, or what begins with it."""
+
+
+class DatabaseEngine(Protocol):
+    """A database system, and where in it the record is kept."""
+
+    def prepare(self) -> None:
+        """Make the database and its tables, or bring them up to date. Raises StoreError."""
+
+    def connect(self) -> Database:
+        """A new connection, for one thread."""
+
+    def explain(self, error: BaseException) -> BaseException:
+        """A StoreError where the system itself failed; else the error as it is."""
+
+    def list_losses(self) -> list[str]:
+        """What the database may have lost when the process ended last, as sentences; for the one
+        process that uses it, before it is opened."""
+
+    def find_damage(self, patience: float) -> str:
+        """What is wrong inside of the database, as a sentence; "" where nothing is, or where that
+        takes longer than so many seconds. Nobody is held up meanwhile."""
+
+    def examine(self) -> str:
+        """All that is wrong with the database, as a sentence; "" for nothing, or where there is
+        none yet."""

@@ -1,0 +1,233 @@
+"""SQLite: one file in the data folder, without any server. The default.
+
+`synchronous=FULL`: a message that was acknowledged survives a power cut; with group commit it
+costs one sync for many writes. `Store.write` says what does without.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabase
+
+from memory.record import soundness
+from memory.record.database import Database, StoreError
+from memory.record.migrations import migrate
+
+log = logging.getLogger(__name__)
+
+_BUSY_MS = 5_000
+_FOREVER = 3_600.0  # seconds
+_PRAGMAS = {
+    "journal_mode": "wal",
+    "synchronous": "full",
+    "busy_timeout": _BUSY_MS,
+    "foreign_keys": 1,
+    "secure_delete": 1,  # what /forget deletes must not linger in free pages
+}
+
+
+class SqliteFile(SqliteDatabase, Database):
+    """A connection to a file, or to a database in memory (":memory:")."""
+
+    numbers = "(SELECT value FROM json_each(?))"
+    names = "GROUP_CONCAT(DISTINCT speaker)"
+
+    def insert_row(self, statement: str, values: Sequence[Any]) -> int:
+        cursor = self.execute_sql(statement, values)
+        return cursor.lastrowid if cursor.rowcount else 0
+
+    def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
+        self.execute_sql(f"PRAGMA synchronous = {'full' if is_synced else 'normal'}")
+        with self.atomic("IMMEDIATE"):
+            work()
+
+    def read(self, work: Callable[[], None]) -> None:
+        work()
+
+    def tolerates(self, error: BaseException) -> bool:
+        if "Could not decode to UTF-8" not in str(error):
+            return False
+        self.connection().text_factory = _as_text
+        log.error("The database holds text that is damaged; see `python main.py doctor`.")
+        return True
+
+    def scrub(self) -> None:
+        # FTS5 only marks what is deleted, until it merges its parts. VACUUM too: the pages that
+        # rows were moved from keep copies, which secure_delete passes over.
+        try:
+            self.execute_sql("INSERT INTO passage_words (passage_words) VALUES ('optimize')")
+            self.execute_sql("VACUUM")
+            is_busy = self.execute_sql("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
+        except DatabaseError as error:
+            raise StoreError(f"Deleted, but traces are left: {_reason(str(error))}.") from error
+        if is_busy:
+            raise StoreError(
+                "Deleted, but traces are left in the database's files, because another process is "
+                "reading them; stop it, and ask again."
+            )
+
+    def schema_version(self) -> int:
+        return int(self.execute_sql("PRAGMA user_version").fetchone()[0])
+
+    def upgrade(self, step: Callable[[Database], None], version: int) -> None:
+        with self.atomic("EXCLUSIVE"):
+            step(self)
+            self.execute_sql(f"PRAGMA user_version = {version}")
+
+    # The words themselves are kept in the transcript alone (a contentless FTS5 table): that is why
+    # it must be told them again when they go.
+
+    def add_words(self, place: int, words: Sequence[str]) -> None:
+        self.execute_sql(
+            "INSERT INTO passage_words (rowid, words) VALUES (?, ?)", (place, " ".join(words))
+        )
+
+    def remove_words(self, place: int, words: Sequence[str]) -> None:
+        self.execute_sql(
+            "INSERT INTO passage_words (passage_words, rowid, words) VALUES ('delete', ?, ?)",
+            (place, " ".join(words)),
+        )
+
+    def find_places(
+        self, word: str, is_prefix: bool, first: int, last: int, most: int
+    ) -> list[int]:
+        match = f'"{word}"*' if is_prefix else f'"{word}"'
+        query = (
+            "SELECT rowid FROM passage_words WHERE passage_words MATCH ? "
+            "AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
+        )
+        rows = self.execute_sql(query, (match, first, last, most)).fetchall()
+        return [*chain.from_iterable(rows)]
+
+
+def _as_text(content: bytes) -> str:
+    return content.decode("utf-8", "replace")
+
+
+def connect(path: Path) -> SqliteFile:
+    """A connection set up as this project wants it: WAL, durable commits, waits for others."""
+    database = SqliteFile(str(path), pragmas=_PRAGMAS)
+    database.connect()
+    return database
+
+
+def in_memory() -> SqliteFile:
+    """A database that is gone with its connection, with all tables."""
+    database = SqliteFile(":memory:")
+    database.connect()
+    migrate(database)
+    return database
+
+
+class SqliteEngine:
+    """SQLite, and the file in which the record is kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def prepare(self) -> None:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if missing := soundness.check_length(self.path):
+                raise StoreError(f"{missing} {_MEND}")
+            database = self.connect()
+            try:
+                migrate(database)
+            finally:
+                database.close()
+        except (OSError, DatabaseError, *soundness.UNUSABLE) as error:
+            raise _explain_opening(self.path, error) from error
+
+    def connect(self) -> Database:
+        return connect(self.path)
+
+    def explain(self, error: BaseException) -> BaseException:
+        is_ours = isinstance(error, OperationalError | InternalError)
+        if not is_ours and type(error) is not DatabaseError:
+            return error
+        if _is_damaged(error):
+            return StoreError(f"The database is damaged ({error}). {_MEND}")
+        return StoreError(f"This could not be saved: {_reason(str(error))}.")
+
+    def list_losses(self) -> list[str]:
+        try:
+            if soundness.check_length(self.path):
+                return []  # `prepare` says so
+            lost = soundness.check_log(self.path)
+        except OSError:
+            return []
+        return [lost] if lost else []
+
+    def find_damage(self, patience: float) -> str:
+        return soundness.check_integrity(self.path, patience)
+
+    def examine(self) -> str:
+        path = self.path
+        if not path.exists():
+            return ""
+        try:
+            if wrong := soundness.check_length(path) or soundness.check_integrity(path, _FOREVER):
+                return wrong
+            rows = soundness.unreadable_rows(path)
+        except (OSError, *soundness.UNUSABLE) as error:
+            return f"{path} can't be read ({error})."
+        return f"{path} holds {rows}." if rows else ""
+
+
+def snapshot(path: Path, target: Path) -> None:
+    """Copy a database consistently, also while a bot writes to it. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)
+    except soundness.UNUSABLE as error:
+        raise StoreError(f"The database {path} can't be copied ({error}).") from error
+
+
+_MEND = (
+    "Stop the bot, check with `python main.py doctor`, and restore a backup with `python main.py "
+    "restore FILE`; the damaged database is kept beside it."
+)
+_DAMAGED = (
+    *("malformed", "not a database", "Could not decode"),
+    *("no such table", "no such column", "has no column", "already exists", "duplicate column"),
+)
+"""What SQLite says of a file that is none, or whose tables are not those that were made."""
+
+
+def _is_damaged(error: BaseException) -> bool:
+    if isinstance(error, UnicodeDecodeError):
+        return True
+    text = str(error)
+    return any(sign in text for sign in _DAMAGED)
+
+
+def _reason(text: str) -> str:
+    """What SQLite's words mean, and what to do."""
+    reasons = {
+        "full": "the disk is full; free some space (nothing that was confirmed is lost)",
+        "locked": "another process holds the database; stop it and try again",
+        "readonly": "the database can't be written; check the permissions of the data folder",
+        "disk I/O": "the disk reports an error; check it, and keep a copy of the data folder",
+        "unable to open": "the file can't be opened; check the permissions of the data folder",
+    }
+    meaning = next((sentence for sign, sentence in reasons.items() if sign in text), "")
+    return f"{meaning} ({text})" if meaning else f"the database says {text!r}"
+
+
+def _explain_opening(path: Path, error: Exception) -> StoreError:
+    text = str(error)
+    if _is_damaged(error):
+        return StoreError(f"{path} is damaged ({text}). {_MEND}")
+    if "newer Parley" in text:
+        return StoreError(
+            f"{path} is not a database that this Parley can use ({text}); move it away, or "
+            "restore a backup with `python main.py restore FILE`."
+        )
+    return StoreError(f"The database {path} can't be used: {_reason(text)}.")
