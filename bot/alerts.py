@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from bot.access import LOCAL, Access
-from bot.delivery import Delivery, address_of
+from bot.delivery import Delivery
+from bot.sending import address_of
 from channels.message import Address, Outbound
 from memory.record import people
 from memory.record.mailbox import AddressColumns

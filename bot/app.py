@@ -50,6 +50,7 @@ from bot.queues import KeyedQueues
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
 from bot.schedule import Retention, Schedule
+from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
@@ -87,6 +88,7 @@ class App:
     alerts: Alerts
     conversations: Conversations
     delivery: Delivery
+    sender: Sender
     turns: Turns
     bus: EventBus
     bot: RunningBot
@@ -139,7 +141,7 @@ class App:
         await self.spending.take_up()
         await self.conversations.take_up()
         await self.forms.take_up()
-        await self.delivery.send_unsent()
+        await self.sender.send_unsent()
         for received in await self.delivery.list_unanswered():
             self.bot.dispatch(received)
 
@@ -159,7 +161,12 @@ class App:
     async def _report_damage(self) -> None:
         """Tell an owner what of the database is damaged or was put aside; look through it, which
         takes long where it is large, while the bot works already."""
-        said = [*self.losses, *self.conversations.troubles, *self.delivery.troubles]
+        said = [
+            *self.losses,
+            *self.conversations.troubles,
+            *self.delivery.troubles,
+            *self.sender.troubles,
+        ]
         found = await asyncio.to_thread(self.store.engine.find_damage, EXAMINED)
         if found:
             said.append(f"{found} Stop the bot, and restore a backup.")
@@ -225,7 +232,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     models = Models(credentials(layers))
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
-    delivery = Delivery(store, by_name, data)
+    sender = Sender(store, by_name, data)
+    delivery = Delivery(store, by_name, sender)
     forms = Forms(store, by_name)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
     meter = Meter()
@@ -275,8 +283,8 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     )
     conversations = Conversations(services)
     turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access)
-    delivery.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
-    delivery.on_aside = alerts.reply_put_aside
+    sender.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
+    sender.on_aside = alerts.reply_put_aside
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
@@ -359,6 +367,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         alerts=alerts,
         conversations=conversations,
         delivery=delivery,
+        sender=sender,
         turns=turns,
         bus=bus,
         bot=bot,

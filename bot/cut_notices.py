@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 
-from bot.delivery import Delivery, address_of
+from bot.delivery import Delivery
+from bot.sending import address_of
 from memory.keys import ConversationKey
 from memory.record import mailbox
 from memory.record.store import Store, StoreError

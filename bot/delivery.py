@@ -1,9 +1,7 @@
 """Inbox and outbox: a message is on disk before it is acknowledged, a reply before it is sent.
 
-What was taken in and not answered is worked on again after a crash; what was written and not
-marked as sent is sent again, with a mark, since nobody knows whether it arrived. How often that was
-tried is on disk before each attempt: what breaks its sender goes as plain text next, and is put
-aside at last.
+What was taken in and not answered is worked on again after a crash; `sending.py` says what becomes
+of a reply.
 """
 
 from __future__ import annotations
@@ -12,45 +10,47 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
-
-import orjson
+from typing import Protocol
 
 from bot.attachments import Stored, dump, load
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
-from channels.base import Channel, ChannelError, InParts
-from channels.message import Action, Address, Form, Inbound, Outbound, Reply
+from bot.sending import address_of, dump_reply, set_aside
+from channels.base import Channel, InParts
+from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey
 from memory.record import mailbox
-from memory.record.mailbox import AddressColumns, InboxRow, Kind, OutboxRow
+from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 from memory.record.store import Store, StoreError
 from memory.record.tables import UNREADABLE
 
 log = logging.getLogger(__name__)
 
-PLAIN_AFTER, ASIDE_AFTER = 2, 5
-"""Attempts in vain, besides the first, after which a reply goes as plain text, or not at all."""
-PATIENCE = 30.0
-"""Seconds that an attempt may break the bot in; one that lasts longer waits for its platform."""
+
+class Sending(Protocol):
+    """Who sends what goes out (`bot.sending.Sender`)."""
+
+    queues: KeyedQueues
+
+    def send(self, outbound: Outbound) -> None:
+        """Send a reply, after those that go to the same chat before it."""
+        ...
+
+    async def excuse(self) -> None:
+        """The bot stops in good order: what is cut short of this did not fail."""
+        ...
 
 
 class Delivery:
-    """The mail room: one inbox and one outbox for all channels. `on_trouble` hears of a channel
-    that takes no reply, `on_aside` of a reply that is given up."""
+    """The mail room: one inbox and one outbox for all channels. `sender` sends what is in the
+    outbox."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
-        self._store, self._channels, self._data = store, channels, data
-        self.queues = KeyedQueues("send")
+    def __init__(self, store: Store, channels: Mapping[str, Channel], sender: Sending) -> None:
+        self._store, self._channels, self.sender = store, channels, sender
         self.troubles: list[str] = []
-        self._held: set[tuple[Address, str]] = set()
-        self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
-        self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
-        self.on_aside: Callable[[Outbound], Awaitable[None]] = _untold
 
     @property
     def channels(self) -> frozenset[str]:
@@ -90,7 +90,9 @@ class Delivery:
         """Put a reply into the outbox and the message off the inbox, at once, and send it."""
         parts = await self._parts(received.address, reply)
         place = columns_of(received.address)
-        rows = [OutboxRow(place, received.id, turn, _dump(part, n)) for n, part in enumerate(parts)]
+        rows = [
+            OutboxRow(place, received.id, turn, dump_reply(part, n)) for n, part in enumerate(parts)
+        ]
         try:
             ids = await self._store.write(lambda db: mailbox.answer(db, received.row, rows))
         except StoreError as error:
@@ -129,81 +131,23 @@ class Delivery:
         fail."""
         with suppress(StoreError):
             await self._store.write(mailbox.excuse)
-            await self._count(self._trying)
+            await self.sender.excuse()
 
     async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
         """Say something that nobody asked for, through the outbox. Raises StoreError."""
         reply = Reply(text, actions=actions)
-        row = OutboxRow(columns_of(address), "", None, _dump(reply))
+        row = OutboxRow(columns_of(address), "", None, dump_reply(reply))
         row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
         self.send(Outbound(row_id, address, reply, ""))
 
-    def send(self, outbound: Outbound, tries: int = 0) -> None:
-        """Hand a reply to its channel, after those that go to the same chat before it; `tries` says
-        how often it was sent again in vain."""
-        channel = self._channels.get(outbound.address.channel)
-        if channel is None:
-            return  # that channel does not run today; the outbox keeps the reply for it
-        chat = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
-        self.queues.put(chat, lambda: self._send(channel, outbound, tries))
+    @property
+    def queues(self) -> KeyedQueues:
+        """Replies on their way."""
+        return self.sender.queues
 
-    async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        whole = (outbound.address, outbound.reply_to)
-        if outbound.part and whole in self._held:
-            return  # a part before this one waits for the next start, and so does this
-        try:
-            if tries >= ASIDE_AFTER:
-                await self._put_aside(outbound)
-            else:
-                outbound = replace(outbound, is_plain=tries >= PLAIN_AFTER)
-                await self._attempt(channel, outbound, tries)
-        except Exception as error:
-            self._held.add(whole)
-            log.exception("the reply to %s waits for the next start", outbound.reply_to)
-            await self.on_trouble(channel.name, error)
-            return
-        if outbound.id:
-            # Synced or not: a power cut just before it would have the reply sent again as well.
-            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
-
-    async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        """Send a reply. One that is sent again may have broken the process before this one, so the
-        attempt is on disk first; what only waits for its platform is excused."""
-        if outbound.is_resent:
-            self._trying[outbound.id] = tries
-            await self._count({outbound.id: tries + 1})
-        excusing = asyncio.get_running_loop().create_task(self._excuse_later(outbound.id))
-        try:
-            await channel.send(outbound)
-        except ChannelError:
-            await self._count({outbound.id: tries})  # no reply could have been sent there
-            raise
-        except Exception:
-            self._trying.pop(outbound.id, None)
-            await self._count({outbound.id: tries + 1})
-            raise
-        finally:
-            excusing.cancel()
-        self._trying.pop(outbound.id, None)
-
-    async def _excuse_later(self, outbox: int) -> None:
-        await asyncio.sleep(PATIENCE)
-        if outbox in self._trying:
-            await self._count({outbox: self._trying[outbox]})
-
-    async def _count(self, tries: Mapping[int, int]) -> None:
-        counted = {outbox: count for outbox, count in tries.items() if outbox}
-        with suppress(StoreError):  # it is sent nevertheless
-            await self._store.write(lambda db: mailbox.count_tries(db, counted), is_synced=False)
-
-    async def _put_aside(self, outbound: Outbound) -> None:
-        log.error(
-            "the reply to %s (outbox %s) is put aside after %s attempts in vain",
-            outbound.reply_to,
-            outbound.id,
-            ASIDE_AFTER + 1,
-        )
-        await self.on_aside(outbound)
+    def send(self, outbound: Outbound) -> None:
+        """Hand a reply to its channel, after those that go to the same chat before it."""
+        self.sender.send(outbound)
 
     async def list_unanswered(self) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""
@@ -213,54 +157,18 @@ class Delivery:
                 key, line = _key_of(row), command_line(row.text)
                 found.append(_to_received(row, key, line))
             except UNREADABLE as error:
-                await self._set_aside("inbox", row.id, row.place, error)
+                self.troubles.append(
+                    await set_aside(self._store, "inbox", row.id, row.place, error)
+                )
         return found
-
-    async def send_unsent(self) -> None:
-        """Send what the process before this one may not have sent, marked as such."""
-        for row in await self._store.read(mailbox.list_outbox):
-            address = address_of(row.place)
-            try:
-                reply, part = _load(row.reply, self._data)
-            except UNREADABLE as error:
-                await self._set_aside("outbox", row.id, row.place, error)
-                continue
-            again = Outbound(row.id, address, reply, row.reply_to, row.turn, True, part)
-            self.send(again, row.tries)
-
-    async def _set_aside(
-        self, kind: Kind, row: int, place: AddressColumns, error: Exception
-    ) -> None:
-        """A message or a reply that can't be read any more is not worked on, and not lost."""
-        await self._store.write(lambda db: mailbox.put_aside(db, kind, row, repr(error)))
-        what = "A message" if kind == "inbox" else "A reply"
-        sentence = (
-            f"{what} in the chat {place.channel}/{place.chat} is damaged on the disk and was put "
-            "aside; `python main.py doctor` says how many such messages there are."
-        )
-        log.error("%s", sentence)
-        self.troubles.append(sentence)
-
-
-async def _unheard(channel: str, error: Exception) -> None:
-    """Nobody is told."""
-
-
-async def _untold(outbound: Outbound) -> None:
-    """Nobody is told."""
 
 
 def sendable(reply: object) -> Reply:
     """What a plugin returned, if it is a reply that can be put on disk; else raises TypeError."""
     if not isinstance(reply, Reply):
         raise TypeError(f"a command must return a Reply, not {reply!r}")
-    _dump(reply)
+    dump_reply(reply)
     return reply
-
-
-def address_of(place: AddressColumns) -> Address:
-    """The address that a place on disk stands for."""
-    return Address(place.channel, place.chat, place.thread, place.user)
 
 
 def columns_of(address: Address) -> AddressColumns:
@@ -282,41 +190,3 @@ def _to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) 
     return Received(
         row.id, row.platform_id, address, key, row.text, line, row.sender, files, is_begun
     )
-
-
-def _dump(reply: Reply, part: int = 0) -> str:
-    actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
-    whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
-    if reply.images:
-        whole["images"] = reply.images
-    if reply.problem:
-        whole["problem"] = reply.problem
-    if reply.form:
-        whole["form"] = [reply.form.command, reply.form.text]
-    if part:
-        whole["part"] = part
-    return orjson.dumps(whole, default=str).decode()
-
-
-def _load(text: str, data: Path) -> tuple[Reply, int]:
-    """A reply as the outbox has it. Its pictures are those in the data folder: the row may have
-    come with a backup that somebody else made, and name any file of this machine."""
-    whole = orjson.loads(text)
-    images = tuple(path for path in whole.get("images", ()) if _is_below(data, path))
-    actions = tuple(Action(*action) for action in whole["actions"])
-    reply = Reply(
-        whole["text"],
-        whole["data"],
-        actions,
-        images,
-        whole.get("problem", ""),
-        Form(*whole["form"]) if "form" in whole else None,
-    )
-    return reply, whole.get("part", 0)
-
-
-def _is_below(folder: Path, path: str) -> bool:
-    if Path(path).resolve().is_relative_to(folder.resolve()):
-        return True
-    log.warning("the picture %s is not sent again: it is not in the data folder", path)
-    return False

@@ -12,8 +12,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from bot.delivery import address_of, columns_of
+from bot.delivery import columns_of
 from bot.received import CommandLine, command_line
+from bot.sending import address_of
 from channels.base import Channel, WithFields
 from channels.message import LONGEST_FORM, Address, Form, Inbound, Reply
 from memory.record import mailbox

@@ -15,7 +15,8 @@ from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
-from bot.delivery import Delivery, address_of
+from bot.delivery import Delivery
+from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from bot import delivery
+from bot import sending
 from channels.base import ChannelError
 from channels.message import Outbound
 from memory.record import mailbox
@@ -130,15 +130,15 @@ async def test_what_can_never_be_sent_is_put_aside_and_an_owner_is_told(tmp_path
         tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Poison."))
     )
     tried = []
-    for start in range(delivery.ASIDE_AFTER + 2):
+    for start in range(sending.ASIDE_AFTER + 2):
         house = Refusing()
         async with running(tmp_path, house, {}, {}):
             await house.writes("/help", id=f"h{start}")  # who may be told is known from now on
             await house.reply_to(f"h{start}")
-            if start == delivery.ASIDE_AFTER:
+            if start == sending.ASIDE_AFTER:
                 await _told(house, "was put aside")
         tried.append(len(house.refused))
-    assert tried == [1] * delivery.ASIDE_AFTER + [0, 0]
+    assert tried == [1] * sending.ASIDE_AFTER + [0, 0]
 
 
 async def _told(house: House, words: str) -> None:
@@ -163,7 +163,7 @@ async def test_a_reply_that_nothing_could_be_sent_beside_is_not_to_blame(tmp_pat
     await _leave(
         tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Patience."))
     )
-    for _ in range(delivery.ASIDE_AFTER + 1):
+    for _ in range(sending.ASIDE_AFTER + 1):
         async with running(tmp_path, (away := Away()), {}, {}):
             await away.app.delivery.queues.idle()
     async with running(tmp_path, (there := Away(is_there=True)), {}, {}):
@@ -193,7 +193,7 @@ class Slow(House):
 async def test_an_attempt_is_on_disk_before_it_is_made_and_excused_when_it_only_waits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delivery, "PATIENCE", 0.5)
+    monkeypatch.setattr(sending, "PATIENCE", 0.5)
     await _leave(
         tmp_path, OutboxRow(AddressColumns("pipe", "main", "", ""), "7", None, _reply("Slow."))
     )

@@ -1,0 +1,201 @@
+"""Replies go out: each to its channel, in the order of its chat, until the platform has it.
+
+What was written and not marked as sent is sent again, with a mark, since nobody knows whether it
+arrived. How often that was tried is on disk before each attempt: what breaks its sender goes as
+plain text next, and is put aside at last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from bot.queues import KeyedQueues
+from channels.base import Channel, ChannelError
+from channels.message import Action, Address, Form, Outbound, Reply
+from memory.record import mailbox
+from memory.record.mailbox import AddressColumns, Kind, OutboxRow
+from memory.record.store import Store, StoreError
+from memory.record.tables import UNREADABLE
+
+log = logging.getLogger(__name__)
+
+PLAIN_AFTER, ASIDE_AFTER = 2, 5
+"""Attempts in vain, besides the first, after which a reply goes as plain text, or not at all."""
+PATIENCE = 30.0
+"""Seconds that an attempt may break the bot in; one that lasts longer waits for its platform."""
+
+
+class Sender:
+    """Hands replies to their channels. `on_trouble` hears of a channel that takes no reply,
+    `on_aside` of a reply that is given up."""
+
+    def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
+        self._store, self._channels, self._data = store, channels, data
+        self.queues = KeyedQueues("send")
+        self.troubles: list[str] = []
+        self._held: set[tuple[Address, str]] = set()
+        self._trying: dict[int, int] = {}  # replies on their way again, with their tries before
+        self.on_trouble: Callable[[str, Exception], Awaitable[None]] = _unheard
+        self.on_aside: Callable[[Outbound], Awaitable[None]] = _untold
+
+    def send(self, outbound: Outbound, tries: int = 0) -> None:
+        """Hand a reply to its channel, after those that go to the same chat before it; `tries` says
+        how often it was sent again in vain."""
+        channel = self._channels.get(outbound.address.channel)
+        if channel is None:
+            return  # that channel does not run today; the outbox keeps the reply for it
+        chat = (outbound.address.channel, outbound.address.chat, outbound.address.thread)
+        self.queues.put(chat, lambda: self._send(channel, outbound, tries))
+
+    async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        whole = (outbound.address, outbound.reply_to)
+        if outbound.part and whole in self._held:
+            return  # a part before this one waits for the next start, and so does this
+        try:
+            if tries >= ASIDE_AFTER:
+                await self._put_aside(outbound)
+            else:
+                outbound = replace(outbound, is_plain=tries >= PLAIN_AFTER)
+                await self._attempt(channel, outbound, tries)
+        except Exception as error:
+            self._held.add(whole)
+            log.exception("the reply to %s waits for the next start", outbound.reply_to)
+            await self.on_trouble(channel.name, error)
+            return
+        if outbound.id:
+            # Synced or not: a power cut just before it would have the reply sent again as well.
+            await self._store.write(lambda db: mailbox.mark_sent(db, outbound.id), is_synced=False)
+
+    async def _attempt(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        """Send a reply. One that is sent again may have broken the process before this one, so the
+        attempt is on disk first; what only waits for its platform is excused."""
+        if outbound.is_resent:
+            self._trying[outbound.id] = tries
+            await self._count({outbound.id: tries + 1})
+        excusing = asyncio.get_running_loop().create_task(self._excuse_later(outbound.id))
+        try:
+            await channel.send(outbound)
+        except ChannelError:
+            await self._count({outbound.id: tries})  # no reply could have been sent there
+            raise
+        except Exception:
+            self._trying.pop(outbound.id, None)
+            await self._count({outbound.id: tries + 1})
+            raise
+        finally:
+            excusing.cancel()
+        self._trying.pop(outbound.id, None)
+
+    async def _excuse_later(self, outbox: int) -> None:
+        await asyncio.sleep(PATIENCE)
+        if outbox in self._trying:
+            await self._count({outbox: self._trying[outbox]})
+
+    async def _count(self, tries: Mapping[int, int]) -> None:
+        counted = {outbox: count for outbox, count in tries.items() if outbox}
+        with suppress(StoreError):  # it is sent nevertheless
+            await self._store.write(lambda db: mailbox.count_tries(db, counted), is_synced=False)
+
+    async def _put_aside(self, outbound: Outbound) -> None:
+        log.error(
+            "the reply to %s (outbox %s) is put aside after %s attempts in vain",
+            outbound.reply_to,
+            outbound.id,
+            ASIDE_AFTER + 1,
+        )
+        await self.on_aside(outbound)
+
+    async def excuse(self) -> None:
+        """The bot stops in good order: what it cuts short of replies on their way did not fail."""
+        await self._count(self._trying)
+
+    async def send_unsent(self) -> None:
+        """Send what the process before this one may not have sent, marked as such."""
+        for row in await self._store.read(mailbox.list_outbox):
+            if (again := await self.read(row, is_resent=True)) is not None:
+                self.send(again, row.tries)
+
+    async def read(self, row: OutboxRow, is_resent: bool) -> Outbound | None:
+        """A reply of the outbox; None for one that can't be read, which is put aside."""
+        try:
+            reply, part = load_reply(row.reply, self._data)
+        except UNREADABLE as error:
+            self.troubles.append(await set_aside(self._store, "outbox", row.id, row.place, error))
+            return None
+        place = address_of(row.place)
+        return Outbound(row.id, place, reply, row.reply_to, row.turn, is_resent, part)
+
+
+async def _unheard(channel: str, error: Exception) -> None:
+    """Nobody is told."""
+
+
+async def _untold(outbound: Outbound) -> None:
+    """Nobody is told."""
+
+
+async def set_aside(
+    store: Store, kind: Kind, row: int, place: AddressColumns, error: Exception
+) -> str:
+    """A message or a reply that can't be read any more is not worked on, and not lost; returns a
+    sentence that says so."""
+    await store.write(lambda db: mailbox.put_aside(db, kind, row, repr(error)))
+    what = "A message" if kind == "inbox" else "A reply"
+    sentence = (
+        f"{what} in the chat {place.channel}/{place.chat} is damaged on the disk and was put "
+        "aside; `python main.py doctor` says how many such messages there are."
+    )
+    log.error("%s", sentence)
+    return sentence
+
+
+def address_of(place: AddressColumns) -> Address:
+    """The address that a place on disk stands for."""
+    return Address(place.channel, place.chat, place.thread, place.user)
+
+
+def dump_reply(reply: Reply, part: int = 0) -> str:
+    """A reply as the outbox has it."""
+    actions = [[action.label, action.command, action.asks_first] for action in reply.actions]
+    whole: dict[str, Any] = {"text": reply.text, "data": reply.data, "actions": actions}
+    if reply.images:
+        whole["images"] = reply.images
+    if reply.problem:
+        whole["problem"] = reply.problem
+    if reply.form:
+        whole["form"] = [reply.form.command, reply.form.text]
+    if part:
+        whole["part"] = part
+    return orjson.dumps(whole, default=str).decode()
+
+
+def load_reply(text: str, data: Path) -> tuple[Reply, int]:
+    """A reply as the outbox has it. Its pictures are those in the data folder: the row may have
+    come with a backup that somebody else made, and name any file of this machine."""
+    whole = orjson.loads(text)
+    images = tuple(path for path in whole.get("images", ()) if _is_below(data, path))
+    actions = tuple(Action(*action) for action in whole["actions"])
+    reply = Reply(
+        whole["text"],
+        whole["data"],
+        actions,
+        images,
+        whole.get("problem", ""),
+        Form(*whole["form"]) if "form" in whole else None,
+    )
+    return reply, whole.get("part", 0)
+
+
+def _is_below(folder: Path, path: str) -> bool:
+    if Path(path).resolve().is_relative_to(folder.resolve()):
+        return True
+    log.warning("the picture %s is not sent again: it is not in the data folder", path)
+    return False
