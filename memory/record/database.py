@@ -36,6 +36,13 @@ class Database(peewee.Database, ABC):
         """Carry out an INSERT into a table whose key is its `id`; returns that of the new row, 0
         where the statement has added none."""
 
+    def read_columns(
+        self, query: str, names: Sequence[str], values: Sequence[Any]
+    ) -> list[list[Any]]:
+        """What a query finds in these of its columns, each as a list."""
+        rows = self.execute_sql(f"SELECT {', '.join(names)} FROM ({query}) AS q", values).fetchall()
+        return [*map(list, zip(*rows, strict=True))] or [[] for _ in names]
+
     # --- in a lane ---------------------------------------------------------------------------
 
     @abstractmethod
@@ -84,9 +91,10 @@ class Database(peewee.Database, ABC):
 
     @abstractmethod
     def find_places(
-        self, word: str, is_prefix: bool, first: int, last: int, most: int
-    ) -> list[int]:
-        """The newest places from `first` to `last` where a word stands, or what begins with it."""
+        self, terms: Sequence[tuple[str, bool]], first: int, last: int, most: int
+    ) -> list[list[int]]:
+        """For each term, a word or (if true) a beginning of words: the newest places from `first`
+        to `last` where it stands."""
 
 
 class DatabaseEngine(Protocol):

@@ -10,10 +10,10 @@ import logging
 import sqlite3
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import orjson
 from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabase
 
 from memory.record import soundness
@@ -38,6 +38,14 @@ class SqliteFile(SqliteDatabase, Database):
 
     numbers = "(SELECT value FROM json_each(?))"
     names = "GROUP_CONCAT(DISTINCT speaker)"
+
+    def read_columns(
+        self, query: str, names: Sequence[str], values: Sequence[Any]
+    ) -> list[list[Any]]:
+        # Many rows cost Python more than SQLite takes to write them all as JSON.
+        columns = ", ".join(f"json_group_array({name})" for name in names)
+        row = self.execute_sql(f"SELECT {columns} FROM ({query})", values).fetchone()
+        return [*map(orjson.loads, row)]
 
     def insert_row(self, statement: str, values: Sequence[Any]) -> int:
         cursor = self.execute_sql(statement, values)
@@ -96,15 +104,15 @@ class SqliteFile(SqliteDatabase, Database):
         )
 
     def find_places(
-        self, word: str, is_prefix: bool, first: int, last: int, most: int
-    ) -> list[int]:
-        match = f'"{word}"*' if is_prefix else f'"{word}"'
-        query = (
-            "SELECT rowid FROM passage_words WHERE passage_words MATCH ? "
-            "AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?"
-        )
-        rows = self.execute_sql(query, (match, first, last, most)).fetchall()
-        return [*chain.from_iterable(rows)]
+        self, terms: Sequence[tuple[str, bool]], first: int, last: int, most: int
+    ) -> list[list[int]]:
+        query = """SELECT key, (SELECT json_group_array(rowid) FROM (
+                SELECT rowid FROM passage_words WHERE passage_words MATCH value
+                AND rowid BETWEEN ? AND ? ORDER BY rowid DESC LIMIT ?))
+            FROM json_each(?)"""
+        wanted = orjson.dumps([f'"{word}"{"*" * is_prefix}' for word, is_prefix in terms]).decode()
+        rows = dict(self.execute_sql(query, (first, last, most, wanted)).fetchall())
+        return [orjson.loads(rows[number]) for number in range(len(terms))]
 
 
 def _as_text(content: bytes) -> str:

@@ -28,7 +28,16 @@ from memory.record.search.index import (
     home_of,
     place_of,
 )
-from memory.record.search.ranking import WEIGHTS, Inquiry, Passage, Posting, Ranking, Weights
+from memory.record.search.ranking import (
+    NO_DAYS,
+    WEIGHTS,
+    Inquiry,
+    NamedDays,
+    Passage,
+    Posting,
+    Ranking,
+    Weights,
+)
 from memory.record.search.reach import Reach, Scope
 from memory.record.search.said import (
     Span,
@@ -38,7 +47,6 @@ from memory.record.search.said import (
     to_search_text,
     without_searches,
 )
-from memory.record.search.words import Term
 from memory.turns import Entry
 
 MOST = 100
@@ -98,7 +106,7 @@ class HistorySearch:
         """The messages that answer a text best."""
         inquiry = self.inquire(text)
         order, near = self.rank(inquiry)
-        of_day = {first for days in inquiry.days_off for first, off in days.items() if not off}
+        of_day = {inquiry.sessions.firsts[number] for number in inquiry.days.met()}
         holding = {place for place, passage in near.items() if passage.sitting in of_day}
         holding.update(*(posting.places for posting in inquiry.postings))
         if not self._scope.is_model:
@@ -108,15 +116,15 @@ class HistorySearch:
 
     def inquire(self, text: str) -> Inquiry:
         """What a text looks for, and where that stands."""
-        together = {session.speakers for session in self._sessions}
-        speakers = {name for names in together for name in names.split(",")}
+        speakers = {name for names in self._sessions.speakers for name in names.split(",")}
         question = words.question(text, {word for name in speakers for word in name.split()})
+        places = index.places(self._database, question.terms, self._ranges)
         return Inquiry(
             question,
-            [self._find_posting(term) for term in question.terms],
+            [*map(Posting, question.terms, places)],
             self._sessions,
             {name for name in speakers if not question.words.isdisjoint(name.split())},
-            self._find_days_off(question.dates),
+            self._find_days(question.dates) if question.dates else NO_DAYS,
         )
 
     def rank(
@@ -127,17 +135,11 @@ class HistorySearch:
         near = index.passages(self._database, ranking.choose(), self._ranges)
         return ranking.rank(near), near
 
-    def _find_posting(self, term: Term) -> Posting:
-        return Posting(term, index.places(self._database, term, self._ranges))
-
-    def _find_days_off(self, dates: Sequence[NamedDate]) -> list[dict[int, int]]:
-        """For each date, by how many days each sitting misses it."""
-        if not dates:
-            return []
-        days = {s.first: datetime.fromtimestamp(s.at, self._zone).date() for s in self._sessions}
-        each = set(days.values())
-        off = [{day: named.days_off(day) for day in each} for named in dates]
-        return [{first: days_off[day] for first, day in days.items()} for days_off in off]
+    def _find_days(self, dates: Sequence[NamedDate]) -> NamedDays:
+        times = index.times(self._database, self._ranges)
+        days = [datetime.fromtimestamp(at, self._zone).date() for at in times.at]
+        off = (named.days_off(set(days)) for named in dates)
+        return NamedDays(times, [[*map(days_off.__getitem__, days)] for days_off in off])
 
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
         around = {place + distance for place in places for distance in (-1, 0, 1)}

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from calendar import monthrange
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from datetime import MAXYEAR, MINYEAR, date
 from functools import cache
 from typing import NamedTuple
@@ -27,16 +27,20 @@ class NamedDate(NamedTuple):
     month: int
     day: int
 
-    def days_off(self, other: date) -> int:
-        """How many days a day is away from this one, or from this month."""
-        near = range(max(MINYEAR, other.year - 1), min(MAXYEAR, other.year + 1) + 1)
-        return min(self._days_off(other, year) for year in ([self.year] if self.year else near))
+    def days_off(self, others: Collection[date]) -> dict[date, int]:
+        """By how many days each of these days misses this one, or this month."""
+        near = {other.year + more for other in others for more in (-1, 0, 1)}
+        years = [self.year] if self.year else near.intersection(range(MINYEAR, MAXYEAR + 1))
+        spans = [*map(self._span, years)]
+        return {
+            other: min(max(0, (first - other).days, (other - last).days) for first, last in spans)
+            for other in others
+        }
 
-    def _days_off(self, other: date, year: int) -> int:
+    def _span(self, year: int) -> tuple[date, date]:
         longest = monthrange(year, self.month)[1]
         first = date(year, self.month, min(self.day or 1, longest))
-        last = date(year, self.month, min(self.day or longest, longest))
-        return max(0, (first - other).days, (other - last).days)
+        return first, date(year, self.month, min(self.day or longest, longest))
 
 
 def find_dates(text: str) -> tuple[NamedDate, ...]:

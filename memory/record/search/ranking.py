@@ -14,8 +14,10 @@ import heapq
 import math
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
+from operator import add, mul
 from typing import NamedTuple
 
 from memory.record.search.words import (
@@ -74,16 +76,23 @@ class Passage(NamedTuple):
     speaker: str
 
 
-class ChatSession(NamedTuple):
-    """What was said without a long pause, from the place `first` to `last`: when it began (a
-    time stamp), how much it is, and who spoke (names, with commas between)."""
+class ChatSessions(NamedTuple):
+    """All sittings (what was said without a long pause) in order, as columns, for a search looks at
+    hundreds of them: the place at which each begins, its words and its messages; and who spoke in
+    any (names, with commas between)."""
 
-    first: int
-    last: int
-    at: float
-    messages: int
-    words: int
-    speakers: str
+    firsts: list[int]
+    words: list[int]
+    messages: list[int]
+    speakers: Collection[str]
+
+
+class ChatTimes(NamedTuple):
+    """What is asked of sittings only where a question names a day: the place at which each ends,
+    and when it began (a time stamp)."""
+
+    lasts: list[int]
+    at: list[float]
 
 
 class Posting(NamedTuple):
@@ -93,123 +102,147 @@ class Posting(NamedTuple):
     places: Sequence[int]
 
 
+class NamedDays(NamedTuple):
+    """Where the days are that a question names: when each sitting was, and for each date by how
+    many days each misses it."""
+
+    times: ChatTimes
+    off: Sequence[Sequence[int]] = ()
+
+    def met(self) -> list[int]:
+        """The numbers of the sittings of the very days, the newest first."""
+        numbers = {number for off in self.off for number, days in enumerate(off) if not days}
+        return sorted(numbers, key=lambda number: (self.times.at[number], number), reverse=True)
+
+
+NO_DAYS = NamedDays(ChatTimes([], []))
+
+
 class Inquiry(NamedTuple):
     """What is looked for, and where that stands: the postings of the question's terms, all sittings
-    that are searched, the speakers whom it names, and for each date in it by how many days each
-    sitting, named by its first place, misses it."""
+    that are searched, and the speakers and days that it names."""
 
     question: Question
     postings: Sequence[Posting]
-    sessions: Sequence[ChatSession]
+    sessions: ChatSessions
     spoken_by: Collection[str] = ()
-    days_off: Sequence[Mapping[int, int]] = ()
+    days: NamedDays = NO_DAYS
+
+
+class Source(NamedTuple):
+    """What a message gives to those around it: the terms that it holds, by number, and how much
+    they count there."""
+
+    sitting: int
+    brevity: float
+    terms: Sequence[int]
 
 
 class Ranking:
     """Ranks what is found: first roughly, and then what may be among the best closely, so that most
-    messages cost little."""
+    messages cost little. (Sittings go by number here, from 1: how many begin before a place.)"""
 
     def __init__(self, inquiry: Inquiry, weights: Weights = WEIGHTS) -> None:
-        self._question, postings, sessions, self._spoken_by, self._days_off = inquiry
-        self._sessions, self._weights = sessions, weights
+        self._inquiry, self._weights = inquiry, weights
         self._shares = list(_shares(weights))
-        self._terms = defaultdict[int, list[int]](list)  # by the place where they stand
-        for number, posting in enumerate(postings):
-            for place in posting.places:
-                self._terms[place].append(number)
-        self._messages = sum(session.messages for session in sessions)
-        weight = [weights.prefix if posting.term.is_prefix else 1.0 for posting in postings]
+        self._number = partial(bisect_right, inquiry.sessions.firsts)
+        factors = [weights.prefix if one.term.is_prefix else 1.0 for one in inquiry.postings]
+        self._messages = sum(inquiry.sessions.messages)
         self._worth = [
             factor * _rarity(len(posting.places), self._messages)
-            for factor, posting in zip(weight, postings, strict=True)
+            for factor, posting in zip(factors, inquiry.postings, strict=True)
         ]
-        self._sitting = _find_sittings(self._terms, sessions)
-        self._of_sitting = self._score_sittings(weight, postings)
-        self._dates = [self._weigh_date(one) for one in self._days_off]
-        self._sources: dict[int, list[tuple[int, float]]] = {}
+        self._of_sitting = self._score_sittings(factors)
+        self._dates = [self._weigh_date(off) for off in inquiry.days.off]
+        self._chosen: list[int] = []
+        self._terms: dict[int, list[int]] = {}
 
-    def _score_sittings(
-        self, weight: Sequence[float], postings: Sequence[Posting]
-    ) -> Mapping[int, float]:
+    def _score_sittings(self, factors: Sequence[float]) -> list[float]:
         """BM25 of whole sittings, by how many of their messages hold a term."""
-        count, scores = len(self._sessions), defaultdict[int, float](float)
-        mean = sum(session.words for session in self._sessions) / max(1, count)
-        k1 = self._weights.saturation / max(1.0, mean)
-        length = {session.first: k1 * session.words for session in self._sessions}
-        for factor, posting in zip(weight, postings, strict=True):
-            held = Counter(map(self._sitting.__getitem__, posting.places))
-            worth = self._weights.sitting * factor * _rarity(len(held), count)
-            for first, often in held.items():
-                scores[first] += worth * often / (often + length[first])
+        words = self._inquiry.sessions.words
+        k1 = self._weights.saturation / max(1.0, sum(words) / max(1, len(words)))
+        length, scores = [k1, *(k1 * size for size in words)], [0.0] * (len(words) + 1)
+        for factor, posting in zip(factors, self._inquiry.postings, strict=True):
+            held = Counter(map(self._number, posting.places))
+            worth = self._weights.sitting * factor * _rarity(len(held), len(words))
+            for number, often in held.items():
+                scores[number] += worth * often / (often + length[number])
         return scores
 
-    def _weigh_date(self, days_off: Mapping[int, int]) -> tuple[float, dict[int, float]]:
+    def _weigh_date(self, days_off: Sequence[int]) -> tuple[float, list[float]]:
         """What a date is worth, and how much of it each sitting has."""
-        share = {first: math.exp(-off / self._weights.days) for first, off in days_off.items()}
-        of_it = sum(share[session.first] * session.messages for session in self._sessions)
-        return self._weights.dated * _rarity(of_it, self._messages), share
+        shares = [math.exp(-off / self._weights.days) for off in days_off]
+        of_it = sum(map(mul, shares, self._inquiry.sessions.messages))
+        return self._weights.dated * _rarity(of_it, self._messages), [0.0, *shares]
 
     def choose(self) -> list[int]:
         """The places that must be read: those that may be among the best, as far as postings tell,
         and those that count for them."""
-        own = self._estimate()
+        own, shares = self._estimate(), self._shares
         rough = defaultdict[int, float](float)
         for place in heapq.nlargest(CANDIDATES, own, key=own.__getitem__):
-            for distance, share in self._shares:
+            for distance, share in shares:
                 rough[place + distance] += share * own[place]
         rough |= dict.fromkeys(islice(self._iter_days(), CANDIDATES), math.inf)
-        shares, terms = self._shares, self._terms
-        for place in sorted(rough, key=rough.__getitem__, reverse=True)[: 2 * CANDIDATES]:
-            self._sources[place] = [
-                (place - distance, share) for distance, share in shares if place - distance in terms
-            ]
-        return [*self._sources.keys() | {place for s in self._sources.values() for place, _ in s}]
+        self._chosen = sorted(rough, key=rough.__getitem__, reverse=True)[: 2 * CANDIDATES]
+        around = {place - distance for distance, _ in shares for place in self._chosen}
+        self._terms = {place: [] for place in around & own.keys()}
+        for number, posting in enumerate(self._inquiry.postings):
+            for place in self._terms.keys() & posting.places:
+                self._terms[place].append(number)
+        return [*self._terms.keys() | self._chosen]
 
     def _estimate(self) -> dict[int, float]:
         """What can be told of each place that holds a term before any is read."""
-        whole = defaultdict(float, self._of_sitting)
-        for of_date, shares in self._dates:
-            for first, share in shares.items():
-                whole[first] += of_date * share
-        worth, sitting = self._worth, self._sitting
-        return {
-            place: whole[sitting[place]] + sum([worth[number] for number in numbers])
-            for place, numbers in self._terms.items()
-        }
+        own: dict[int, float] = {}
+        get = own.get
+        for worth, posting in zip(self._worth, self._inquiry.postings, strict=True):
+            for place in posting.places:
+                own[place] = get(place, 0.0) + worth
+        whole = self._of_sitting
+        for worth, shares in self._dates:
+            whole = [score + worth * share for score, share in zip(whole, shares, strict=True)]
+        of_sitting = map(whole.__getitem__, map(self._number, own))
+        return dict(zip(own, map(add, own.values(), of_sitting), strict=True))
 
     def _iter_days(self) -> Iterator[int]:
         """All places of the very days that are asked for, those of the newest sittings first."""
-        for session in sorted(self._sessions, key=lambda one: one.at, reverse=True):
-            if any(not days[session.first] for days in self._days_off):
-                yield from range(session.first, session.last + 1)
+        firsts, lasts = self._inquiry.sessions.firsts, self._inquiry.days.times.lasts
+        for number in self._inquiry.days.met():
+            yield from range(firsts[number], lasts[number] + 1)
 
     def rank(self, passages: Mapping[int, Passage]) -> list[int]:
         """The places in order, the best first, by what was read of those that it `choose`s; one
         that is not among the `passages` is not there."""
-        there = (passages[place] for place in self._sources if place in passages)
-        scores = {one.place: self._score(one, passages) * self._factor(one) for one in there}
-        return sorted(scores, key=lambda place: (scores[place], place), reverse=True)
+        sources = {
+            place: Source(passages[place].sitting, self._brevity(passages[place]), numbers)
+            for place, numbers in self._terms.items()
+            if place in passages
+        }
+        there = (passages[place] for place in self._chosen if place in passages)
+        scores = [(self._score(one, sources) * self._factor(one), one.place) for one in there]
+        return [place for _, place in sorted(scores, reverse=True)]
 
-    def _score(self, passage: Passage, passages: Mapping[int, Passage]) -> float:
+    def _score(self, passage: Passage, sources: Mapping[int, Source]) -> float:
         """BM25 of a message and its sitting. A term counts once for the message that holds it, and
         less for those around it."""
         found: dict[int, float] = {}
-        for place, share in self._sources[passage.place]:
-            source = passages.get(place)
+        for distance, share in self._shares:
+            source = sources.get(passage.place - distance)
             if source is not None and source.sitting == passage.sitting:
-                if place != passage.place:
-                    share *= self._brevity(source)
-                for number in self._terms[place]:
+                if distance:
+                    share *= source.brevity
+                for number in source.terms:
                     found[number] = found.get(number, 0.0) + share
         length, k1 = passage.words / self._weights.length, self._weights.saturation
         if length > 1:
             k1 *= length
-        score = self._of_sitting.get(passage.sitting, 0.0)
+        sitting = self._number(passage.place)
+        score = self._of_sitting[sitting]
         for number, frequency in found.items():
             score += self._worth[number] * frequency / (frequency + k1)
         for worth, shares in self._dates:
-            share = shares[passage.sitting]
-            score += worth * share / (share + k1)
+            score += worth * shares[sitting] / (shares[sitting] + k1)
         return score
 
     def _brevity(self, passage: Passage) -> float:
@@ -219,10 +252,10 @@ class Ranking:
 
     def _factor(self, passage: Passage) -> float:
         """What the question asks for decides between messages of the same words."""
-        weights, question, signs = self._weights, self._question, passage.signs
-        by_user = question.asks_self and not self._spoken_by and signs & USER
+        weights, question, signs = self._weights, self._inquiry.question, passage.signs
+        by_user = question.asks_self and not self._inquiry.spoken_by and signs & USER
         factor = 1.0
-        if by_user or passage.speaker in self._spoken_by:
+        if by_user or passage.speaker in self._inquiry.spoken_by:
             factor += weights.spoken
         if question.asks_when and signs & TEMPORAL:
             factor += weights.temporal
@@ -231,12 +264,6 @@ class Ranking:
         if signs & ENDS_ASKING:
             factor -= weights.asking * self._brevity(passage)
         return factor
-
-
-def _find_sittings(places: Iterable[int], sessions: Iterable[ChatSession]) -> dict[int, int]:
-    """The first places of the sittings in which these places are."""
-    firsts = sorted(session.first for session in sessions)
-    return {place: firsts[bisect_right(firsts, place) - 1] for place in places}
 
 
 def _shares(weights: Weights) -> Iterator[tuple[int, float]]:

@@ -12,6 +12,7 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from memory.record.search.dates import NamedDate, find_dates
 from memory.record.search.languages import language_of
@@ -37,8 +38,7 @@ ENDS_ASKING, TEMPORAL, SELF, USER = 1, 2, 4, 8
 one who speaks, and a user said it. Plain numbers, for a search looks at many."""
 
 
-@dataclass(frozen=True, slots=True)
-class Term:
+class Term(NamedTuple):
     """Something that is looked for: a word, or what begins like it."""
 
     word: str
