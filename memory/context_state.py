@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from operator import is_
 from typing import Any
@@ -261,9 +261,28 @@ class ContextState:
         """Store an event, with the job for what leaves by it, and move the boundaries by it;
         returns both with their ids."""
         stored, kept = await self.store(event, job)
-        await self._show(self.whole, self.replayed.after(stored, self._strategy))
-        self.notify()
+        await self._move_by(stored)
         return stored, kept
+
+    async def record_summary(
+        self, made: Summary, event_of: Callable[[Summary], ViewEvent]
+    ) -> tuple[ViewEvent, Summary]:
+        """Store a summary with the event by which it is in force, both or neither, and move the
+        boundaries by it; returns both with their ids."""
+
+        def insert(db: Any) -> tuple[ViewEvent, Summary]:
+            summary = summaries.insert_summary(db, self.row, made)
+            event = event_of(summary)
+            return replace(event, id=transcript.insert_event(db, self.row, event)), summary
+
+        stored, summary = await self._services.store.write(insert)
+        self.last_event = stored.id
+        await self._move_by(stored)
+        return stored, summary
+
+    async def _move_by(self, event: ViewEvent) -> None:
+        await self._show(self.whole, self.replayed.after(event, self._strategy))
+        self.notify()
 
     async def store(self, event: ViewEvent, job: Job | None = None) -> tuple[ViewEvent, Job | None]:
         """Put an event on disk, with its job, and move nothing."""
@@ -348,13 +367,15 @@ class ContextState:
         if not summary_id:
             return self._preface_with("", kept) if kept else None
 
-        def read(db: Any) -> tuple[Summary | None, Snapshot | None]:
-            summary = summaries.summary(db, summary_id)
-            origin = summary.origin if summary else summary_id
-            return summary, transcript.snapshot_of(db, self.row, origin)
+        summary = await self._services.store.read(lambda db: summaries.summary(db, summary_id))
+        return None if summary is None else await self.show_in_front(summary, kept)
 
-        summary, at_hand = await self._services.store.read(read)
-        return None if summary is None else self._preface_of(summary, at_hand, kept)
+    async def show_in_front(self, summary: Summary, kept: str = "") -> Preface:
+        """A summary as it would stand in the preface, with the reference to what left."""
+        at_hand = await self._services.store.read(
+            lambda db: transcript.snapshot_of(db, self.row, summary.origin)
+        )
+        return self._preface_of(summary, at_hand, kept)
 
     def preface_of(self, summary: Summary, at_hand: Snapshot | None) -> Preface:
         """A summary as it stands in the preface: as a system message, with what was at hand when

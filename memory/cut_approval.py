@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import Any
 
 from memory.context import compaction
 from memory.context.change import Actor, Change, ViewEvent
@@ -17,7 +18,7 @@ from memory.context.summary_writer import SummaryWriter
 from memory.context.view import View
 from memory.context_state import ContextState
 from memory.forecaster import Forecaster
-from memory.record import proposals
+from memory.record import proposals, summaries
 from memory.record.proposals import Proposal
 from memory.record.summaries import Summary
 from memory.services import CutNotice, MemoryServices
@@ -137,9 +138,19 @@ class CutApproval:
         after = view.apply(plan.change).tokens
         return CutNotice(summary, plan.leaving, plan.why, view.tokens, after)
 
-    async def edit(self, proposal: Proposal, summary: Summary) -> None:
-        """The person has changed the summary that was written for a cut."""
-        await self._keep(replace(proposal, summary=summary.id))
+    async def edit(self, proposal: Proposal, made: Summary) -> Summary:
+        """Let a summary that a person wrote be the one that a cut brings; returns it as it is on
+        disk, with the proposal."""
+        row = self._state.row
+
+        def keep(db: Any) -> tuple[Summary, Proposal]:
+            summary = summaries.insert_summary(db, row, made)
+            changed = replace(proposal, summary=summary.id)
+            proposals.save(db, row, changed)
+            return summary, changed
+
+        summary, self._pending = await self._services.store.write(keep)
+        return summary
 
     async def make_ready(self, proposal: Proposal) -> Summary | None:
         """Let the summary that the person has seen be the one that stands there."""

@@ -222,7 +222,6 @@ class SummaryEditor:
         self, proposal: Proposal, before: Summary, text: str, *, is_untrusted: bool = False
     ) -> EditedSummary:
         raw = await self._check(text, before, 0)
-        row, store = self._state.row, self._services.store
         made = replace(
             before,
             text=text,
@@ -231,8 +230,7 @@ class SummaryEditor:
             is_untrusted=before.is_untrusted or is_untrusted,
             receipt=await self._compactor.summaries.receipt_of(before, text),
         )
-        after = await store.write(lambda db: summaries.insert_summary(db, row, made))
-        await self._compactor.approval.edit(proposal, after)
+        after = await self._compactor.approval.edit(proposal, made)
         return EditedSummary(before, after, None)
 
     async def change(
@@ -247,7 +245,6 @@ class SummaryEditor:
             standing = await self.find_editable(number)
             before, text = standing.summary, write(standing.summary)
             raw = await self._check(text, before, standing.tokens)
-            row, store = self._state.row, self._services.store
             made = replace(
                 before,
                 text=text,
@@ -257,9 +254,11 @@ class SummaryEditor:
                 is_untrusted=before.is_untrusted or is_untrusted,
                 receipt=await self._compactor.summaries.receipt_of(before, text),
             )
-            after = await store.write(lambda db: summaries.insert_summary(db, row, made))
-            event = await self._state.record(await self._to_event(standing, after, why))
-            return EditedSummary(before, after, event[0])
+            event = await self._to_event(standing, made, why)
+            stored, after = await self._state.record_summary(
+                made, lambda after: _name(event, before, after)
+            )
+            return EditedSummary(before, after, stored)
 
     async def find_editable(self, number: int = 0) -> StandingSummary:
         """The summary in force, if it may be changed, and is the one that a person has seen. Raises
@@ -298,32 +297,40 @@ class SummaryEditor:
             )
         return raw
 
-    async def _to_event(self, standing: StandingSummary, after: Summary, why: str) -> ViewEvent:
+    async def _to_event(self, standing: StandingSummary, made: Summary, why: str) -> ViewEvent:
+        """The event by which a summary that has no id yet will be in force."""
         state, cut, one = self._state, self._state.replayed.cut, standing.stand_in
-        view, before = state.view(), standing.summary
-        change = Change(preface=after.id, target=cut.id if cut else 0)
+        view, change = state.view(), Change(target=cut.id if cut else 0)
         if one is None:
-            preface = await state.read_preface(after.id, state.boundaries.reference)
+            preface = await state.show_in_front(made, state.boundaries.reference)
             shown = replace(view, preface=preface)
         else:
-            place = StandIn((), summary=after.id, event=one.event)
-            change = Change(stand_in=place, target=one.event)
-            shown = replace(
-                view,
-                boundaries=view.boundaries.apply(change),
-                summaries={**view.summaries, after.id: state.in_place(after)},
-            )
-        return ViewEvent(
+            change = Change(stand_in=StandIn((), event=one.event), target=one.event)
+            texts = {**view.summaries, one.summary: state.in_place(made)}
+            shown = replace(view, summaries=texts)
+        event = ViewEvent(
             at=datetime.now(UTC),
             kind="edit",
             actor="person",
             strategy=state.limits.strategy,
-            reason=why or f"{before.name} was changed to {after.name}",
+            reason=why,
             change=change,
             turn=state.newest,
             tokens_before=view.tokens,
             tokens_after=shown.tokens,
         )
+        return state.count_broken(event, view, shown)
+
+
+def _name(event: ViewEvent, before: Summary, after: Summary) -> ViewEvent:
+    """The event, now that the summary that it puts in the place of `before` has an id."""
+    change, place = event.change, event.change.stand_in
+    if place is None:
+        change = replace(change, preface=after.id)
+    else:
+        change = replace(change, stand_in=replace(place, summary=after.id))
+    why = event.reason or f"{before.name} was changed to {after.name}"
+    return replace(event, change=change, reason=why)
 
 
 def _puts(event: ViewEvent, summary: int) -> bool:

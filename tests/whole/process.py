@@ -61,6 +61,11 @@ class BotProcess:
     def replies(self) -> list[Json]:
         return [line for line in self.lines if "reply_to" in line]
 
+    @property
+    def is_over(self) -> bool:
+        """Whether all that it wrote before its end has been read."""
+        return self._reading.done()
+
     async def write(self, data: bytes) -> None:
         """Raw bytes to its stdin; a process that is dead takes them as well."""
         with suppress(ConnectionError):

@@ -63,6 +63,25 @@ async def test_it_shows_what_stands_there_and_what_can_be_done_about_it(tmp_path
         assert "no summary s9" in (await house.says("/context summary s9")).text
 
 
+async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> None:
+    """As at a kill between the two: the summary is written, and the event by which it stands there
+    is not."""
+    async with living(tmp_path, echo) as house:
+        await compacted(house)
+        with closing(sqlite3.connect(house.app.store.path)) as database:
+            database.execute(
+                "CREATE TRIGGER cut_short BEFORE INSERT ON view_event WHEN NEW.kind = 'edit' "
+                "BEGIN SELECT RAISE(FAIL, 'cut short'); END"
+            )
+            for command in (f"/context summary edit {OWN}", "/context keep 4711"):
+                assert "failed" in (await house.says(command)).text
+            database.execute("DROP TRIGGER cut_short")
+            database.commit()
+        edited = await house.says(f"/context summary edit {OWN}")
+        assert edited.text.startswith("s2 stands in the place of s1"), "no number was given out"
+        assert "no summary s3" in (await house.says("/context summary s3")).text
+
+
 async def test_an_edit_stands_from_the_next_request_on_and_can_be_undone(tmp_path: Path) -> None:
     async with living(tmp_path, echo) as house:
         await compacted(house)
