@@ -20,7 +20,7 @@ from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
 from memory.keys import ConversationKey
-from memory.long_term.memory import AudienceState
+from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     conversations,
     ledger,
@@ -30,6 +30,8 @@ from memory.record import (
     transcript,
 )
 from memory.record.conversations import Listed
+from memory.record.memory_file import MemoryFileError
+from memory.record.store import StoreError
 from memory.services import MemoryServices
 
 MOST_ATTEMPTS = 3
@@ -160,9 +162,16 @@ class Conversations:
         return self._alive.get(key.id)
 
     async def take_up(self) -> None:
-        """Read each model's calibration, and go on with the jobs that a crash left undone."""
+        """Read each model's calibration, and go on with what a crash left undone: the files of what
+        is remembered, which stand in the prompt, and jobs."""
         self.models.ratios = await self.services.store.read(ledger.ratios)
         await self.branches.take_up()
+        for audience in await self.services.store.read(memory_versions.list_unwritten):
+            key, state = ConversationKey("", audience), self.long_term[audience]
+            try:
+                await LongTermMemory(self.services, key, state).read()
+            except (MemoryFileError, StoreError) as error:
+                log.warning("%s", error)  # its own commands say so
         for key, job in await self.services.store.read(summaries.list_unfinished):
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:

@@ -76,6 +76,16 @@ def find_written(database: Database, audience: str) -> Version | None:
     return next(readable(columns.select().where(mine).dicts().execute(database), _version), None)
 
 
+def list_unwritten(database: Database) -> list[str]:
+    """The audiences whose file does not have the version that is in force, as a crash leaves it."""
+    rows = database.execute_sql(
+        """SELECT audience FROM memory_version GROUP BY audience
+            HAVING COALESCE(MAX(CASE WHEN state = 'held' THEN number END), 0)
+                != COALESCE(MAX(CASE WHEN is_written = 1 THEN number END), 0)"""
+    )
+    return [audience for (audience,) in rows]
+
+
 def add(database: Database, audience: str, version: Version) -> Version:
     """Store a version, with the next number."""
     columns = tables.MemoryVersion

@@ -68,7 +68,7 @@ async def test_of_an_edit_that_was_cut_short_nothing_is_left(tmp_path: Path) -> 
     is not."""
     async with living(tmp_path, echo) as house:
         await compacted(house)
-        with closing(sqlite3.connect(house.app.store.path)) as database:
+        with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
             database.execute(
                 "CREATE TRIGGER cut_short BEFORE INSERT ON view_event WHEN NEW.kind = 'edit' "
                 "BEGIN SELECT RAISE(FAIL, 'cut short'); END"

@@ -50,31 +50,31 @@ def parley_tools():
     return [look, count]
 '''
 KILLER = '''
-"""Ends the process at one of its writes: the file beside the database says at which, and whether
-before or after it."""
+"""Ends the process at one of its writes: a file says at which, and whether before or after it."""
 import os
 import signal
+from pathlib import Path
 
 from memory.record.store import Store
 
+ORDER = Path(FOLDER) / "data" / "dies"
 _write, _counts = Store.write, {}
 
-def die(order):
-    order.unlink()
+def die():
+    ORDER.unlink()
     os.kill(os.getpid(), signal.SIGKILL)
 
 async def write(store, work, *, is_synced=True):
-    order = store.path.parent / "dies"
     try:
-        name, number, when = order.read_text().split()
+        name, number, when = ORDER.read_text().split()
     except (OSError, ValueError):
         return await _write(store, work, is_synced=is_synced)
     _counts[name] = count = _counts.get(name, 0) + 1
     if (count, when) == (int(number), "before"):
-        die(order)
+        die()
     done = await _write(store, work, is_synced=is_synced)
     if count == int(number):
-        die(order)
+        die()
     return done
 
 Store.write = write
@@ -311,7 +311,7 @@ async def test_a_killed_bot_has_the_context_that_an_undisturbed_one_has(
     chance, folders = random.Random(seed), (tmp_path / "killed", tmp_path / "undisturbed")
     for folder in folders:
         with_plugin(folder, TOOLS)
-    with_plugin(folders[0], KILLER, "killer")
+    with_plugin(folders[0], KILLER.replace("FOLDER", repr(str(folders[0]))), "killer")
     config = {"model": "gpt-4o-mini", "agent_max_context_turns": 100, "context": settings}
     (folders[0] / "config.json").write_text(json.dumps(config))
     async with server() as endpoint, living(folders[1], answer, config) as house:

@@ -8,6 +8,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
+import pytest
+
 from bot.received import key_of
 from channels.base import Activity, Notice
 from channels.message import Address
@@ -213,6 +215,25 @@ async def test_a_crash_before_the_file_was_replaced_is_made_good(tmp_path: Path)
         history = await house.says("/memory history")
         assert "by hand" not in history.text
         assert [file.name for file in file_of(tmp_path).parent.iterdir()] == ["MEMORY.md"]
+
+
+@pytest.mark.parametrize("is_undone", [False, True])
+async def test_the_prompt_has_what_was_in_force_when_the_bot_died(
+    tmp_path: Path, is_undone: bool
+) -> None:
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        await house.says("/remember Ann sings.")
+        before = remembered(tmp_path)
+        await house.says("/memory undo" if is_undone else "/remember Ben cooks.")
+    file_of(tmp_path).write_text(before)  # as the process died right before it was replaced
+    with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
+        database.execute("UPDATE memory_version SET is_written = (number = 1)")
+        database.commit()
+    async with living(tmp_path, distilled_to(), SETTINGS) as house:
+        await house.says("Hi")
+        prompt = house.sent_to_model()[0]["content"]
+        assert ("Ben cooks." in prompt) is not is_undone
+        assert ("Ann sings." in prompt) is not is_undone
 
 
 async def test_an_empty_account_ends_it_with_a_sentence(tmp_path: Path) -> None:
