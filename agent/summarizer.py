@@ -93,12 +93,17 @@ class ModelSummarizer:
 
     async def _estimate(self, model: Model, request: SummaryRequest, reply: ModelReply) -> Usage:
         """What the meter counts, where the provider did not."""
-        prompt = await self.tokens(f"{request.task}\n{request.text}", model)
-        return Usage(prompt, await self.tokens(reply.written, model))
+        asked = f"{request.task}\n{request.text}"
+        prompt, completion = await self.tokens((asked, reply.written), model)
+        return Usage(prompt, completion)
 
-    async def tokens(self, text: str, model: Model) -> int:
-        """Tokens of a text for a model."""
-        return await asyncio.to_thread(self.count, text, model.name)
+    async def tokens(self, texts: Sequence[str], model: Model) -> list[int]:
+        """Tokens of each text for a model."""
+
+        def count() -> list[int]:
+            return [self.count(text, model.name) for text in texts]
+
+        return await asyncio.to_thread(count)
 
 
 @dataclass(slots=True)
@@ -121,14 +126,11 @@ class _Work:
 
     async def run(self) -> str:
         """The summary. Raises ModelError."""
-        so_far = self.request.prior
-        task = await self.by.tokens(_in_words(self.request).task, self.model)
-        parts = [
-            (index, text, await self.by.tokens(text, self.model))
-            for index, text in enumerate(self.request.parts)
-        ]
+        so_far, texts = self.request.prior, self.request.parts
+        around = (_in_words(self.request).task, so_far)
+        task, before, *sizes = await self.by.tokens((*around, *texts), self.model)
+        parts = list(zip(range(len(texts)), texts, sizes, strict=True))
         while parts:
-            before = await self.by.tokens(so_far, self.model)
             taken = self.window - self.request.max_tokens - task - before
             piece, parts = _piece(parts, max(_LEAST, int((taken - _AROUND) * _FILLED)))
             try:
@@ -138,6 +140,8 @@ class _Work:
                     self.window, parts = error.window, piece + parts
                     continue
                 so_far = await self._with_less(so_far, piece, error)
+            if parts:
+                (before,) = await self.by.tokens((so_far,), self.model)
         return so_far
 
     async def _with_less(self, so_far: str, piece: Sequence[Part], error: ContextOverflow) -> str:

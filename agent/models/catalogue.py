@@ -6,12 +6,16 @@ the first figure is asked for; `load` does that ahead, in a thread.
 
 from __future__ import annotations
 
+from decimal import Decimal
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.models.base import Model, ModelReply, Usage
 from memory.context.cut_cost import InputPrice
 from memory.record.ledger import Spent
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelInfo, Provider
 
 
 def load() -> None:
@@ -51,26 +55,77 @@ def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
     return [*whole, *([(name, Where(maker)), (model, Where("openrouter"))] if name else [])]
 
 
+class _Rates(NamedTuple):
+    """What a token costs in US dollars: of a prompt, of one from the cache, of an answer."""
+
+    prompt: Decimal
+    cached: Decimal
+    completion: Decimal
+
+
 def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
     """What a call cost in US dollars where this provider serves the model; None where the price is
     unknown."""
-    from genai_prices import Usage as Billed  # noqa: PLC0415 - slow import
-    from genai_prices import calc_price  # noqa: PLC0415 - slow import
+    if (rates := _flat_rates(model, provider)) is None:
+        return _bill(model, usage, provider)
+    cached = min(usage.cached, usage.prompt)
+    fresh = rates.prompt * (usage.prompt - cached)
+    return float(fresh + rates.cached * cached + rates.completion * usage.completion)
 
+
+def _bill(model: str, usage: Usage, provider: str) -> float | None:
+    """The same, worked out by the package: its prices may rise with the size of a prompt, or with
+    the time of day."""
+    from genai_prices import Usage as Billed  # noqa: PLC0415 - slow import
+
+    if (known := _look_up(model, provider)) is None:
+        return None
     billed = Billed(
         input_tokens=usage.prompt,
         cache_read_tokens=min(usage.cached, usage.prompt),
         output_tokens=usage.completion,
     )
+    return float(known.model.calc_price(billed, known.provider).total_price)
+
+
+@lru_cache(maxsize=256)
+def _flat_rates(model: str, provider: str) -> _Rates | None:
+    """The prices of a model that depend on nothing but the kind of a token: most are so, and to
+    multiply is a hundred times cheaper than to have them worked out. None for all others."""
+    from genai_prices.types import ModelPrice  # noqa: PLC0415 - slow import
+
+    if (known := _look_up(model, provider)) is None:
+        return None
+    prices = known.model.prices
+    if not isinstance(prices, ModelPrice):
+        return None
+    per_million = vars(prices)
+    kinds = ("input_mtok", "cache_read_mtok", "output_mtok")
+    fresh, cached, completion = (per_million.get(kind) for kind in kinds)
+    if cached is None:
+        cached = fresh
+    rates = [price for price in (fresh, cached, completion) if isinstance(price, Decimal)]
+    if len(rates) < len(kinds) or per_million.get("requests_kcount"):
+        return None
+    return _Rates(*(price / 1_000_000 for price in rates))
+
+
+class _Known(NamedTuple):
+    model: ModelInfo
+    provider: Provider
+
+
+@lru_cache(maxsize=256)
+def _look_up(model: str, provider: str) -> _Known | None:
+    """The model as the package has it, and whose prices count."""
+    from genai_prices.data_snapshot import get_snapshot  # noqa: PLC0415 - slow import
+
     for name, where in readings(model, provider):
         try:
-            if where.url:
-                priced = calc_price(billed, model_ref=name, provider_api_url=where.url)
-            else:
-                priced = calc_price(billed, model_ref=name, provider_id=where.id)
-            return float(priced.total_price)
+            at, known = get_snapshot().find_provider_model(name, None, where.id, where.url)
         except LookupError:
             continue
+        return _Known(known, at)
     return None
 
 

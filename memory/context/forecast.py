@@ -45,11 +45,11 @@ class Forecast:
 def certain(view: View, limits: Limits, within: int) -> Plan | None:
     """The plan of the next cut, where it is the same whether the turns to come are as the shortest
     in play or twice as long as the longest: what is prepared for another is paid for nothing."""
-    latest = forecast(view, limits, within, _as(view, min), next_cut)
-    soonest = latest and forecast(view, limits, within, _as(view, max, times=2), next_cut)
-    if latest is None or soonest is None or soonest.at_turn != latest.at_turn:
+    latest = _find_next(view, limits, within, _as(view, min), next_cut)
+    soonest = latest and _find_next(view, limits, within, _as(view, max, times=2), next_cut)
+    if latest is None or soonest is None or soonest[0].current != latest[0].current:
         return None
-    return latest.plan if soonest.plan.leaving == latest.plan.leaving else None
+    return latest[1] if soonest[1].leaving == latest[1].leaving else None
 
 
 def forecast(
@@ -61,12 +61,35 @@ def forecast(
 ) -> Forecast | None:
     """The next cut if the turns to come are of these sizes, or as long as those in play are on
     average; None when none is due `within` so many turns."""
-    sizes = sizes or _average(view)
+    found = _find_next(view, limits, within, sizes or _average(view), planner)
+    if found is None:
+        return None
+    later, plan = found
+    after = later.apply(plan.change)
+    then = planner(after, limits) if plan.kind == "stub" else None
+    gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.fold)}
+    raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
+    raw += stubs.count_freed(later, plan.change)
+    return Forecast(later.current, plan, view.scale.part(raw), later, then)
+
+
+def _find_next(
+    view: View,
+    limits: Limits,
+    within: int,
+    sizes: Sizes,
+    planner: Callable[[View, Limits], Plan | None],
+) -> tuple[View, Plan] | None:
+    """The next cut, and the view as it is when that is due."""
     if not stubs.may_come(limits):
         sizes = sizes[0], sizes[1], 0
 
+    asked: dict[int, tuple[View, Plan | None]] = {}
+
     def is_due(count: int) -> bool:
-        return planner(_with_turns(view, count, sizes), limits) is not None
+        later = _with_turns(view, count, sizes)
+        asked[count] = later, planner(later, limits)
+        return asked[count][1] is not None
 
     reach = 2
     while reach < within and not is_due(reach):  # the nearer it is, the less there is to imagine
@@ -75,15 +98,9 @@ def forecast(
     index = bisect_left(ahead, True, key=is_due)
     if index == len(ahead):
         return None
-    later = _with_turns(view, ahead[index], sizes)
-    plan = planner(later, limits)
+    later, plan = asked[ahead[index]]
     assert plan is not None, "bisection found a turn at which the strategy plans"
-    after = later.apply(plan.change)
-    then = planner(after, limits) if plan.kind == "stub" else None
-    gone = {n for one in (plan, then) if one for n in (*one.leaving, *one.change.fold)}
-    raw = sum(turn.tokens for turn in after.turns if turn.number in gone)
-    raw += stubs.count_freed(later, plan.change)
-    return Forecast(later.current, plan, view.scale.part(raw), later, then)
+    return later, plan
 
 
 def _with_turns(view: View, count: int, sizes: Sizes) -> View:

@@ -96,9 +96,10 @@ _CJK_NAMES = (
 
 def find_names(text: str) -> list[str]:
     """The names in a text, each as often as it is there."""
-    names = [found[1] for pattern in _CJK_NAMES for found in pattern.finditer(text)]
+    patterns = () if text.isascii() else _CJK_NAMES  # which look for what is not
+    names = [found[1] for pattern in patterns for found in pattern.finditer(text)]
     words = WORD.findall(text)
-    if not words:
+    if not words or text.islower():
         return names
     lower = {word for word in words if word[0].islower()}
     if len(_GERMAN & lower) >= 3:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -100,6 +100,7 @@ _NUMBER = re.compile(
 )
 _DIGITS = re.compile(r"\d(?:[\d.,'’]{0,30}\d)?")
 _CAMEL = re.compile(r"[a-z][A-Z]")
+_LETTER = re.compile(r"[A-Za-z]")
 _UNIT = re.compile(
     r"\d+(?:st|nd|rd|th|km|cm|mm|kg|mb|gb|tb|kb|ms|min|px|am|pm|h|s|m|g)", re.IGNORECASE
 )
@@ -116,24 +117,18 @@ class _Facts:
     def add(self, text: str, weight: int, is_prose: bool) -> None:
         """Look a text through; only for paths and addresses, where it is no prose."""
         rest = text
-        finders = (*_EXACT, *(_IN_PROSE if is_prose else ()))
-        for kind, find in finders:
-            rest = self._take(kind, find, rest, weight)
+        for finder in (*_EXACT, *(_IN_PROSE if is_prose else ())):
+            if finder.sign.search(rest):
+                rest = self._take(finder, rest, weight)
         if is_prose:
             for name in find_names(rest):
                 self._note(_Fact("name", name, frozenset({name.casefold()})), weight)
 
-    def _take(
-        self,
-        kind: str,
-        find: Callable[[str], Iterator[tuple[int, int, frozenset[str]]]],
-        text: str,
-        weight: int,
-    ) -> str:
+    def _take(self, finder: _Finder, text: str, weight: int) -> str:
         """Note what is found; returns the text without it."""
         rest, at = [], 0
-        for start, end, forms in find(text):
-            self._note(_Fact(kind, text[start:end].strip(), forms), weight)
+        for start, end, forms in finder.find(text):
+            self._note(_Fact(finder.kind, text[start:end].strip(), forms), weight)
             rest += [text[at:start], " \0 "]
             at = end
         return "".join((*rest, text[at:])) if rest else text
@@ -206,12 +201,10 @@ def _identifiers(text: str) -> Found:
     """Words that are no words: with digits, underscores, or capitals inside."""
     for found in _TOKEN.finditer(text):
         token = found[0].strip("-_")
-        has_digit = any(sign.isdigit() for sign in token)
-        is_mixed = has_digit and any(sign.isalpha() for sign in token)
-        if _UNIT.fullmatch(token) or _THOUSANDS.fullmatch(token) or len(token) < 3:
+        is_code = _DIGIT.search(token) or "_" in token or _CAMEL.search(token)
+        if not is_code or len(token) < 3 or not _LETTER.search(token):
             continue
-        is_code = "_" in token or _CAMEL.search(token)
-        if is_mixed or (is_code and any(sign.isalpha() for sign in token)):
+        if not _UNIT.fullmatch(token) and not _THOUSANDS.fullmatch(token):
             yield found.start(), found.end(), frozenset({token.casefold()})
 
 
@@ -239,16 +232,26 @@ def _values(digits: str, unit: str = "") -> frozenset[str]:
     return frozenset(values or {bare})
 
 
-_EXACT: tuple[tuple[str, Callable[[str], Found]], ...] = (
-    ("url", _urls),
-    ("address", partial(_plain, _EMAIL)),
-    ("path", partial(_plain, _PATH)),
+@dataclass(frozen=True, slots=True)
+class _Finder:
+    """Finds facts of a kind; a text without `sign` has none."""
+
+    kind: str
+    sign: re.Pattern[str]
+    find: Callable[[str], Found]
+
+
+_DIGIT = re.compile(r"\d")
+_EXACT = (
+    _Finder("url", re.compile("://"), _urls),
+    _Finder("address", re.compile("@"), partial(_plain, _EMAIL)),
+    _Finder("path", re.compile(rf"[/\\]|\.(?:{_EXTENSIONS})\b"), partial(_plain, _PATH)),
 )
-_IN_PROSE: tuple[tuple[str, Callable[[str], Found]], ...] = (
-    ("date", _dates),
-    ("time", _times),
-    ("identifier", _identifiers),
-    ("number", _numbers),
+_IN_PROSE = (
+    _Finder("date", _DIGIT, _dates),
+    _Finder("time", _DIGIT, _times),
+    _Finder("identifier", re.compile(r"\d|_|[a-z][A-Z]"), _identifiers),
+    _Finder("number", _DIGIT, _numbers),
 )
 
 
@@ -261,10 +264,10 @@ class _Shown:
     def __init__(self, summary: str) -> None:
         self._text = summary.casefold()
         self._words = frozenset(WORD.findall(self._text))
-        exact: Mapping[str, Callable[[str], Found]] = dict(_IN_PROSE)
         self._forms = {
-            kind: frozenset(form for *_, forms in exact[kind](summary) for form in forms)
-            for kind in ("date", "time")
+            finder.kind: frozenset(form for *_, forms in finder.find(summary) for form in forms)
+            for finder in _IN_PROSE
+            if finder.kind in ("date", "time")
         }
         numbers = (_values(found[0]) for found in _DIGITS.finditer(summary))
         scaled = (forms for *_, forms in _numbers(summary))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -145,25 +145,34 @@ class SummaryWriter:
             self._note(job.event, job.summary)
         self._start(lambda: self._finish(job, spec))
 
-    async def keep_excerpts(self, numbers: Collection[int], event: int = 0) -> None:
-        """Take on to bring to the daily memory what nothing there tells of these turns, which left
-        by an event or are about to go: the question and the final reply of each, in sections of
-        their own where they hold what came from outside."""
-        row, store = self._row, self._services.store
-        told = await store.read(lambda db: summaries.find_recorded_turns(db, row))
-        rest = sorted(set(numbers) - told)
+    async def keep_excerpts(self, numbers: Collection[int]) -> None:
+        """Take on to bring to the daily memory what nothing there tells of these turns, which are
+        about to go: the question and the final reply of each, in sections of their own where they
+        hold what came from outside."""
+        rest = await self._untold(numbers)
         for first in range(0, len(rest), _EXCERPTS):
-            turns = await self._turns(rest[first : first + _EXCERPTS])
-            for is_outside in (False, True):
-                some = tuple(t.number for t in turns if t.has_outside == is_outside)
-                if some:
-                    await self._add_excerpts(Job(event, some, 0, "", "excerpt"))
+            for part in _apart(await self._turns(rest[first : first + _EXCERPTS])):
+                job, _ = await self._write_excerpt(part)
+                self.add(job, SummarySpec(job.turns, 0, "", frozenset(), job.style))
 
-    async def _add_excerpts(self, job: Job) -> None:
-        row = self._row
-        kept = await self._services.store.write(lambda db: summaries.insert_job(db, row, job))
-        spec = SummarySpec(job.turns, 0, "", frozenset(), job.style)
-        self.add(replace(job, id=kept), spec)
+    async def _untold(self, numbers: Collection[int]) -> list[int]:
+        row, read = self._row, self._services.store.read
+        return sorted(set(numbers) - await read(lambda db: summaries.find_recorded_turns(db, row)))
+
+    async def _write_excerpt(self, turns: Sequence[Turn], event: int = 0) -> tuple[Job, Summary]:
+        text = words.without_model("excerpt", turns, "")
+        summary = Summary(
+            tuple(turn.number for turn in turns),
+            prior=0,
+            focus="",
+            text=text,
+            section=text,
+            tokens=self._services.meter.count(text),
+            model="",
+            is_untrusted=any(turn.has_outside for turn in turns),
+        )
+        row, write = self._row, self._services.store.write
+        return await write(lambda db: summaries.insert_excerpt(db, row, summary, event))
 
     async def ahead(self, spec: SummarySpec) -> Summary:
         """Have the summary of a cut that is due written, and wait for it."""
@@ -233,25 +242,31 @@ class SummaryWriter:
             self.written_ahead = (spec, await self._make(spec))
 
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
-        await self._offload(job)
-        summary = await self._summary_for(job, spec)
-        async with self._services.telling[self._key.audience]:  # or branches would tell it twice
-            await self._tell(job, summary)
+        turns = await self._turns(job.turns)
+        if job.style != "excerpt" or not job.event:  # which another job of its event has kept
+            await self._offload(job, turns)
+        summary, turns = await self._summary_for(job, spec, turns)
+        await self._tell(job, summary, turns)
         if summary is not None and summary.model and summary.section:
             await self._drop_excerpts(summary.is_untrusted)
         if job.style not in words.OUT_OF_CONTEXT:
-            await self.keep_excerpts(job.turns, job.event)
+            rest = frozenset(await self._untold([turn.number for turn in turns]))
+            for part in _apart([turn for turn in turns if turn.number in rest]):
+                excerpt = await self._write_excerpt(part, job.event)
+                await self._tell(*excerpt, part)
 
-    async def _tell(self, job: Job, summary: Summary | None) -> None:
+    async def _tell(self, job: Job, summary: Summary | None, turns: Sequence[Turn]) -> None:
         """Bring a summary to the daily memory and into the context, and be done with its job."""
-        if summary is not None and summary.section and not await self._is_told(summary.turns):
-            section, place = await self._section(job, summary), self._place(summary.is_untrusted)
-            await run_shielded(asyncio.to_thread(daily.append, place, section))
-        if summary is not None and job.style != "excerpt":
-            self._note(job.event, summary.id)
-        if summary is not None and job.style not in words.OUT_OF_CONTEXT:
-            await self._on_written(job, summary)
-        await self._services.store.write(lambda db: summaries.finish(db, job.id))
+        async with self._services.telling[self._key.audience]:  # or branches would tell it twice
+            if summary is not None and summary.section and not await self._is_told(summary.turns):
+                section = self._section(job, summary, turns)
+                place = self._place(summary.is_untrusted)
+                await run_shielded(asyncio.to_thread(daily.append, place, section))
+            if summary is not None and job.style != "excerpt":
+                self._note(job.event, summary.id)
+            if summary is not None and job.style not in words.OUT_OF_CONTEXT:
+                await self._on_written(job, summary)
+            await self._services.store.write(lambda db: summaries.finish(db, job.id))
 
     async def _is_told(self, turns: Sequence[int]) -> bool:
         """Whether another branch that shares these turns has told the daily memory of them."""
@@ -274,24 +289,26 @@ class SummaryWriter:
         for job in jobs:
             await store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
 
-    async def _summary_for(self, job: Job, spec: SummarySpec) -> Summary | None:
-        """The summary of a job: one that is there, if a person has taken nothing of it away since.
-        None: nothing is left to tell of."""
+    async def _summary_for(
+        self, job: Job, spec: SummarySpec, turns: tuple[Turn, ...]
+    ) -> tuple[Summary | None, tuple[Turn, ...]]:
+        """The summary of a job: one that is there, if a person has taken nothing of it away since;
+        and the turns that are left. None: nothing is left to tell of."""
         summary = await self.read(job.summary) if job.summary else self.find_prepared(spec)
-        while True:  # of what is taken away while it is written, too
-            turns = await self._turns(spec.turns)
-            if not turns:
-                return None
+        while turns:
             rest = tuple(turn.number for turn in turns)
             if summary is not None and set(summary.turns) <= set(rest):
                 break
             summary = await self._make(replace(spec, turns=rest))
+            turns = await self._turns(spec.turns)  # some may be taken away while it is written
+        else:
+            return None, ()
         if summary.id != job.summary:
             made = summary.id
             await self._services.store.write(lambda db: summaries.set_summary(db, job.id, made))
-        return summary
+        return summary, turns
 
-    async def _offload(self, job: Job) -> None:
+    async def _offload(self, job: Job, turns: Sequence[Turn]) -> None:
         """What left is kept where the model's file tools find it, those of other branches too: what
         was taken away there is left out."""
         offloader = self._services.offloader_for(self._key)
@@ -300,8 +317,7 @@ class SummaryWriter:
             away = await self._services.store.read(
                 lambda db: transcript.turns_away_anywhere(db, row, own)
             )
-            turns = await self._turns([turn for turn in job.turns if turn not in away])
-            entries = [entry for turn in turns for entry in turn.entries]
+            entries = [entry for turn in turns if turn.number not in away for entry in turn.entries]
             reference = await run_shielded(
                 offload.attempt(lambda: offloader.offload_context(self._key.id, entries))
             )
@@ -310,10 +326,16 @@ class SummaryWriter:
                 await keep(lambda db: summaries.keep_reference(db, job.id, reference))
                 self.reference = reference
 
-    async def _section(self, job: Job, summary: Summary) -> Section:
+    def _section(self, job: Job, summary: Summary, turns: Sequence[Turn]) -> Section:
         """Dated by when the last of its turns was said, whenever it is written."""
-        entries = [entry for turn in await self._turns(summary.turns) for entry in turn.entries]
-        times = [entry.at for entry in entries if entry.at is not transcript.DAMAGED]
+        told = frozenset(summary.turns)
+        times = [
+            entry.at
+            for turn in turns
+            if turn.number in told
+            for entry in turn.entries
+            if entry.at is not transcript.DAMAGED
+        ]
         at = max(times, default=datetime.now(UTC)).astimezone(self._services.zone())
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
@@ -486,3 +508,11 @@ class SummaryWriter:
                 lambda db, call=call: ledger.insert(db, self._row, 0, call)  # type: ignore[misc]
             )
             self._on_spent(call)
+
+
+def _apart(turns: Sequence[Turn]) -> Iterator[tuple[Turn, ...]]:
+    """The turns as sections of excerpts hold them: what came from outside stands by itself."""
+    for is_outside in (False, True):
+        some = tuple(turn for turn in turns if turn.has_outside == is_outside)
+        for first in range(0, len(some), _EXCERPTS):
+            yield some[first : first + _EXCERPTS]

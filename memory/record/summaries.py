@@ -161,6 +161,15 @@ def insert_job(database: Database, conversation: int, job: Job) -> int:
     )
 
 
+def insert_excerpt(
+    database: Database, conversation: int, summary: Summary, event: int
+) -> tuple[Job, Summary]:
+    """Store an excerpt with the job that brings it to the daily memory; returns both."""
+    made = insert_summary(database, conversation, summary, is_numbered=False)
+    job = Job(event, summary.turns, 0, "", "excerpt", made.id)
+    return replace(job, id=insert_job(database, conversation, job)), made
+
+
 def set_summary(database: Database, job: int, summary_id: int) -> None:
     """The summary that a job asked for is there."""
     tables.Job.update(summary=summary_id).where(tables.Job.id == job).execute(database)

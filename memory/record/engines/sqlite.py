@@ -36,6 +36,7 @@ _PRAGMAS = {
 class SqliteFile(SqliteDatabase, Database):
     """A connection to a file, or to a database in memory (":memory:")."""
 
+    _synchronous = _PRAGMAS["synchronous"]
     numbers = "(SELECT value FROM json_each(?))"
     names = "GROUP_CONCAT(DISTINCT speaker)"
 
@@ -52,7 +53,10 @@ class SqliteFile(SqliteDatabase, Database):
         return cursor.lastrowid if cursor.rowcount else 0
 
     def commit_together(self, work: Callable[[], None], *, is_synced: bool) -> None:
-        self.execute_sql(f"PRAGMA synchronous = {'full' if is_synced else 'normal'}")
+        level = "full" if is_synced else "normal"
+        if level != self._synchronous:
+            self.execute_sql(f"PRAGMA synchronous = {level}")
+            self._synchronous = level
         with self.atomic("IMMEDIATE"):
             work()
 
