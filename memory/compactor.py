@@ -241,11 +241,11 @@ class Compactor:
         """What the restart before this turn has set aside, in a sentence that is said once; "" if
         that is nothing, or was taken back. It stands on disk, since the bot may have died again
         before anybody spoke."""
-        move, view = self._state.replayed.move, self._state.view()
+        move = self._state.replayed.move
         if move is None or move.kind != "restart" or turn - move.turn > 1:
             return ""
         is_told, self._told = move.id == self._told, move.id
-        return "" if is_told else compaction.describe_restart(move, view, turn)
+        return "" if is_told else compaction.describe_restart(move, self._state.view(), turn)
 
     async def carry_out(
         self, plan: Plan, actor: Actor, must_shrink: bool = False
