@@ -26,6 +26,9 @@ class Database(peewee.Database, ABC):
     names: ClassVar[str]
     """SQL for the different values of the column `speaker` in a group, with commas between."""
 
+    shared_lock: ClassVar[str]
+    """SQL to stand after the SELECT of a row that nobody may change until the transaction ends."""
+
     if TYPE_CHECKING:  # peewee does not say its types
 
         def execute_sql(self, sql: str, params: Any = None) -> Any: ...

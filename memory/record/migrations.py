@@ -398,6 +398,19 @@ def _memory_bases(database: Database) -> None:
     )
 
 
+def _cluster(database: Database) -> None:
+    """Processes that share the database, who owns what, and who sends which reply."""
+    for statement in (
+        """CREATE TABLE process (
+            id TEXT PRIMARY KEY, role TEXT NOT NULL, version TEXT NOT NULL, since REAL NOT NULL,
+            is_fenced INTEGER NOT NULL)""",
+        """CREATE TABLE owner (
+            name TEXT PRIMARY KEY, process TEXT NOT NULL, epoch INTEGER NOT NULL)""",
+        "ALTER TABLE outbox ADD COLUMN claim TEXT NOT NULL DEFAULT ''",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -431,6 +444,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _proposals,
     _receipts,
     _memory_bases,
+    _cluster,
 ]
 
 

@@ -64,6 +64,7 @@ class _Lane(threading.Thread):
         super().__init__(name=name, daemon=True)
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._engine, self._loop, self._writes = engine, loop, writes
+        self.check: Work[None] = _allow
 
     def run(self) -> None:
         database = self._engine.connect()
@@ -100,14 +101,19 @@ class _Lane(threading.Thread):
 
     def _carry_out_together(self, database: Database, group: list[_Job[Any]]) -> None:
         def work() -> None:
+            self.check(database)
             for job in group:
                 _run_apart(database, job)
 
         try:
             database.commit_together(work, is_synced=any(job.is_synced for job in group))
-        except DatabaseError as error:  # the transaction failed: nothing of the group is on disk
+        except (DatabaseError, StoreError) as error:  # nothing of the group is on disk
             for job in group:
                 job.error = job.error or _first_of(error)
+
+
+def _allow(database: Database) -> None:
+    """Nothing keeps this process from writing."""
 
 
 def _first_of(error: BaseException) -> BaseException:
@@ -175,6 +181,11 @@ class Store:
         sync takes longer than all else that a write does.
         """
         return await self._put(self._writer, work, is_synced=is_synced)
+
+    def fence(self, check: Work[None]) -> None:
+        """Let every transaction from now on begin with this, which raises a StoreError where this
+        process may not write any more: nothing of the transaction is kept then."""
+        self._writer.check = check
 
     async def read(self, work: Work[T]) -> T:
         """Carry out `work` on what is committed now."""

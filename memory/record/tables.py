@@ -57,6 +57,8 @@ Form = _Table("form")
 Proposal = _Table("proposal")
 Request = _Table("request")
 RequestPrefix = _Table("request_prefix")
+Process = _Table("process")
+Owner = _Table("owner")
 
 
 T = TypeVar("T")

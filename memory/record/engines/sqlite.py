@@ -39,6 +39,7 @@ class SqliteFile(SqliteDatabase, Database):
     _synchronous = _PRAGMAS["synchronous"]
     numbers = "(SELECT value FROM json_each(?))"
     names = "GROUP_CONCAT(DISTINCT speaker)"
+    shared_lock = ""  # one transaction at a time writes
 
     def read_columns(
         self, query: str, names: Sequence[str], values: Sequence[Any]

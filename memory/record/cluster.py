@@ -1,0 +1,132 @@
+"""Several processes on one database: which there are, who owns what, who sends which reply.
+
+Whoever takes something over from a process that did not hand it over shuts that process out: it may
+still run, and believe that it is the owner. Each of its transactions begins with `check`, which
+waits for, or is waited for by, the one that shuts it out. So of a process that was stopped for a
+while and goes on, nothing is written after its successor has begun.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory.record import tables
+from memory.record.database import Database, StoreError
+
+NOBODY = ""
+
+
+class FencedError(StoreError):
+    """This process was taken for dead, and others own what it owned."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRow:
+    """A process that takes part: `role` is "gateway" or "worker"; `since` in seconds since 1970."""
+
+    id: str
+    role: str
+    version: str
+    since: float
+    is_fenced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """Who owns something, or `NOBODY`; `epoch` counts its owners."""
+
+    name: str
+    process: str
+    epoch: int
+
+
+def join(database: Database, process: str, role: str, version: str) -> None:
+    """A process takes part from now on."""
+    tables.Process.insert(
+        id=process, role=role, version=version, since=time.time(), is_fenced=False
+    ).execute(database)
+
+
+def leave(database: Database, process: str) -> None:
+    """A process ends, and owns nothing any more."""
+    table, owner = tables.Process, tables.Owner
+    table.delete().where(table.id == process).execute(database)
+    owner.update(process=NOBODY).where(owner.process == process).execute(database)
+
+
+def check(database: Database, process: str) -> None:
+    """Raises FencedError where this process may not write; until this transaction ends, nobody
+    shuts it out."""
+    statement = f'SELECT is_fenced FROM "process" WHERE id = ?{database.shared_lock}'
+    found = database.execute_sql(statement, (process,)).fetchone()
+    if found is None or found[0]:
+        raise FencedError("Another process has taken over what this one was working on.")
+
+
+def take(database: Database, name: str, process: str) -> OwnerRow:
+    """Let a process own something; returns who did before, who is shut out unless it is the same.
+    What this process owns already it still does, in the same epoch."""
+    table, processes = tables.Owner, tables.Process
+    table.insert(name=name, process=NOBODY, epoch=0).on_conflict_ignore().execute(database)
+    # Written before it is read, so that two who take it at once come one after the other.
+    table.update(epoch=table.epoch + 1).where(
+        (table.name == name) & (table.process != process)
+    ).execute(database)
+    before = _owner(database, name)
+    if before.process != process:
+        table.update(process=process).where(table.name == name).execute(database)
+        processes.update(is_fenced=True).where(processes.id == before.process).execute(database)
+    return before
+
+
+def give(database: Database, name: str, process: str) -> None:
+    """A process owns something no more; nothing happens where it does not."""
+    table = tables.Owner
+    table.update(process=NOBODY).where((table.name == name) & (table.process == process)).execute(
+        database
+    )
+
+
+def _owner(database: Database, name: str) -> OwnerRow:
+    table = tables.Owner
+    query = table.select(table.name, table.process, table.epoch).where(table.name == name)
+    return OwnerRow(*next(iter(query.tuples().execute(database))))
+
+
+def list_owners(database: Database) -> list[OwnerRow]:
+    """Who owns what."""
+    table = tables.Owner
+    query = table.select(table.name, table.process, table.epoch).order_by(table.name)
+    return [OwnerRow(*row) for row in query.tuples().execute(database)]
+
+
+def list_processes(database: Database) -> list[ProcessRow]:
+    """All that take part, and those that were shut out, the oldest first."""
+    table = tables.Process
+    fields = (table.id, table.role, table.version, table.since, table.is_fenced)
+    query = table.select(*fields).order_by(table.since, table.id)
+    return [
+        ProcessRow(identity, role, version, since, bool(is_fenced))
+        for identity, role, version, since, is_fenced in query.tuples().execute(database)
+    ]
+
+
+def forget_processes(database: Database, but: Sequence[str]) -> None:
+    """Delete those that own nothing and are not among these."""
+    table, owner = tables.Process, tables.Owner
+    owning = owner.select(owner.process)
+    table.delete().where(table.id.not_in([*but]) & table.id.not_in(owning)).execute(database)
+
+
+def claim(database: Database, outbox: int, process: str) -> str | None:
+    """Let a process send a reply, which no other does then; None where it is sent already. Returns
+    who claimed it before and may have sent it, `NOBODY` where nobody did."""
+    table = tables.Outbox
+    query = table.select(table.claim, table.is_sent).where(table.id == outbox)
+    before, is_sent = next(iter(query.tuples().execute(database)), (NOBODY, 1))
+    if is_sent:
+        return None
+    tables.update(database, table, outbox, claim=process)
+    return str(before)

@@ -1,0 +1,195 @@
+"""Several processes on one database: one owner at a time, and the others write nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from memory.record import cluster, mailbox, overrides
+from memory.record.cluster import NOBODY, FencedError
+from memory.record.database import Database
+from memory.record.engines.sqlite import in_memory
+from memory.record.mailbox import AddressColumns, OutboxRow
+from memory.record.store import Store
+
+PROCESSES = ("one", "two", "three")
+NAMES = ("slice.0", "slice.1")
+
+
+@pytest.fixture
+async def stores(tmp_path: Path) -> AsyncIterator[dict[str, Store]]:
+    """A store for each process, all on one database, each of them fenced."""
+    stores = {}
+    for process in PROCESSES:
+        store = stores[process] = await Store.open(tmp_path / "parley.db")
+        await store.write(partial(_join, process=process))
+        store.fence(partial(_check, process=process))
+    yield stores
+    for store in stores.values():
+        await store.close()
+
+
+def _join(database: Database, process: str) -> None:
+    cluster.join(database, process, "worker", "1")
+
+
+def _check(database: Database, process: str) -> None:
+    cluster.check(database, process)
+
+
+async def _take(store: Store, name: str, process: str) -> str:
+    before = await store.write(lambda db: cluster.take(db, name, process))
+    return before.process
+
+
+async def _write(store: Store, key: str) -> None:
+    await store.write(lambda db: overrides.save(db, "", key, 1))
+
+
+async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store]) -> None:
+    assert await _take(stores["one"], "slice.0", "one") == NOBODY
+    await _write(stores["one"], "before")
+    assert await _take(stores["two"], "slice.0", "two") == "one"
+    with pytest.raises(FencedError, match="taken over"):
+        await _write(stores["one"], "after")
+    with pytest.raises(FencedError):
+        await _take(stores["one"], "slice.0", "one")
+    await _write(stores["two"], "mine")
+    assert set((await stores["three"].read(overrides.load))[""]) == {"before", "mine"}
+
+
+async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
+    for name in NAMES:
+        await _take(stores["one"], name, "one")
+    await stores["one"].write(lambda db: cluster.give(db, "slice.0", "one"))
+    assert await _take(stores["two"], "slice.0", "two") == NOBODY
+    await _write(stores["one"], "still")
+    owners = {row.name: row.process for row in await stores["one"].read(cluster.list_owners)}
+    assert owners == {"slice.0": "two", "slice.1": "one"}
+
+
+async def test_who_took_it_before_takes_it_again_in_the_same_epoch(
+    stores: dict[str, Store],
+) -> None:
+    await _take(stores["one"], "slice.0", "one")
+    before = await stores["one"].read(cluster.list_owners)
+    assert await _take(stores["one"], "slice.0", "one") == "one"
+    assert await stores["one"].read(cluster.list_owners) == before
+
+
+async def test_who_has_left_writes_nothing_and_owns_nothing(stores: dict[str, Store]) -> None:
+    await _take(stores["one"], "slice.0", "one")
+    await stores["one"].write(lambda db: cluster.leave(db, "one"))
+    with pytest.raises(FencedError):
+        await _write(stores["one"], "after")
+    assert [row.process for row in await stores["two"].read(cluster.list_owners)] == [NOBODY]
+
+
+async def test_of_a_group_of_writes_nothing_is_kept_once_the_process_is_shut_out(
+    stores: dict[str, Store],
+) -> None:
+    await _take(stores["one"], "slice.0", "one")
+    await _take(stores["two"], "slice.0", "two")
+    tried = await asyncio.gather(
+        *(_write(stores["one"], f"key{number}") for number in range(20)), return_exceptions=True
+    )
+    assert all(isinstance(error, FencedError) for error in tried)
+    assert await stores["three"].read(overrides.load) == {}
+
+
+async def test_a_reply_is_claimed_by_one_and_its_next_sender_learns_who_that_was(
+    stores: dict[str, Store],
+) -> None:
+    row = OutboxRow(AddressColumns("pipe", "main", "", ""), "m1", None, "{}")
+    outbox = await stores["one"].write(lambda db: mailbox.put_out(db, row))
+
+    async def claim(process: str) -> str | None:
+        return await stores[process].write(lambda db: cluster.claim(db, outbox, process))
+
+    assert [await claim("one"), await claim("one"), await claim("two")] == [NOBODY, "one", "one"]
+    await stores["two"].write(lambda db: mailbox.mark_sent(db, outbox))
+    assert await claim("three") is None
+
+
+async def test_processes_that_own_nothing_are_forgotten(stores: dict[str, Store]) -> None:
+    await _take(stores["one"], "slice.0", "one")
+    await stores["two"].write(lambda db: cluster.forget_processes(db, ["two"]))
+    left = [row.id for row in await stores["two"].read(cluster.list_processes)]
+    assert sorted(left) == ["one", "two"]
+
+
+class Owners(RuleBasedStateMachine):
+    """Whatever the order in which processes join, take, give, write and leave."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.database = in_memory()
+        self.may_write: set[str] = set()
+        self.owner: dict[str, str] = {}
+        self.epochs: dict[str, int] = {}
+        self.count = 0
+
+    @rule()
+    def join(self) -> None:
+        self.count += 1
+        _join(self.database, f"p{self.count}")
+        self.may_write.add(f"p{self.count}")
+
+    @rule(data=st.data(), name=st.sampled_from(NAMES))
+    def take(self, data: st.DataObject, name: str) -> None:
+        me = self._any(data)
+        if self._is_allowed(me):
+            before = cluster.take(self.database, name, me).process
+            assert before == self.owner.get(name, NOBODY)
+            self.may_write.discard(before if before != me else "")
+            self.owner[name] = me
+
+    @rule(data=st.data(), name=st.sampled_from(NAMES))
+    def give(self, data: st.DataObject, name: str) -> None:
+        me = self._any(data)
+        if self._is_allowed(me):
+            cluster.give(self.database, name, me)
+            if self.owner.get(name) == me:
+                self.owner[name] = NOBODY
+
+    @rule(data=st.data())
+    def leave(self, data: st.DataObject) -> None:
+        me = self._any(data)
+        if self._is_allowed(me):
+            cluster.leave(self.database, me)
+            self.may_write.discard(me)
+            self.owner = {n: NOBODY if o == me else o for n, o in self.owner.items()}
+
+    def _any(self, data: st.DataObject) -> str:
+        return data.draw(st.sampled_from([f"p{n}" for n in range(self.count + 1)]))
+
+    def _is_allowed(self, me: str) -> bool:
+        """As each transaction begins."""
+        try:
+            cluster.check(self.database, me)
+        except FencedError:
+            assert me not in self.may_write
+            return False
+        assert me in self.may_write
+        return True
+
+    @invariant()
+    def each_has_one_owner_whose_epoch_grows(self) -> None:
+        found = {row.name: row for row in cluster.list_owners(self.database)}
+        assert {n: row.process for n, row in found.items()} == self.owner
+        assert all(row.epoch >= self.epochs.get(n, 0) for n, row in found.items())
+        self.epochs = {n: row.epoch for n, row in found.items()}
+
+    def teardown(self) -> None:
+        self.database.close()
+
+
+TestOwners = Owners.TestCase
+TestOwners.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
