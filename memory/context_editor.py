@@ -67,9 +67,10 @@ class ContextEditor:
         if self._state.replayed.taken_away != before:
             await self._on_taken(before)
 
-    async def clear(self, kind: Kind = "clear") -> Cleared:
+    async def clear(self, kind: Kind = "clear", told: Collection[int] = ()) -> Cleared:
         """Put everything but the running turn away. `clear` is for forgetting: nothing is
-        summarised, and what was on its way to a summary is cancelled; `new` summarises."""
+        summarised, and what was on its way to a summary is cancelled; `new` summarises all but the
+        turns that are `told` elsewhere."""
         state = self._state
         async with self._change():
             view = state.view()
@@ -83,7 +84,7 @@ class ContextEditor:
             if kind == "clear":
                 await self._cancel_summaries()
             if cleared.turns or view.preface is not None:
-                await self._put_away(cleared, view, kind)
+                await self._put_away(cleared, view, kind, told)
             return cleared
 
     async def _cancel_summaries(self) -> None:
@@ -92,15 +93,20 @@ class ContextEditor:
         left = await self._services.store.read(lambda db: summaries.list_open_jobs(db, row))
         self._compactor.take_up(left)  # their summaries are written already
 
-    async def _put_away(self, cleared: Cleared, view: View, kind: Kind) -> None:
+    async def _put_away(
+        self, cleared: Cleared, view: View, kind: Kind, told: Collection[int]
+    ) -> None:
         seqs = [e.seq for t in view.whole if t.is_complete for e in t.entries]
         seqs += [stand_in.seq for stand_in in view.stand_ins]
         roll = max(cleared.turns, default=0) + 1
         change = Change(cut=max(seqs, default=0) + 1, roll=roll, preface=-1)
         after = replace(view.apply(change), preface=None).tokens
         plan = Plan(change, ASKED, cleared.turns, after, kind=kind)
-        is_summarised = kind == "new" and bool(cleared.turns)
-        job = self._compactor.job(plan, "person") if is_summarised else None
+        untold = tuple(turn for turn in cleared.turns if turn not in told)
+        is_summarised = kind == "new" and bool(untold)
+        job = (
+            self._compactor.job(replace(plan, leaving=untold), "person") if is_summarised else None
+        )
         await self._compactor.record(self._compactor.event(plan, view, "person"), job)
         await self._compactor.approval.drop()
 

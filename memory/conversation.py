@@ -413,29 +413,27 @@ class Conversation:
     async def retire(self) -> bool:
         """Delete the transcript, after its content has reached the daily memory files, which stay.
         False: it has not, so nothing was deleted. No turn may be running."""
-        await self.editor.clear("new")
+        row, read = self.context.row, self._services.store.read
+        shared = (await read(lambda db: branches.lineage(db, row)))[-1].after_turn
+        told = await read(lambda db: summaries.find_recorded_turns(db, row))
+        await self.editor.clear("new", told | {*range(1, shared + 1)})  # which stays where it is
         await self.compactor.summaries.idle()
-        await self._keep_excerpts()
-        row = self.context.row
+        await self._keep_excerpts(shared)
         async with self.context.changing:
             if await self._services.store.read(lambda db: summaries.list_open_jobs(db, row)):
                 return False
             await self.compactor.summaries.halt()
             await self.long_term.pass_over()
-            await self._delete(None, await self.count_stored())
+            await self._delete(None, await self.count_stored(), is_told=True)
             await self._load()
         return True
 
-    async def _keep_excerpts(self) -> None:
-        """Bring to the daily memory what it does not tell of, without what a person took away."""
-        row, replayed = self.context.row, self.context.replayed
-
-        def read(db: Any) -> list[tuple[int, int]]:
-            shared = branches.lineage(db, row)[-1].after_turn  # which stays where it was said
-            return [place for place in transcript.places(db, row) if place[1] > shared]
-
-        places = await self._services.store.read(read)
-        there = {turn for seq, turn in places if not replayed.taken_away.has(seq, turn)}
+    async def _keep_excerpts(self, shared: int) -> None:
+        """Bring to the daily memory what it does not tell of, without what a person took away, and
+        without the turns that are shared, up to this one."""
+        row, away = self.context.row, self.context.replayed.taken_away
+        places = await self._services.store.read(lambda db: transcript.places(db, row))
+        there = {n for seq, n in places if n > shared and not away.has(seq, n)}
         await self.compactor.summaries.keep_excerpts(there)
         await self.compactor.summaries.idle()
 
@@ -444,6 +442,8 @@ class Conversation:
         turns: Collection[int] | None,
         gone: StoredCounts,
         sharing: Sequence[Conversation] = (),
+        *,
+        is_told: bool = False,
     ) -> bool:
         """False: a plugin's offloader may still have some of it."""
         row = self.context.row
@@ -454,7 +454,9 @@ class Conversation:
                 last = gone.shared[one.context.row]
                 mine = [turn for turn in gone.turns if turn <= last]
                 is_gone &= await one._delete_files(mine)
-            await self._services.store.write(lambda db: forget.delete(db, self.key, row, turns))
+            await self._services.store.write(
+                lambda db: forget.delete(db, self.key, row, turns, is_told=is_told)
+            )
         return is_gone
 
     async def _delete_files(self, turns: Collection[int] | None) -> bool:

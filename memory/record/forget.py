@@ -128,10 +128,15 @@ def delete(
     key: ConversationKey,
     conversation: int,
     turns: Collection[int] | None = None,
+    *,
+    is_told: bool = False,
 ) -> None:
     """Delete these turns and all that was made from them, in all conversations that share them
     (None: all of this conversation but its row and its bill; what others share stays with
-    them)."""
+    them). With `is_told` its sections stay in the daily memory, and known there where others share
+    what they tell of."""
+    if is_told:
+        summaries.leave_told(database, conversation)
     is_parent = turns is None and branches.children(database, conversation)
     if turns is not None or is_parent:
         own = count_stored(database, conversation).turns if turns is None else turns

@@ -273,10 +273,47 @@ def find_recorded_turns(database: Database, conversation: int) -> frozenset[int]
 
 
 def find_told_by_others(database: Database, conversation: int) -> frozenset[int]:
-    """Those that a conversation shares, and of which another one has told."""
+    """Those that a conversation shares, or has shared, and of which another one has told."""
     others = find_sharing_rows(database, conversation)
-    parts = (_find_told(database, other, last) for other, last in others.items())
+    parts = [_find_told(database, other, last) for other, last in others.items()]
+    job = tables.Job
+    left = job.select(job.turns).where(  # by branches that are gone
+        (job.conversation == conversation)
+        & (job.style == "excerpt")
+        & (job.is_done == 1)
+        & (job.summary == 0)
+    )
+    parts += [frozenset(orjson.loads(turns)) for (turns,) in left.tuples().execute(database)]
     return frozenset(turn for part in parts for turn in part)
+
+
+def leave_told(database: Database, conversation: int) -> None:
+    """A branch is about to be deleted: that the daily memory has sections on turns which it shares
+    is known of the conversation that it was branched off from now on."""
+    line = lineage(database, conversation)
+    if len(line) == 1:
+        return
+    parent, shared = line[-2].conversation, line[-1].after_turn
+    told = _sections_by_model(conversation, tables.Job.id).tuples().execute(database)
+    known = {job for job, _ in told}
+    for job in jobs_of(database, conversation):
+        turns = [turn for turn in job.turns if turn <= shared]
+        if turns and job.is_done and (job.style == "excerpt" or job.id in known):
+            tables.update(
+                database,
+                tables.Job,
+                job.id,
+                conversation=parent,
+                event=0,
+                turns=orjson.dumps(turns).decode(),
+                prior=0,
+                focus="",
+                style="excerpt",
+                summary=0,
+                stand_ins="[]",
+                edited=0,
+                reference="",
+            )
 
 
 def _find_told(database: Database, conversation: int, last: int) -> frozenset[int]:
@@ -305,11 +342,11 @@ def list_superseded(database: Database, conversation: int, is_untrusted: bool) -
     return [one for one, turns in found if told.issuperset(orjson.loads(turns))]
 
 
-def _sections_by_model(conversation: int) -> Select:
+def _sections_by_model(conversation: int, *more: Any) -> Select:
     """The turns of each summary of a model of which there is a section."""
     job, made = tables.Job, tables.Summary
     return (
-        made.select(made.turns)
+        made.select(*more, made.turns)
         .from_(made.join(job, on=(job.summary == made.id)))
         .where((job.conversation == conversation) & (job.is_done == 1) & (made.model != ""))
         .where(made.section != "")

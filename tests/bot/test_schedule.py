@@ -253,7 +253,9 @@ async def test_a_kill_before_the_deletion_adds_nothing_twice(tmp_path: Path) -> 
         await house.says(f"Question? {LONG}")
         conversation = await house.app.conversations.get(ConversationKey("pipe/main", "pipe-main"))
 
-        async def killed(turns: object, gone: object, sharing: object = ()) -> bool:
+        async def killed(
+            turns: object, gone: object, sharing: object = (), *, is_told: bool = False
+        ) -> bool:
             raise OSError("killed here")
 
         conversation._delete = killed  # type: ignore[method-assign]

@@ -271,8 +271,8 @@ class Duel:
             if self._took_effect():
                 break
             answer = await self.mortal.says(again or text)
+        await self.mortal.settle()
         if self.mortal.kills > kills:
-            await self.mortal.settle()
             share_unused(*self.folders)
         told = await self.undisturbed.says(text)
         await self.are_the_same(text)
