@@ -123,6 +123,7 @@ class Access:
         self._known: dict[tuple[str, str], Known] = {}
         self._codes: dict[str, str] = {}
         self._pace, self._strangers = MessageRate(), MessageRate()
+        self.on_change: Callable[[], None] = _unheard
 
     async def take_up(self) -> None:
         """Read who is let in. After each change too: reads come back in their order, so that none
@@ -227,7 +228,7 @@ class Access:
 
         if (stranger := await self._store.write(let_in)) is None:
             raise CommandError(await self._why_not())
-        await self.take_up()
+        await self._changed()
         self._codes.pop(stranger.person, None)
         return stranger
 
@@ -247,9 +248,17 @@ class Access:
         """Let everybody in who writes in this chat."""
         one = Known("chat", chat_of(address), "user", "", by, self._clock())
         await self._store.write(lambda db: people.let_in(db, one))
-        await self.take_up()
+        await self._changed()
 
     async def revoke(self, one: Known) -> None:
         """Let a person or a chat in no more."""
         await self._store.write(lambda db: people.revoke(db, one.kind, one.id))
+        await self._changed()
+
+    async def _changed(self) -> None:
         await self.take_up()
+        self.on_change()
+
+
+def _unheard() -> None:
+    """No other process needs to know."""

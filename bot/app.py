@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,7 +59,7 @@ from memory.context.meter import Meter
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.events import Events
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.prompt import MemoryPrompts
 from memory.record import overrides
 from memory.record.database import DatabaseEngine
@@ -98,6 +98,7 @@ class App:
     losses: tuple[str, ...]
     schedule: Schedule
     forms: Forms
+    shared: SharedChanges
 
     async def run(self, until: str = "") -> None:
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
@@ -106,12 +107,17 @@ class App:
         for name in (signal.SIGTERM, signal.SIGINT):
             with suppress(NotImplementedError):  # not on every system
                 asyncio.get_running_loop().add_signal_handler(name, stopping.set)
-        await self._take_up()
+        await asyncio.to_thread(clear_up, self.config.data)
+        await self.begin()
+        await self.take_up()
+        await self.sender.send_unsent()
+        for received in await self.delivery.list_unanswered():
+            self.bot.dispatch(received)
         listeners = {
             name: asyncio.create_task(self._listen(channel), name=f"listen {name}")
             for name, channel in self.channels.items()
         }
-        warming = asyncio.create_task(self._warm_up())
+        warming = asyncio.create_task(self.warm_up())
         awaited = [listeners[until]] if until else [*listeners.values()]
         await _first_of(stopping, awaited, [*listeners.values()])
         await self._finish(stopping, warming)
@@ -133,19 +139,18 @@ class App:
                 await self.alerts.channel_down(channel.name, error)
             raise
 
-    async def _take_up(self) -> None:
-        """Go on where the process before this one stopped."""
+    async def begin(self) -> None:
+        """Read what holds for all conversations."""
         await self.clock.look()  # before anything new happens, which would be the newest thing
-        await asyncio.to_thread(clear_up, self.config.data)
         await self.access.take_up()
         await self.spending.take_up()
-        await self.conversations.take_up()
-        await self.forms.take_up()
-        await self.sender.send_unsent()
-        for received in await self.delivery.list_unanswered():
-            self.bot.dispatch(received)
 
-    async def _warm_up(self) -> None:
+    async def take_up(self, is_meant: Scope = everything) -> None:
+        """Go on in these conversations where the process before this one stopped."""
+        await self.conversations.take_up(is_meant)
+        await self.forms.take_up(is_meant)
+
+    async def warm_up(self) -> None:
         """Load what is slow, while the person reads the greeting."""
         await self.conversations.services.meter.ready()
         choice = choice_of(self.config.book.effective())
@@ -195,10 +200,50 @@ class App:
         await asyncio.wait((ending, stopped), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait((ending,), timeout=self.config.shutdown_timeout)
         await cancel_and_wait(ending, stopped, warming)
+        await self.close()
+
+    async def finish(self, is_meant: Scope) -> None:
+        """Let what is under way in these conversations end, for as long as there is patience. What
+        is cut short goes on elsewhere."""
+
+        def is_queue_meant(queue: Hashable) -> bool:
+            return is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
+
+        running = (self.bot.commands.queues, self.turns.queues)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.config.shutdown_timeout):
+                for queues in running:
+                    await queues.idle_in(is_queue_meant)
+        for queues in running:
+            await queues.drop(is_queue_meant)
+        await self.delivery.excuse(is_meant)
+        with suppress(StoreError):
+            await self.conversations.excuse(is_meant)
+
+    async def let_go(self, is_meant: Scope) -> None:
+        """Nothing of these conversations stays in memory."""
+        await self.turns.drop(is_meant)
+        self.forms.drop(is_meant)
+        await self.conversations.let_go(is_meant)
+
+    async def abandon(self) -> None:
+        """End what runs, and write nothing: others have taken everything over."""
         await self.schedule.stop()
         for queues in self._work:
             await queues.close()
-        await self.delivery.excuse()
+        await self.conversations.abandon()
+        for channel in self.channels.values():
+            if isinstance(channel, Closing):
+                await channel.close()
+        await self.config.models.close()
+        await self.store.close()
+
+    async def close(self) -> None:
+        """End what runs, and close."""
+        await self.schedule.stop()
+        for queues in self._work:
+            await queues.close()
+        await self.delivery.excuse(self.conversations.is_ours)
         with suppress(StoreError):
             await self.conversations.excuse()
         for channel in self.channels.values():
@@ -211,7 +256,16 @@ class App:
         await self.store.close()
 
 
-async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
+@dataclass(slots=True)
+class SharedChanges:
+    """Who hears that settings or people were changed, which other processes hold in memory, too."""
+
+    on_change: Callable[[], None] = lambda: None
+
+
+async def assemble(
+    layers: Layers, data: Path, channels: list[Channel], sender_type: type[Sender] = Sender
+) -> App:
     """Draw the pipeline. Raises StoreError and SettingError with a sentence for the person."""
     engine = engine_for(data / DATABASE)
     losses = await asyncio.to_thread(_losses, engine)
@@ -232,7 +286,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     models = Models(credentials(layers))
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
-    sender = Sender(store, by_name, data)
+    sender, shared = sender_type(store, by_name, data), SharedChanges()
     delivery = Delivery(store, by_name, sender)
     forms = Forms(store, by_name)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
@@ -289,7 +343,10 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
+    access.on_change = lambda: shared.on_change()
+
     def on_setting_change(key: str) -> None:
+        shared.on_change()
         if key in ("model", "context.max_tokens"):
             conversations.models.forget_windows()
         for conversation in conversations.list_loaded():
@@ -377,6 +434,7 @@ async def assemble(layers: Layers, data: Path, channels: list[Channel]) -> App:
         losses=losses,
         schedule=Schedule(config.zone, retention, run_often),
         forms=forms,
+        shared=shared,
     )
 
 

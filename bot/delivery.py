@@ -21,7 +21,7 @@ from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
 from channels.base import Channel, InParts
 from channels.message import Action, Address, Inbound, Outbound, Reply
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, Scope, everything
 from memory.record import mailbox
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 from memory.record.store import Store, StoreError
@@ -126,11 +126,13 @@ class Delivery:
             lambda db: mailbox.count_resume(db, received.row, progress, is_call)
         )
 
-    async def excuse(self) -> None:
+    async def excuse(self, is_meant: Scope = everything) -> None:
         """The bot stops in good order: what it cuts short, turns and replies on their way, did not
         fail."""
         with suppress(StoreError):
-            await self._store.write(mailbox.excuse)
+            begun = [row for row in await self._store.read(mailbox.list_inbox) if row.attempts]
+            rows = [row.id for row in begun if is_meant(key_of(address_of(row.place)).id)]
+            await self._store.write(lambda db: mailbox.excuse(db, rows))
             await self.sender.excuse()
 
     async def tell(self, address: Address, text: str, actions: tuple[Action, ...] = ()) -> None:
@@ -149,10 +151,12 @@ class Delivery:
         """Hand a reply to its channel, after those that go to the same chat before it."""
         self.sender.send(outbound)
 
-    async def list_unanswered(self) -> list[Received]:
+    async def list_unanswered(self, is_meant: Scope = everything) -> list[Received]:
         """Messages that were taken in and not answered by the process before this one."""
         found = []
         for row in await self._store.read(mailbox.list_inbox):
+            if not is_meant(key_of(address_of(row.place)).id):
+                continue
             try:
                 key, line = _key_of(row), command_line(row.text)
                 found.append(_to_received(row, key, line))

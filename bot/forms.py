@@ -13,10 +13,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bot.delivery import columns_of
-from bot.received import CommandLine, command_line
+from bot.received import CommandLine, command_line, key_of
 from bot.sending import address_of
 from channels.base import Channel, WithFields
 from channels.message import LONGEST_FORM, Address, Form, Inbound, Reply
+from memory.keys import Scope, everything
 from memory.record import mailbox
 from memory.record.store import Store
 
@@ -62,10 +63,17 @@ class Forms:
         self._store, self._channels, self._clock = store, channels, clock
         self._waiting: dict[Address, AwaitedText] = {}
 
-    async def take_up(self) -> None:
+    async def take_up(self, is_meant: Scope = everything) -> None:
         """Go on waiting for what the process before this one waited for."""
         for place, command, until in await self._store.read(mailbox.open_forms):
-            self.put_back(AwaitedText(address_of(place), command, until))
+            address = address_of(place)
+            if is_meant(key_of(address).id):
+                self.put_back(AwaitedText(address, command, until))
+
+    def drop(self, is_meant: Scope) -> None:
+        """Others wait in these conversations from now on."""
+        for address in [one for one in self._waiting if is_meant(key_of(one).id)]:
+            del self._waiting[address]
 
     async def ask(self, address: Address, reply: Reply) -> Reply:
         """The reply as it goes out; where it has a form that its channel shows no field for, it

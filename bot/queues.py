@@ -11,7 +11,7 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable
 
-from memory.tasks import BackgroundTasks
+from memory.tasks import BackgroundTasks, cancel_and_wait
 
 Job = Callable[[], Awaitable[None]]
 
@@ -25,6 +25,7 @@ class KeyedQueues:
         self._name = name
         self._jobs: dict[Hashable, deque[Job]] = {}
         self._tasks = BackgroundTasks()
+        self._runs: dict[Hashable, asyncio.Task[None]] = {}
         self._job_done = asyncio.Event()
 
     def put(self, queue: Hashable, job: Job) -> None:
@@ -33,7 +34,7 @@ class KeyedQueues:
             self._jobs[queue].append(job)
             return
         self._jobs[queue] = deque([job])
-        self._tasks.start(self._run(queue), f"{self._name} {queue}")
+        self._runs[queue] = self._tasks.start(self._run(queue), f"{self._name} {queue}")
 
     def depth(self, queue: Hashable) -> int:
         """Jobs of a queue that are not done, the running one included."""
@@ -57,6 +58,15 @@ class KeyedQueues:
         """Wait until every queue is empty, also of jobs that are added meanwhile."""
         await self._tasks.idle()
 
+    async def idle_in(self, is_meant: Callable[[Hashable], bool]) -> None:
+        """The same for some queues."""
+        while runs := [run for queue, run in self._runs.items() if is_meant(queue)]:
+            await asyncio.wait(runs)
+
+    async def drop(self, is_meant: Callable[[Hashable], bool]) -> None:
+        """Cancel what runs in some queues, and forget what waits in them."""
+        await cancel_and_wait(*(run for queue, run in self._runs.items() if is_meant(queue)))
+
     async def close(self) -> None:
         """Cancel what runs and forget what waits."""
         await self._tasks.close()
@@ -74,7 +84,7 @@ class KeyedQueues:
                 jobs.popleft()
                 self._job_done.set()
         finally:
-            del self._jobs[queue]
+            del self._jobs[queue], self._runs[queue]
 
 
 def _is_cancelled() -> bool:

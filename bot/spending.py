@@ -107,13 +107,16 @@ class Spending:
         """Read what was spent and said so far this month."""
         month, since = self._month_now(), self.since
         read = self._store.read
-        self._notes = await read(lambda db: ledger.notes(db, month))
-        for name, bill in (await read(lambda db: ledger.bills_by_conversation(db, since))).items():
-            self._bills[home_of(name)] += bill  # a limit holds for a chat with all its branches
+        notes = await read(lambda db: ledger.notes(db, month))
+        by_conversation = await read(lambda db: ledger.bills_by_conversation(db, since))
         people = await read(lambda db: ledger.bills_by_person(db, since))
+        whole = await read(lambda db: ledger.bill(db, since=since))
+        self._notes, self._month = notes, month
+        self._bills.clear()
+        for name, bill in by_conversation.items():
+            self._bills[home_of(name)] += bill  # a limit holds for a chat with all its branches
         self._bills.update({_scope(person): bill for person, bill in people.items()})
-        self._bills[ALL] = await read(lambda db: ledger.bill(db, since=since))
-        self._month = month
+        self._bills[ALL] = whole
 
     def book(self, key: ConversationKey, person: str, spent: Spent) -> None:
         """Add a call to the month's accounts: the chat's, that of who spoke, and that of all."""

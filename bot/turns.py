@@ -41,7 +41,7 @@ from channels.message import Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversation
 from memory.conversations import Conversations
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, Scope
 from memory.messages import Mark, Message, ToolCall
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait, run_shielded
@@ -195,6 +195,13 @@ class Turns:
         """Who holds this has the conversation for himself: no turn of it runs, and the reply to the
         one that did is on disk; those behind it wait."""
         return self._exclusive.setdefault(key.id, asyncio.Lock())
+
+    async def drop(self, is_meant: Scope) -> None:
+        """Cut the turns of some conversations short, which go on elsewhere; what waited is in the
+        inbox still."""
+        await self.queues.drop(lambda queue: is_meant(str(queue)))
+        for name in [name for name in self._waiting if is_meant(name)]:
+            del self._waiting[name]
 
     async def _carry_out(self, key: ConversationKey, said: _Said) -> None:
         waiting = self._waiting.get(key.id, [])

@@ -275,6 +275,15 @@ class InParts(Protocol):
 
 
 @runtime_checkable
+class Everywhere(Protocol):
+    """A channel that any number of processes may serve at once, where `is_everywhere`: a reply is
+    handed to each of them, for whoever follows the chat there. Any other channel runs once."""
+
+    @property
+    def is_everywhere(self) -> bool: ...
+
+
+@runtime_checkable
 class Closing(Protocol):
     """A channel that holds something open, such as connections. Replies are sent until the bot has
     stopped, also after `listen` has ended."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, Scope, everything
 from memory.record import branches
 from memory.record.branches import BranchRow
 from memory.record.store import Store
@@ -19,9 +19,11 @@ class Branches:
         self._store = store
         self._leading: dict[str, str] = {}
 
-    async def take_up(self) -> None:
+    async def take_up(self, is_meant: Scope = everything) -> None:
         """Read where each chat leads."""
-        self._leading = await self._store.read(branches.list_current)
+        found = await self._store.read(branches.list_current)
+        kept = {home: lead for home, lead in self._leading.items() if not is_meant(home)}
+        self._leading = kept | {home: lead for home, lead in found.items() if is_meant(home)}
 
     def current(self, key: ConversationKey) -> ConversationKey:
         """The conversation that a chat leads to, by the key of any of its branches."""

@@ -19,7 +19,7 @@ from memory.branches import Branches
 from memory.calibration import KnownModels
 from memory.conversation import Conversation, EvictedState, Shared
 from memory.files import Mirror
-from memory.keys import ConversationKey
+from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     conversations,
@@ -84,6 +84,7 @@ class Conversations:
         self._evicted: OrderedDict[str, EvictedState] = OrderedDict()
         self._were_here: set[str] = set()
         self.troubles: list[str] = []
+        self.is_ours: Scope = everything
 
     async def get(self, key: ConversationKey, is_restart: bool = True) -> Conversation:
         """The conversation of this key; asked for twice at once, it is loaded once. Who only looks
@@ -161,18 +162,19 @@ class Conversations:
         """The conversation of this key, if it is in memory."""
         return self._alive.get(key.id)
 
-    async def take_up(self) -> None:
+    async def take_up(self, is_meant: Scope = everything) -> None:
         """Read each model's calibration, and go on with what a crash left undone: the files of what
         is remembered, which stand in the prompt, and jobs."""
         self.models.ratios = await self.services.store.read(ledger.ratios)
-        await self.branches.take_up()
-        for audience in await self.services.store.read(memory_versions.list_unwritten):
+        await self.branches.take_up(is_meant)
+        for audience in await self._list_unwritten(is_meant):
             key, state = ConversationKey("", audience), self.long_term[audience]
             try:
                 await LongTermMemory(self.services, key, state).read()
             except (MemoryFileError, StoreError) as error:
                 log.warning("%s", error)  # its own commands say so
-        for key, job in await self.services.store.read(summaries.list_unfinished):
+        unfinished = await self.services.store.read(summaries.list_unfinished)
+        for key, job in [(key, job) for key, job in unfinished if is_meant(key.id)]:
             try:
                 if await self._count_attempt(job) <= MOST_ATTEMPTS:
                     await self.get(key)  # it takes its own jobs up when it is restored
@@ -181,6 +183,12 @@ class Conversations:
                 log.exception("%s can't be taken up", key.id)
                 continue
             await self._put_job_aside(key, job)
+
+    async def _list_unwritten(self, is_meant: Scope) -> list[str]:
+        """Audiences the file of whose memory is not as the database has it."""
+        found = await self.services.store.read(memory_versions.list_unwritten)
+        keys = {audience: await self.of_audience(audience) for audience in found}
+        return [one for one in found if all(is_meant(key.id) for key in keys[one])]
 
     async def _count_attempt(self, job: int) -> int:
         return await self.services.store.write(lambda db: summaries.count_attempt(db, job))
@@ -196,10 +204,22 @@ class Conversations:
         log.error("%s", sentence)
         self.troubles.append(sentence)
 
-    async def excuse(self) -> None:
+    async def excuse(self, is_meant: Scope = everything) -> None:
         """The bot stops in good order: the jobs and tool calls that it cuts short did not fail."""
-        await self.services.store.write(summaries.excuse)
-        await self.services.store.write(transcript.excuse_calls)
+        names = [name for name in self._alive if is_meant(name) and self.is_ours(name)]
+        await self.services.store.write(lambda db: summaries.excuse(db, names))
+        await self.services.store.write(lambda db: transcript.excuse_calls(db, names))
+
+    async def let_go(self, is_meant: Scope) -> None:
+        """Others have these conversations from now on: nothing of them stays in memory."""
+        leaving = [one for one in self.list_loaded() if is_meant(one.key.id)]
+        self._mirror.drop(is_meant)
+        for conversation in leaving:
+            await conversation.compactor.summaries.close()
+            self.long_term.pop(conversation.key.audience, None)
+        for name in [name for name in {*self._alive, *self._evicted} if is_meant(name)]:
+            for known in (self._open, self._used, self._evicted, self._alive):
+                known.pop(name, None)
 
     async def fork(
         self, key: ConversationKey, turn: int = 0, title: str = "", scopes: Sequence[str] = ("",)
@@ -218,7 +238,8 @@ class Conversations:
     async def idle_since(self, before: float) -> list[ConversationKey]:
         """Conversations in which nothing was said since a time (seconds since 1970), and of which
         something is kept."""
-        return await self.services.store.read(lambda db: conversations.idle_since(db, before))
+        found = await self.services.store.read(lambda db: conversations.idle_since(db, before))
+        return [key for key in found if self.is_ours(key.id)]
 
     async def of_audience(self, audience: str) -> list[ConversationKey]:
         """All conversations of an audience."""
@@ -253,6 +274,13 @@ class Conversations:
         with suppress(TimeoutError):
             async with asyncio.timeout(FAREWELL):
                 await asyncio.gather(*endings)
+        await self._mirror.close()
+        for conversation in self.list_loaded():
+            await conversation.compactor.summaries.close()
+        await self._indexer.close()
+
+    async def abandon(self) -> None:
+        """Stop what runs in the background, without a word: others go on with it by now."""
         await self._mirror.close()
         for conversation in self.list_loaded():
             await conversation.compactor.summaries.close()

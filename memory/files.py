@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from memory.keys import Scope
 from memory.record import exchange
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
@@ -102,6 +103,11 @@ class Mirror:
         await self._tasks.idle()
         self._hurry.clear()
 
+    def drop(self, is_meant: Scope) -> None:
+        """Others keep the files of these conversations from now on."""
+        for name in [name for name in self._touched if is_meant(name)]:
+            del self._touched[name]
+
     async def close(self) -> None:
         """Stop; what is due is written with the next change."""
         await self._tasks.close()
@@ -114,7 +120,8 @@ class Mirror:
                     async with asyncio.timeout(pause):
                         await self._hurry.wait()
                 started = time.monotonic()
-                await _try(self._touched.pop(name), name)
+                if (write := self._touched.pop(name, None)) is not None:
+                    await _try(write, name)
                 pause = max(PAUSE, _REST * (time.monotonic() - started))
         finally:
             self._followed.discard(name)

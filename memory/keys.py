@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -39,6 +40,16 @@ class ConversationKey:
         """The branch of this number."""
         suffix = f"{BRANCH}{number}" if number > 1 else ""
         return ConversationKey(self.home + suffix, self.audience)
+
+
+Scope = Callable[[str], bool]
+"""Which conversations are meant, by their ids: where several processes share a database, each works
+with its own."""
+
+
+def everything(identity: str) -> bool:
+    """All conversations: there is one process."""
+    return True
 
 
 BRANCH = "//"

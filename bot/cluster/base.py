@@ -11,6 +11,10 @@ class BrokerError(Exception):
     """The broker, or whoever should answer, can't be reached. The text is a plain sentence."""
 
 
+class GiveBack(Exception):
+    """A call can't be answered here, or something not be owned: it goes back where it was."""
+
+
 @dataclass(frozen=True, slots=True)
 class OwnerCall:
     """A request as its owner gets it. `id` is the same however often it is delivered; `is_again`:

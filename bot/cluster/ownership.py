@@ -22,7 +22,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from bot.cluster.base import Broker, BrokerError, Delivered, OwnerCall
+from bot.cluster.base import Broker, BrokerError, Delivered, GiveBack, OwnerCall
 from bot.cluster.slices import Allotment, allot
 from memory.tasks import BackgroundTasks, cancel_and_wait
 
@@ -55,7 +55,8 @@ class Keeper(Protocol):
         ...
 
     async def handle(self, name: str, call: OwnerCall) -> None:
-        """Answer a call; they begin in order and run side by side."""
+        """Answer a call; they begin in order and run side by side. Raises GiveBack where another
+        process has to."""
         ...
 
 
@@ -198,12 +199,15 @@ class Ownership:
         one.running[call.id] = (task, delivered)
 
     async def _handle(self, one: _Owned, call: OwnerCall) -> None:
+        is_done = True
         try:
             await self._keeper.handle(one.name, call)
+        except GiveBack:
+            is_done = False
         except Exception:
             log.exception("a call of %s failed", one.name)
         _, delivered = one.running.pop(call.id)
-        await delivered.done()
+        await (delivered.done() if is_done else delivered.give_back())
 
     # --- shares -------------------------------------------------------------------------------
 

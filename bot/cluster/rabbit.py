@@ -88,12 +88,13 @@ class _Delivered:
 
 
 class RabbitMQ:
-    """The `Broker` of `bot/cluster/base`. `hear` is called with what is told on `topics`;
+    """The `Broker` of `bot/cluster/base`. `hear` is called with what is told to it;
     `on_lost` and `on_back` when the connection breaks and is there again. `kin` stands before all
     names, so that several bots may share a broker."""
 
-    def __init__(self, url: str, me: str, hear: Hear, kin: str = "parley") -> None:
-        self.me, self._url, self._hear, self._kin = me, url, hear, kin
+    def __init__(self, url: str, me: str, kin: str = "parley") -> None:
+        self.me, self._url, self._kin = me, url, kin
+        self.hear: Hear = lambda topic, body: None
         self.on_lost: Callable[[], None] = lambda: None
         self.on_back: Callable[[], Awaitable[None]] = _nothing
         self._link: _Link | None = None
@@ -352,7 +353,7 @@ class RabbitMQ:
 
     async def _take_own(self, message: AbstractIncomingMessage) -> None:
         if message.type == _TOLD:
-            self._hear(message.routing_key or "", message.body)
+            self.hear(message.routing_key or "", message.body)
         elif (answers := self._answers.get(message.correlation_id or "")) is not None:
             answers.put_nowait((message.body, message.type == _LAST))
 

@@ -6,16 +6,16 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from memory.keys import home_of
-
 SLICES = 64
 """Into how many slices all conversations are divided. It is part of what is stored: never change
 it."""
 
 
 def slice_of(identity: str) -> int:
-    """The slice of a conversation, by the id of any branch of its chat."""
-    return int.from_bytes(_digest(home_of(identity)), "big") % SLICES
+    """The slice of a conversation, by its id: that of its chat, whose threads and branches share a
+    memory."""
+    chat = "/".join(identity.split("/")[:2])
+    return int.from_bytes(_digest(chat), "big") % SLICES
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,14 @@ class SettingsStore:
                 left = [pair for pair in left if pair[0] in wrong]  # one may need another one
         return tuple(faults)
 
+    def adopt_anew(self, overrides: Overrides) -> None:
+        """Let this be all that was changed in chat: another process has changed it."""
+        fresh = SettingsStore(self._layers)
+        fresh.adopt(overrides)
+        self._changes, self._by_users = fresh._changes, fresh._by_users
+        self._in_force = fresh._in_force
+        self.version += 1
+
     def _adopt_all(self, changes: Iterable[tuple[str, Any]], scope: str) -> dict[str, str]:
         """Take in as many of these as fit; returns a sentence for each other, by its key."""
         wrong = {}

@@ -93,6 +93,7 @@ class Web:
 
     name = "web"
     has_fields = True
+    is_everywhere = True
 
     def __init__(self, config: WebConfig) -> None:
         if sentence := why_closed(config):

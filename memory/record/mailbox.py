@@ -157,11 +157,20 @@ def count_resume(database: Database, inbox: int, progress: int, is_call: bool) -
     return int(attempts)
 
 
-def excuse(database: Database) -> None:
-    """The bot stops in good order: that it cuts turns short is no failure of theirs."""
+def excuse(database: Database, rows: Sequence[int]) -> None:
+    """The bot stops in good order: that it cuts the turns for these short is no failure of
+    theirs."""
     columns = tables.Inbox
-    is_turn = (columns.is_done == 0) & (columns.progress > 0)
+    is_turn = (columns.progress > 0) & columns.id.in_([*rows])
     columns.update(attempts=0).where(is_turn).execute(database)
+
+
+def is_waiting(database: Database, channel: str) -> bool:
+    """Whether something that came in over a channel is not answered, or an answer not sent."""
+    inbox, outbox = tables.Inbox, tables.Outbox
+    unanswered = inbox.select(inbox.id).where((inbox.is_done == 0) & (inbox.channel == channel))
+    unsent = outbox.select(outbox.id).where((outbox.is_sent == 0) & (outbox.channel == channel))
+    return any(list(query.limit(1).tuples().execute(database)) for query in (unanswered, unsent))
 
 
 def list_outbox(database: Database) -> list[OutboxRow]:

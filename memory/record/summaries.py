@@ -246,9 +246,11 @@ def count_attempt(database: Database, job: int) -> int:
     return next((int(count) for (count,) in query.tuples().execute(database)), 0)
 
 
-def excuse(database: Database) -> None:
-    """The bot stops in good order: that it cuts jobs short is no failure of theirs."""
-    tables.Job.update(attempts=0).where(tables.Job.is_done == 0).execute(database)
+def excuse(database: Database, conversations: Sequence[str]) -> None:
+    """The bot stops in good order: that it cuts jobs of these short is no failure of theirs."""
+    job, known = tables.Job, tables.Conversation
+    here = known.select(known.id).where(known.key.in_([*conversations]))
+    job.update(attempts=0).where((job.is_done == 0) & job.conversation.in_(here)).execute(database)
 
 
 def jobs_of(database: Database, conversation: int) -> list[Job]:

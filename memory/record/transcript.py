@@ -260,11 +260,14 @@ def list_begun_calls(database: Database, conversation: int, turn: int) -> dict[s
     return {call: bool(is_once) for call, is_once in query.tuples().execute(database)}
 
 
-def excuse_calls(database: Database) -> None:
-    """The process ends in an orderly way: no call that it cuts off has brought it down, and those
-    that may run twice will."""
-    columns = tables.CallStart
-    columns.delete().where(columns.is_once == 0).execute(database)
+def excuse_calls(database: Database, conversations: Sequence[str]) -> None:
+    """The process ends in an orderly way: no call of these conversations that it cuts off has
+    brought it down, and those that may run twice will."""
+    columns, known = tables.CallStart, tables.Conversation
+    here = known.select(known.id).where(known.key.in_([*conversations]))
+    columns.delete().where((columns.is_once == 0) & columns.conversation.in_(here)).execute(
+        database
+    )
 
 
 def count_messages(database: Database, conversation: int) -> int:

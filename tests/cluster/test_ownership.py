@@ -23,7 +23,8 @@ class Process:
     """A process with its connection, in this one; `log` is what happened in all of them."""
 
     def __init__(self, url: str, me: str, kin: str, log: list[str]) -> None:
-        self.broker = RabbitMQ(url, me, self._hear, kin)
+        self.broker = RabbitMQ(url, me, kin)
+        self.broker.hear = self._hear
         self.ownership = Ownership(self.broker, self, NAMES)
         self.broker.on_lost = self.ownership.disconnected
         self.broker.on_back = self.ownership.reconnected

@@ -14,9 +14,10 @@ WORKERS = st.sets(st.text(min_size=1, max_size=8), min_size=1, max_size=70)
 
 
 @given(st.text(max_size=20), st.integers(2, 500))
-def test_a_chat_and_its_branches_are_in_one_slice(chat: str, number: int) -> None:
+def test_a_chat_its_threads_and_its_branches_are_in_one_slice(chat: str, number: int) -> None:
     home = f"telegram/{chat.replace('/', '%2F')}"
-    assert slice_of(f"{home}//{number}") == slice_of(home)
+    for other in (f"{home}//{number}", f"{home}/7", f"{home}/7//{number}"):
+        assert slice_of(other) == slice_of(home)
     assert 0 <= slice_of(home) < SLICES
 
 

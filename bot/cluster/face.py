@@ -1,0 +1,25 @@
+"""What a worker knows of a channel that runs on a gateway."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from channels.base import Bot
+from channels.message import Outbound
+
+
+@dataclass(slots=True)
+class Face:
+    """A channel that is elsewhere: the gateways that have it send."""
+
+    name: str
+    has_fields: bool = False
+
+    async def listen(self, bot: Bot) -> None:
+        """Nothing comes in here."""
+        await asyncio.Event().wait()
+
+    async def send(self, outbound: Outbound) -> None:
+        """Never asked: what goes out is handed to the gateways."""
+        raise NotImplementedError

@@ -1,0 +1,210 @@
+"""One process of a cluster: its name, its fence, its signs of life, and what all must hear of."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from uuid import uuid4
+
+from bot.app import VERSION, App
+from bot.cluster import wire
+from bot.cluster.base import BrokerError
+from bot.cluster.ownership import BEAT, Ownership
+from bot.cluster.rabbit import RabbitMQ
+from bot.sending import Sender
+from channels.base import Channel
+from channels.message import Outbound
+from memory.record import cluster, overrides
+from memory.record.cluster import NOBODY, FencedError
+from memory.record.database import Database
+from memory.record.store import Store, StoreError
+from memory.tasks import BackgroundTasks, cancel_and_wait
+
+log = logging.getLogger(__name__)
+
+BEATS, CHANGES = "beat", "changed"
+"""The topics of signs of life, and of settings and people that were changed."""
+
+
+def name_process(role: str) -> str:
+    """A name that no other process ever had."""
+    return f"{role}-{socket.gethostname()}-{os.getpid()}-{uuid4().hex[:8]}"
+
+
+def topic_of(channel: str) -> str:
+    """The topic on which replies are handed to the gateways that have a channel."""
+    return f"out.{channel}"
+
+
+class ClusterSender(Sender):
+    """Hands replies to the gateways that have their channel; a gateway hands them on to it
+    (`deliver`). Of several that may have it, one claims a reply before it sends it."""
+
+    def __init__(self, store: Store, channels: Mapping[str, Channel], data: Path) -> None:
+        super().__init__(store, channels, data)
+        self.node: Node | None = None
+        self.is_claimed: Callable[[str], bool] = lambda channel: True
+        self._in_hand: set[int] = set()
+
+    def send(self, outbound: Outbound, tries: int = 0) -> None:
+        """Hand a reply over; should that fail, a gateway finds it in the outbox."""
+        address = outbound.address
+        chat = (address.channel, address.chat, address.thread)
+        self.queues.put(chat, lambda: self._hand_over(outbound))
+
+    async def _hand_over(self, outbound: Outbound) -> None:
+        if self.node is None or self.node.is_fenced:
+            return  # who was taken for dead has nothing to say any more
+        with suppress(BrokerError):
+            topic = topic_of(outbound.address.channel)
+            await self.node.broker.tell(topic, wire.dump({"outbound": outbound}))
+
+    def deliver(self, outbound: Outbound, tries: int = 0) -> None:
+        """Send a reply from here, unless it is on its way already."""
+        if outbound.id:
+            if outbound.id in self._in_hand:
+                return
+            self._in_hand.add(outbound.id)
+        super().send(outbound, tries)
+
+    async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        if outbound.id and self.is_claimed(channel.name):
+            claimed = await self._claim(outbound)
+            if claimed is None:
+                return
+            outbound = claimed
+        await super()._send(channel, outbound, tries)
+
+    async def _claim(self, outbound: Outbound) -> Outbound | None:
+        """The reply, marked where somebody else may have sent it; None where that is certain."""
+        assert self.node is not None, "nothing is delivered before the node has started"
+        me = self.node.me
+        before = await self._store.write(lambda db: cluster.claim(db, outbound.id, me))
+        if before is None:
+            return None
+        return outbound if before in (NOBODY, me) else replace(outbound, is_resent=True)
+
+
+class Node:
+    """What gateways and workers have in common. `ownerships` are by the group that shares them;
+    `hear` is called with what is told on other topics."""
+
+    def __init__(self, app: App, broker: RabbitMQ, role: str) -> None:
+        self.app, self.broker, self.me, self.role = app, broker, broker.me, role
+        self.is_fenced = False
+        self.fenced, self.stopping = asyncio.Event(), asyncio.Event()
+        self.ownerships: dict[str, Ownership] = {}
+        self.hear: Callable[[str, bytes], None] = lambda topic, body: None
+        self.tasks = BackgroundTasks()
+        self._beating: asyncio.Task[None] | None = None
+        self._loop = asyncio.get_running_loop()
+        assert isinstance(app.sender, ClusterSender), "what goes out goes through the gateways"
+        app.sender.node = self
+        broker.hear = self._hear
+        broker.on_lost, broker.on_back = self._disconnected, self._reconnected
+
+    async def join(self) -> None:
+        """Take part. Raises BrokerError and StoreError."""
+        store = self.app.store
+        await store.write(partial(_join, process=self.me, role=self.role))
+        store.fence(self._check)
+        await self.broker.start()
+        for topic in (BEATS, CHANGES):
+            await self.broker.listen(topic)
+        self.app.shared.on_change = self._tell_of_change
+
+    async def start(self) -> None:
+        """Own what is to be owned, and say so."""
+        for ownership in self.ownerships.values():
+            await ownership.start()
+        self._beating = asyncio.create_task(self._beat(), name="beat")
+
+    async def leave(self) -> None:
+        """Hand everything over, and take part no more."""
+        if self._beating is not None:
+            await cancel_and_wait(self._beating)
+        with suppress(BrokerError):
+            await self.broker.tell(BEATS, wire.dump({"me": self.me, "groups": []}))
+        for ownership in self.ownerships.values():
+            await ownership.close()
+        await self.tasks.close()
+        with suppress(StoreError):
+            await self.app.store.write(lambda db: cluster.leave(db, self.me))
+        await self.broker.close()
+
+    async def abandon(self) -> None:
+        """Take part no more, as one who was taken for dead."""
+        if self._beating is not None:
+            await cancel_and_wait(self._beating)
+        await self.tasks.close()
+        await self.broker.close()
+
+    def _check(self, database: Database) -> None:
+        """In the writer's thread, at the beginning of each transaction."""
+        try:
+            cluster.check(database, self.me)
+        except FencedError:
+            if not self.is_fenced:
+                self.is_fenced = True
+                self._loop.call_soon_threadsafe(self.fenced.set)
+            raise
+
+    # --- what is heard ------------------------------------------------------------------------
+
+    async def _beat(self) -> None:
+        body = wire.dump({"me": self.me, "groups": [*self.ownerships], "version": VERSION})
+        while True:
+            with suppress(BrokerError):
+                await self.broker.tell(BEATS, body)
+            await asyncio.sleep(BEAT)
+
+    def _hear(self, topic: str, body: bytes) -> None:
+        if topic == CHANGES:
+            self.tasks.start(self._refresh())
+        elif topic == BEATS:
+            self._hear_beat(body)
+        else:
+            self.hear(topic, body)
+
+    def _hear_beat(self, body: bytes) -> None:
+        said = wire.parse(body)
+        process = str(said["me"])
+        for group, ownership in self.ownerships.items():
+            if group in said["groups"]:
+                ownership.see(process)
+            else:
+                ownership.unsee(process)
+
+    def _disconnected(self) -> None:
+        for ownership in self.ownerships.values():
+            ownership.disconnected()
+
+    async def _reconnected(self) -> None:
+        for ownership in self.ownerships.values():
+            await ownership.reconnected()
+        await self._refresh()
+
+    # --- what all of them hold in memory ------------------------------------------------------
+
+    def _tell_of_change(self) -> None:
+        self.broker.tell_soon(CHANGES, b"{}")
+
+    async def _refresh(self) -> None:
+        """Settings or people were changed by another process, or may have been."""
+        try:
+            changed = await self.app.store.read(overrides.load)
+            self.app.config.book.adopt_anew(changed)
+            await self.app.access.take_up()
+        except StoreError as error:
+            log.warning("what others have changed could not be read: %s", error)
+
+
+def _join(database: Database, process: str, role: str) -> None:
+    cluster.join(database, process, role, VERSION)

@@ -1,0 +1,147 @@
+"""What processes of a cluster say to one another, as JSON: values of `channels/` with their types.
+
+Nothing is taken at its word: what does not fit raises ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+from uuid import uuid4
+
+import orjson
+from pydantic import TypeAdapter
+
+from channels.base import Activity, Delta
+from channels.message import Attachment, Completed, Inbound, NotCompleted
+from memory.record.store import StoreError
+
+T = TypeVar("T")
+
+SPOOL = "spool"
+"""The folder in the data folder in which files wait that are on their way to a worker."""
+_EVENTS = {kind.__name__: kind for kind in (*get_args(Activity), Completed)}
+
+
+class RemoteError(Exception):
+    """A worker failed at what it was asked for; the text is a plain sentence."""
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def dump(value: object) -> bytes:
+    """A value, or a mapping of values, as it goes over the wire."""
+    return orjson.dumps(value, default=str)
+
+
+def parse(body: bytes) -> dict[str, Any]:
+    """What came over the wire, of which each part is still to be looked at. Raises ValueError."""
+    found = orjson.loads(body)
+    if not isinstance(found, dict):
+        raise ValueError("not an object")
+    return found
+
+
+def build(kind: type[T], part: object) -> T:
+    """A value of this type. Raises ValueError."""
+    known: Any = kind
+    value: T = _adapter(known).validate_python(part)
+    return value
+
+
+def dump_event(event: Activity | Completed) -> dict[str, Any]:
+    return {"event": type(event).__name__, "value": event}
+
+
+def build_event(part: Mapping[str, Any]) -> Any:
+    """What happened in a conversation, or a piece of an answer. Raises ValueError."""
+    kind = _EVENTS.get(str(part.get("event")))
+    if kind is None:
+        raise ValueError(f"no such event: {part.get('event')!r}")
+    return build(kind, part.get("value"))
+
+
+def merge(events: list[Activity]) -> list[Activity]:
+    """The same with fewer events: pieces of text that follow each other are one."""
+    merged: list[Activity] = []
+    for event in events:
+        last = merged[-1] if merged else None
+        if isinstance(event, Delta) and isinstance(last, Delta):
+            merged[-1] = Delta(last.text + event.text)
+        else:
+            merged.append(event)
+    return merged
+
+
+def dump_error(error: BaseException, sentence: str) -> bytes:
+    """Why there is no answer; `sentence` is for what has none of its own."""
+    said: dict[str, Any] = {"kind": "", "text": sentence}
+    if isinstance(error, NotCompleted):
+        said = {"kind": "completion", "text": str(error), "problem": error.problem}
+        said["retry_after"] = error.retry_after
+    elif isinstance(error, StoreError):
+        said = {"kind": "store", "text": str(error)}
+    return dump({"error": said})
+
+
+def raise_error(part: Mapping[str, Any]) -> None:
+    """Raise what the worker raised, if it did."""
+    error = part.get("error")
+    if error is None:
+        return
+    text = str(error["text"])
+    if error["kind"] == "completion":
+        raise NotCompleted(error["problem"], text, error["retry_after"])
+    raise StoreError(text) if error["kind"] == "store" else RemoteError(text)
+
+
+# --- files on their way ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class SpooledFile:
+    """A file that came with a message, by its name in the spool."""
+
+    name: str
+    media_type: str
+    place: str
+
+
+def spool(data: Path, inbound: Inbound) -> dict[str, Any]:
+    """A message for the wire; its files are put into the folder that all processes share."""
+    files = []
+    for file in inbound.attachments:
+        folder = data / SPOOL
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = uuid4().hex
+        (folder / place).write_bytes(file.data)
+        files.append(SpooledFile(file.name, file.media_type, place))
+    return {"inbound": replace(inbound, attachments=()), "files": files}
+
+
+def unspool(data: Path, part: Mapping[str, Any]) -> Inbound:
+    """The message with its files, which stay in the spool. Raises ValueError and OSError."""
+    files = build(list[SpooledFile], part.get("files", []))
+    attachments = [
+        Attachment(file.name, file.media_type, (data / SPOOL / _safe(file.place)).read_bytes())
+        for file in files
+    ]
+    return replace(build(Inbound, part.get("inbound")), attachments=tuple(attachments))
+
+
+def clear(data: Path, part: Mapping[str, Any]) -> None:
+    """The files of a message are no longer on their way."""
+    for file in build(list[SpooledFile], part.get("files", [])):
+        (data / SPOOL / _safe(file.place)).unlink(missing_ok=True)
+
+
+def _safe(place: str) -> str:
+    if not place.isalnum():
+        raise ValueError(f"not a place in the spool: {place!r}")
+    return place

@@ -1,0 +1,258 @@
+"""A worker: it has conversations, with their turns, commands and tools, slice by slice.
+
+What a channel asks of the bot comes as a call to the owner of the conversation's slice, and goes to
+the same `RunningBot` as in a single process: all that is known of a conversation is known in one
+place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, field
+
+from bot.app import App
+from bot.cluster import wire
+from bot.cluster.base import GiveBack, OwnerCall
+from bot.cluster.node import Node
+from bot.cluster.ownership import Ownership
+from bot.cluster.slices import SLICES, slice_of
+from channels.base import KeyHolder
+from channels.message import Address, CompletionRequest, Reply
+from memory.keys import Scope
+from memory.record import cluster
+from memory.record.cluster import NOBODY, FencedError
+from memory.record.store import StoreError
+from memory.tasks import cancel_and_wait
+
+log = logging.getLogger(__name__)
+
+GROUP = "workers"
+WATCHED = 30.0
+"""Seconds for which somebody watches a conversation without saying so again."""
+REFRESH = 30.0
+"""Seconds after which what others have spent is read anew."""
+_SLICE = "slice."
+INTERRUPTED = (
+    "The bot was interrupted while it carried this out. Check whether it took effect (/context "
+    "shows it), and send it again if not."
+)
+FAILED = "This failed inside the bot; the log has the details (data/logs)."
+IN_USE = "it is still with another process"
+
+
+def name_of_slice(number: int) -> str:
+    return f"{_SLICE}{number}"
+
+
+@dataclass(slots=True)
+class _Forwarding:
+    """A gateway that shows a conversation; `until` in monotonic seconds."""
+
+    task: asyncio.Task[None]
+    until: float
+
+
+@dataclass(slots=True)
+class Worker:
+    """Answers the calls of gateways, and keeps (`Keeper`) the slices that it owns."""
+
+    app: App
+    node: Node
+    _watchers: dict[tuple[str, str], _Forwarding] = field(default_factory=dict)
+    _streams: dict[str, asyncio.Task[None]] = field(default_factory=dict)
+    _owned: set[int] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        names = [name_of_slice(number) for number in range(SLICES)]
+        self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names)
+        self.node.hear = self._hear
+        self.app.conversations.is_ours = self._is_ours
+
+    def _is_ours(self, identity: str) -> bool:
+        return slice_of(identity) in self._owned
+
+    async def run(self) -> bool:
+        """Work until a signal comes; returns False when others took this process for dead, and it
+        has to begin anew."""
+        stopping = self.node.stopping
+        await self.node.join()
+        await self.app.begin()
+        await self.node.start()
+        warming = asyncio.create_task(self.app.warm_up())
+        refreshing = asyncio.create_task(self._refresh())
+        ways = [asyncio.create_task(one.wait()) for one in (stopping, self.node.fenced)]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        await cancel_and_wait(*ways, warming, refreshing)
+        if self.node.is_fenced:
+            log.warning("other processes took this one for dead; it begins anew")
+            await self.node.abandon()
+            await self.app.abandon()
+        else:
+            await self.node.leave()
+            await self.app.close()
+        for watcher in self._watchers.values():
+            watcher.task.cancel()
+        return not self.node.is_fenced
+
+    async def _refresh(self) -> None:
+        while True:
+            await asyncio.sleep(REFRESH)
+            with suppress(StoreError):
+                await self.app.spending.take_up()
+
+    # --- what it owns -------------------------------------------------------------------------
+
+    async def gain(self, name: str) -> None:
+        """Go on where the owner before stopped: with what its inbox holds, as at a start."""
+        me, store = self.node.me, self.app.store
+        number = int(name.removeprefix(_SLICE))
+        if self.node.ownerships[GROUP].is_polite:
+            owners = {row.name: row.process for row in await store.read(cluster.list_owners)}
+            if owners.get(name, NOBODY) in {*self.node.ownerships[GROUP].members} - {me}:
+                raise GiveBack(IN_USE)
+        before = await store.write(lambda db: cluster.take(db, name, me))
+        if before.process == me and number in self._owned:
+            return
+        await self.app.let_go(_in_slice(number))  # of before others had it
+        self._owned.add(number)
+        try:
+            await self._take_up(number)
+        except BaseException:
+            self._owned.discard(number)
+            raise
+
+    async def _take_up(self, number: int) -> None:
+        await self.app.take_up(_in_slice(number))
+        for received in await self.app.delivery.list_unanswered(_in_slice(number)):
+            self.app.bot.dispatch(received)
+
+    async def lose(self, name: str) -> None:
+        """Finish what is under way, for as long as there is patience, and leave the rest to the
+        next owner."""
+        number = int(name.removeprefix(_SLICE))
+        if number not in self._owned:
+            return
+
+        await self.app.finish(_in_slice(number))
+        await self.app.let_go(_in_slice(number))
+        self._owned.discard(number)
+        with suppress(FencedError):
+            await self.app.store.write(lambda db: cluster.give(db, name, self.node.me))
+
+    async def handle(self, name: str, call: OwnerCall) -> None:
+        """Answer a call."""
+        if self.node.is_fenced:
+            raise GiveBack
+        try:
+            part = wire.parse(call.body)
+            answer = await self._calls[str(part["do"])](part, call)
+        except FencedError:
+            raise GiveBack from None
+        except Exception as error:
+            if not isinstance(error, StoreError):
+                log.exception("a call of %s failed", name)
+            answer = wire.dump_error(error, FAILED)
+        if answer:
+            await call.answer(answer, True)
+
+    @property
+    def _calls(self) -> dict[str, Callable[..., Awaitable[bytes]]]:
+        return {
+            "submit": self._submit,
+            "command": self._command,
+            "transcript": self._transcript,
+            "instruct": self._instruct,
+            "begin_with": self._begin_with,
+            "complete": self._complete,
+            "watch": self._watch,
+        }
+
+    async def _submit(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        inbound = await asyncio.to_thread(wire.unspool, self.app.config.data, part)
+        if self.app.bot.must_wait(inbound):
+            return wire.dump({"is_full": True})
+        return wire.dump({"value": await self.app.bot.submit(inbound)})
+
+    async def _command(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        if call.is_again:
+            return wire.dump({"value": Reply(INTERRUPTED)})
+        address = wire.build(Address, part["address"])
+        return wire.dump({"value": await self.app.bot.command(address, str(part["line"]))})
+
+    async def _transcript(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        address = wire.build(Address, part["address"])
+        before, most = wire.build(int, part["before"]), wire.build(int, part["most"])
+        return wire.dump({"value": await self.app.bot.transcript(address, before, most)})
+
+    async def _instruct(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        address = wire.build(Address, part["address"])
+        return wire.dump({"value": await self.app.bot.instruct(address, str(part["text"]))})
+
+    async def _begin_with(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        address = wire.build(Address, part["address"])
+        exchanges = wire.build(list[tuple[str, str]], part["exchanges"])
+        return wire.dump({"value": await self.app.bot.begin_with(address, exchanges)})
+
+    # --- what streams -------------------------------------------------------------------------
+
+    async def _complete(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        """The pieces of an answer as they come; its first says whom to tell that it is wanted no
+        more. The call is over at once, so that the slice may move meanwhile."""
+        holder = wire.build(KeyHolder, part["holder"])
+        request = wire.build(CompletionRequest, part["request"])
+        task = self.node.tasks.start(self._stream(holder, request, call), "completion")
+        self._streams[call.id] = task
+        task.add_done_callback(lambda task: self._streams.pop(call.id, None))
+        return b""
+
+    async def _stream(self, holder: KeyHolder, request: CompletionRequest, call: OwnerCall) -> None:
+        try:
+            await call.answer(wire.dump({"at": self.node.me, "stream": call.id}), False)
+            async with aclosing(self.app.bot.complete(holder, request)) as events:
+                async for event in events:
+                    await call.answer(wire.dump(wire.dump_event(event)), False)
+            await call.answer(b"{}", True)
+        except Exception as error:  # noqa: BLE001 - the client is told of it
+            await call.answer(wire.dump_error(error, FAILED), True)
+
+    async def _watch(self, part: dict[str, object], call: OwnerCall) -> bytes:
+        """Let a gateway have what happens in a conversation, for a while."""
+        home, gateway = str(part["home"]), str(part["gateway"])
+        until = time.monotonic() + WATCHED
+        if (known := self._watchers.get((home, gateway))) is not None:
+            known.until = until
+            return b"{}"
+        events = self.app.bus.watch(home)
+        watching = events.__enter__()
+
+        async def forward() -> None:
+            try:
+                async for event in watching:
+                    said = {"home": home, **wire.dump_event(event)}
+                    self.node.broker.tell_soon(gateway, wire.dump(said))
+            finally:
+                events.__exit__(None, None, None)
+
+        self._watchers[home, gateway] = _Forwarding(asyncio.create_task(forward()), until)
+        self._drop_watchers()
+        return b"{}"
+
+    def _drop_watchers(self) -> None:
+        now = time.monotonic()
+        for name in [name for name, one in self._watchers.items() if one.until < now]:
+            self._watchers.pop(name).task.cancel()
+
+    def _hear(self, topic: str, body: bytes) -> None:
+        """A client of a stream has gone."""
+        part = wire.parse(body)
+        if (task := self._streams.get(str(part.get("stream")))) is not None:
+            task.cancel()
+
+
+def _in_slice(number: int) -> Scope:
+    """Whether a conversation is in this slice."""
+    return lambda identity: slice_of(identity) == number

@@ -1,0 +1,117 @@
+"""A cluster in the hands of a test: a gateway and workers in this process, over a real broker.
+
+async with clustered(tmp_path, broker, endpoint, workers=2) as cluster:
+    assert (await cluster.house.says("Hi")).text == "Hello!"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from bot.app import App, assemble
+from bot.cluster.face import Face
+from bot.cluster.gateway import Gateway
+from bot.cluster.node import ClusterSender, Node, name_process
+from bot.cluster.rabbit import RabbitMQ
+from bot.cluster.worker import GROUP, Worker
+from bot.settings import load_layers
+from channels.base import Channel
+from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.fakes.openai_server import OpenAIServer
+from tests.whole.house import PATIENCE, Hands
+
+
+@dataclass
+class Member:
+    """A process of the cluster that runs as a task in this one."""
+
+    app: App
+    node: Node
+    task: asyncio.Task[bool]
+
+
+@dataclass
+class Cluster:
+    """The bot as its users see it (`house`), and what it consists of."""
+
+    folder: Path
+    broker: RabbitMQServer
+    environ: Mapping[str, str]
+    kin: str = field(default_factory=lambda: uuid4().hex[:8])
+    gateways: list[Member] = field(default_factory=list)
+    workers: list[Member] = field(default_factory=list)
+
+    async def add_gateway(self, *channels: Channel, until: str = "") -> Member:
+        app, node = await self._assemble("gateway", list(channels))
+        gateway = Gateway(app, node)
+        member = Member(app, node, asyncio.create_task(gateway.run(until)))
+        self.gateways.append(member)
+        return member
+
+    async def add_worker(self) -> Member:
+        app, node = await self._assemble("worker", [Face("pipe"), Face("web", has_fields=True)])
+        worker = Worker(app, node)
+        member = Member(app, node, asyncio.create_task(worker.run()))
+        self.workers.append(member)
+        return member
+
+    async def _assemble(self, role: str, channels: list[Channel]) -> tuple[App, Node]:
+        layers = load_layers(self.folder / "config.json", self.environ)
+        app = await assemble(layers, self.folder / "data", channels, ClusterSender)
+        broker = RabbitMQ(self.broker.url, name_process(role), self.kin)
+        return app, Node(app, broker, role)
+
+    async def until_shared(self) -> None:
+        """Until every worker has its share of the slices."""
+
+        def is_shared() -> bool:
+            held = [len(one.node.ownerships[GROUP].held) for one in self.workers]
+            return sum(held) == 64 and max(held) - min(held) <= 1
+
+        async with asyncio.timeout(PATIENCE):
+            while not is_shared():  # noqa: ASYNC110 - it is asked of several processes
+                await asyncio.sleep(0.02)
+
+    async def stop(self, member: Member) -> None:
+        """In good order, as SIGTERM does it."""
+        member.node.stopping.set()
+        await asyncio.wait_for(member.task, PATIENCE)
+
+
+@asynccontextmanager
+async def clustered(
+    folder: Path,
+    broker: RabbitMQServer,
+    endpoint: OpenAIServer,
+    settings: Mapping[str, Any] | None = None,
+    workers: int = 2,
+) -> AsyncIterator[Cluster]:
+    """Workers, and no gateway yet."""
+    config = {"model": "gpt-4o-mini", **(settings or {})}
+    (folder / "config.json").write_text(json.dumps(config))
+    environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+    cluster = Cluster(folder, broker, environ)
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(_stop, cluster)
+        for _ in range(workers):
+            await cluster.add_worker()
+        await cluster.until_shared()
+        yield cluster
+
+
+async def _stop(cluster: Cluster) -> None:
+    for member in (*cluster.gateways, *cluster.workers):
+        if not member.task.done():
+            await cluster.stop(member)
+        member.task.result()
+
+
+def hands(name: str = "pipe") -> Hands:
+    return Hands(name)

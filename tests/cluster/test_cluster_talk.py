@@ -1,0 +1,72 @@
+"""A gateway and workers are one bot: what is said reaches the owner, and the answer comes back."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from channels.base import Activity, Delta, Done, TurnStarted
+from channels.message import Address
+from tests.cluster.cluster_house import clustered, hands
+from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.fakes.openai_server import OpenAIServer, Say
+from tests.whole.house import Hands
+
+
+async def test_messages_commands_and_transcripts_go_to_the_owner(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with (
+        OpenAIServer([Say("Hello!"), Say("And again.")]) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        assert (await house.says("Hi")).text == "Hello!"
+        assert (await house.says("Hi again")).text == "And again."
+        bot = await house.bot()
+        reply = await bot.command(Address("pipe", "main"), "/context")
+        assert "2" in reply.text
+        said = await bot.transcript(Address("pipe", "main"))
+        assert [one.text for one in said] == ["Hi", "Hello!", "Hi again", "And again."]
+        assert [one.chat for one in await bot.sessions("pipe")] == ["main"]
+
+
+async def test_who_watches_sees_the_turn(tmp_path: Path, broker: RabbitMQServer) -> None:
+    async with (
+        OpenAIServer([Say("Hello!")]) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        events: list[Activity] = []
+        watching = await house.watches(events)
+        assert (await house.says("Hi")).text == "Hello!"
+        async with asyncio.timeout(30):
+            while not isinstance(events[-1], Done):  # noqa: ASYNC110 - its watcher tells nobody
+                await asyncio.sleep(0.01)
+        watching.cancel()
+        kinds = [type(event) for event in events]
+        assert kinds.index(TurnStarted) < kinds.index(Delta) < kinds.index(Done)
+        assert "".join(e.text for e in events if isinstance(e, Delta)) == "Hello!"
+
+
+async def test_conversations_are_spread_over_the_workers(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with (
+        OpenAIServer([Say("Hello!")] * 20) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        replies = await asyncio.gather(*(_asks(house, f"chat{n}") for n in range(20)))
+        assert replies == ["Hello!"] * 20
+        loaded = [len(one.app.conversations.list_loaded()) for one in cluster.workers]
+        assert sum(loaded) == 20
+        assert min(loaded) > 0
+
+
+async def _asks(house: Hands, chat: str) -> str:
+    await house.writes("Hi", chat, id=chat)
+    return (await house.reply_to(chat)).reply.text
