@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
-from rich.console import Console, ConsoleOptions, JustifyMethod, RenderResult
+from rich.console import Console, ConsoleOptions, JustifyMethod, RenderableType, RenderResult
 from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
+from rich.measure import Measurement
 from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
@@ -23,6 +24,7 @@ _BLOCKS.core.ruler.enableOnly(["normalize", "block"])
 
 # Columns: what one level of nesting takes, the most that all may take, the least left for words.
 _LEVEL, _DEEPEST, _NARROWEST = 4, 60, 12
+_WIDEST = 100_000  # columns, in which everything has room
 
 
 def measure_finished(source: str) -> int:
@@ -68,15 +70,45 @@ class _Code(CodeBlock):
 
 
 class _WholeTable(TableElement):
-    """A table whose cells wrap within words when they must, instead of ending in "…"."""
+    """A table that breaks no word: where it is too wide for that, each row is a paragraph, with the
+    columns' names. Nothing of it is left out."""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
             if isinstance(table, Table):
-                table.show_edge = False
-                for column in table.columns:
-                    column.overflow = "fold"
-            yield table
+                yield from _show_table(table, console, options)
+            else:
+                yield table
+
+
+def _show_table(table: Table, console: Console, options: ConsoleOptions) -> RenderResult:
+    table.show_edge = False
+    for column in table.columns:
+        cells = (column.header, *column.cells)
+        column.overflow = "fold"
+        column.min_width = max(Measurement.get(console, options, cell).minimum for cell in cells)
+    anywhere = options.update_width(_WIDEST)
+    if Measurement.get(console, anywhere, table).minimum <= options.max_width:
+        yield table
+    else:
+        yield from _show_rows([[column.header, *column.cells] for column in table.columns])
+
+
+def _show_rows(columns: Sequence[Sequence[RenderableType]]) -> Iterator[Text]:
+    """What a table says, row by row: its first cell, and below that what the others say."""
+    names, *rows = zip(*columns, strict=True)
+    for row in rows or [names]:
+        cells = [*map(_as_text, row)]
+        named = [*map(_as_text, names)] if rows else [Text()] * len(cells)
+        first = Text(" ").join(filter(None, (named[0], cells[0])))
+        first.stylize("bold")
+        pairs = zip(named[1:], cells[1:], strict=True)
+        said = [Text(": ").join(filter(None, pair)) for pair in pairs if pair[1]]
+        yield Text("\n").join(filter(None, (first, Text(" · ").join(said))))
+
+
+def _as_text(cell: RenderableType) -> Text:
+    return cell.copy() if isinstance(cell, Text) else Text(str(cell))
 
 
 class Page(Markdown):

@@ -27,6 +27,7 @@ from memory.long_term.document import (
     add_line,
     apply,
     compose,
+    diff_lines,
     drop_forgotten,
     fact,
     facts,
@@ -251,19 +252,22 @@ class LongTermMemory:
     async def propose(
         self, operations: Sequence[LineOperation], sections: Sequence[str], by: str
     ) -> None:
-        """Add operations to what is proposed, and keep that these sections are distilled. The
-        caller holds `changing`."""
+        """Add operations to what is proposed, and keep that these sections are distilled. What
+        would change no line is not proposed. The caller holds `changing`."""
         before = await self._read()
         together = before.proposal.operations if before.proposal else ()
         for operation in operations:
             together = compose(together, operation)
+        is_new = bool(diff_lines(before.lines, apply(before.lines, together)))
 
         def keep(db: Any) -> None:
             memory_versions.mark_distilled(db, self.audience, sections)
-            if before.proposal is not None:
+            if before.proposal is not None and is_new:
                 changed = replace(before.proposal, operations=together, actor=by)
                 memory_versions.rewrite(db, changed)
-            elif together:
+            elif before.proposal is not None:
+                memory_versions.delete(db, before.proposal.id)
+            elif is_new:
                 base = before.version.number if before.version else 0
                 new = Version(0, "proposed", by, "distilled", operations=together, base=base)
                 memory_versions.add(db, self.audience, new)

@@ -3,6 +3,7 @@ which of them is talked to."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +16,9 @@ from plugins.wording import cell, clip, format_list, literal, name_branch, table
 
 _ALL = Action("All branches", "/branches")
 _MOST_BUTTONS = 8
+_ALMOST_A_TURN = re.compile(r"[tT]-?\d")
+_NUMBER = re.compile(r"\d+(?:[-–]\d+)?")
+_DIGITS = re.compile(r"\d+")
 
 
 @command(
@@ -26,7 +30,7 @@ _MOST_BUTTONS = 8
 async def fork(ask: Ask) -> Reply:
     """`/fork`, `/fork t5`, `/fork t5 TITLE`, `/fork TITLE`."""
     first, _, rest = ask.text.strip().partition(" ")
-    turn, title = _turn(first), ask.text
+    turn, title = _turn(first, rest), ask.text
     if turn:
         title = rest
     before = await _current(ask)
@@ -42,9 +46,18 @@ async def fork(ask: Ask) -> Reply:
     return Reply(text, _data(made), actions)
 
 
-def _turn(word: str) -> int:
-    """The turn that a word names; 0 for another word."""
-    if not (word[:1] in ("t", "T") and word[1:].isdigit()):
+def _turn(word: str, rest: str) -> int:
+    """The turn that the first word names; 0 for another word. What may be a mistyped turn is not
+    taken for a title."""
+    is_turn = word[:1] in ("t", "T") and word[1:].isdigit()
+    is_almost = _ALMOST_A_TURN.match(word) or (_NUMBER.fullmatch(word) and not rest.strip())
+    if not is_turn and is_almost:
+        turn = f"t{int(_DIGITS.findall(word)[0][:9])}"
+        raise CommandError(
+            f"No branch was made: “{literal(clip(word))}” is not a turn. /fork {turn} branches off "
+            f"after {turn}; a title begins with another word."
+        )
+    if not is_turn:
         return 0
     try:
         return turn_number(word)

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from typing import Any
 
+from memory.keys import ConversationKey
 from memory.record.ledger import Bill
-from plugins.api import Account, Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.wording import amount, cell, literal, money, table
+from plugins.api import (
+    Account,
+    Action,
+    Ask,
+    BranchInfo,
+    Command,
+    CommandError,
+    Reply,
+    command,
+    hookimpl,
+)
+from plugins.wording import amount, cell, literal, money, name_branch, table
 
 DAYS = 7
 CHATS = 10
 """The chats that are listed, the dearest first."""
 SUBS = (("lift", "suspend a limit that was reached until the month ends; lift WHO: a user's"),)
+HERE, BY_CHAT = "this chat, in all", "this month by chat"
 HEADER = ("", "calls:", "prompt:", "cached:", "completion:", "cost:")
 LIFT = Action("Lift the limit", "/usage lift")
 
@@ -39,10 +51,12 @@ async def _show(ask: Ask) -> Reply:
     person = ask.person
     accounts = ask.bot.spending.accounts(ask.conversation.key, person.limited)
     shown = [account for account in accounts if person.is_owner or account.kind != "total"]
-    groups: dict[str, Bills] = {"": {"this chat, in all": ask.conversation.context.bill}}
+    groups: dict[str, Bills] = {"": {HERE: ask.conversation.context.bill}}
     if ask.person.is_owner:
         groups |= await _of_all(ask)
-    rows = [row for title, bills in groups.items() for row in _rows(title, bills)]
+    branches = await ask.bot.branches.all(ask.conversation.key)
+    names = _name_branches(ask.conversation.key, branches, groups.get(BY_CHAT, {}))
+    rows = [row for title, bills in groups.items() for row in _rows(title, bills, names)]
     data: dict[str, Any] = {
         "limits": {account.setting: asdict(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
@@ -58,7 +72,7 @@ async def _of_all(ask: Ask) -> dict[str, Bills]:
     by_model = await ledger.by_model(month)
     return {
         "by day": await _by_day(ask),
-        "this month by chat": _dearest(await ledger.by_conversation(month)),
+        BY_CHAT: _dearest(await ledger.by_conversation(month)),
         "this month by model": {f"{model}, {purpose}": bill for model, purpose, bill in by_model},
         "all chats": {"ever": await ledger.bill(0)},
     }
@@ -82,11 +96,24 @@ def _dearest(bills: Bills) -> Bills:
     return dict(best[:CHATS])
 
 
-def _rows(title: str, bills: Bills) -> Iterable[tuple[str, ...]]:
+def _name_branches(
+    here: ConversationKey, branches: Sequence[BranchInfo], keys: Iterable[str]
+) -> dict[str, str]:
+    """What rows are called that would show a branch by its key: those of this chat by their
+    titles."""
+    names = {}
+    titles = {here.branch(one.number).id: one.title for one in branches if branches[1:]}
+    for key in (ConversationKey(key, "") for key in keys):
+        if key.id in titles or key.is_branch:
+            names[key.id] = f"{key.home}, {name_branch(key.number, titles.get(key.id, ''))}"
+    return names | ({HERE: "this branch, in all"} if branches[1:] else {})
+
+
+def _rows(title: str, bills: Bills, names: Mapping[str, str]) -> Iterable[tuple[str, ...]]:
     if title and bills:
         yield (f"**{title}**", "", "", "", "", "")
     for name, bill in bills.items():
-        yield _row(cell(name), bill)
+        yield _row(cell(names.get(name, name)), bill)
 
 
 def _row(name: str, bill: Bill) -> tuple[str, ...]:

@@ -305,6 +305,22 @@ def test_a_word_wider_than_its_table_wraps() -> None:
     assert "".join(shown.split()).count("l") == 20
 
 
+def test_a_table_that_is_too_wide_for_its_words_is_shown_row_by_row() -> None:
+    table = "| turn | tokens | words |\n|---|---:|---|\n| t1 | 136 | extraordinary |\n| t2 | | |"
+    assert plain(display.markdown(table, 40)).split() == [
+        *("turn", "tokens", "words"),
+        "─" * 27,
+        *("t1", "136", "extraordinary", "t2"),
+    ]
+    shown = plain(display.markdown(table, 20))
+    assert shown == "turn t1\ntokens: 136 · words:\nextraordinary\nturn t2\n"
+
+
+def test_of_a_table_without_rows_the_names_are_shown_when_it_is_too_wide() -> None:
+    shown = plain(display.markdown("| alphabetical | order |\n|---|---|", 12))
+    assert shown.split() == ["alphabetical", "order"]
+
+
 def test_what_is_nested_too_deeply_is_shown_as_it_was_written() -> None:
     assert plain(display.markdown("> " * 30 + "deep", 40)).split()[-1] == "deep"
 

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from channels.base import Activity, Delta, Done
+from channels.terminal import display
 from tests.bot.test_backup import restore, save
 from tests.bot.test_schedule import retain, rows
 from tests.docs.pages import ROOT
@@ -45,6 +49,35 @@ async def test_a_branch_goes_on_from_a_turn_and_the_other_conversation_from_wher
         assert "You are in branch 1" in (await house.says("/branches 1")).text
         await house.says("third, there")
         assert asked(house) == ["first", "second", "third, there"]
+
+
+async def test_on_forty_columns_no_word_is_broken_and_branches_have_names(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("Where should we stay in Lisbon in the first week of May?")
+        await house.says("/fork t1 The other plan for our holidays")
+        await house.says("What about Faro?")
+        usage, listed = await house.says("/usage"), await house.says("/branches")
+    assert "| pipe/main, branch 2, “The other plan for our holidays” | 1 |" in usage.text
+    assert "| this branch, in all | 1 |" in usage.text
+    for reply in (usage, listed):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", display.markdown(reply.text, 40))
+        words = re.findall(r"[\w/$.-]+", reply.text.replace("*", "").replace("---", ""))
+        assert {*words} - {*re.findall(r"[\w/$.-]+", shown)} <= {"begins", "after", "-"}
+
+
+@pytest.mark.parametrize("word", ["t5x", "T2,", "t1-t2", "2", "2-3", "t2th day"])
+async def test_a_mistyped_turn_is_not_taken_for_a_title(tmp_path: Path, word: str) -> None:
+    async with living(tmp_path, echo) as house:
+        await house.says("first")
+        await house.says("second")
+        told = await house.says(f"/fork {word}")
+        assert f"“{word.split()[0]}” is not a turn" in told.text
+        assert "a title begins with another word" in told.text
+        assert "no branches" in (await house.says("/branches")).text
+        for title in ("2 plans", "3D", "The t5x"):
+            assert f"“{title}” now" in (await house.says(f"/fork {title}")).text
 
 
 async def test_the_branch_that_a_chat_leads_to_is_the_same_after_a_restart(tmp_path: Path) -> None:

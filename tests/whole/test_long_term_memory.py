@@ -89,11 +89,30 @@ async def test_what_is_refused_is_not_proposed_again(tmp_path: Path) -> None:
     write(tmp_path, "Ann likes the rain.", job=1)
     async with living(tmp_path, distilled_to([add("Ann likes the rain.")]), SETTINGS) as house:
         await house.says("/memory distill")
-        assert "Taken back" in (await house.says("/memory diff reject")).text
+        assert "Rejected" in (await house.says("/memory diff reject")).text
         assert remembered(tmp_path) == ""
         assert "nothing new" in (await house.says("/memory distill")).text
         assert "refused" in (await house.says("/memory history")).text
         assert "Nothing is waiting" in (await house.says("/memory diff approve")).text
+
+
+async def test_what_is_known_already_is_not_proposed(tmp_path: Path) -> None:
+    script = distilled_to([add("Ann sings.")], [add("Ben cooks.")], [add("Ann sings.")])
+    async with living(tmp_path, script, SETTINGS) as house:
+        await house.says("/remember Ann sings.")
+        write(tmp_path, "Ann sings.", job=1)
+        done = await house.says("/memory distill")
+        assert "What they say is remembered already." in done.text
+        assert commands(done) == ["/memory list"]
+        assert "Nothing is waiting" in (await house.says("/memory diff approve")).text
+        assert "proposed" not in str((await house.says("/memory history")).data)
+        write(tmp_path, "Ben cooks.", job=2)
+        await house.says("/memory distill")
+        write(tmp_path, "Ann still sings.", job=3)
+        again = await house.says("/memory distill")
+        assert "Ben cooks." in again.text, "what waits goes on waiting"
+        await house.says(commands(again)[0])
+        assert sorted(texts(tmp_path)) == ["Ann sings.", "Ben cooks."]
 
 
 async def test_with_auto_it_holds_at_once_and_can_be_taken_back(tmp_path: Path) -> None:
@@ -335,7 +354,7 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
     async with at_telegram(tmp_path, script) as house:
         house.ann.says("/memory distill")
         shown = await house.telegram.shown("+ ")
-        assert [*shown.buttons] == ["Approve", "Edit", "Take back"]
+        assert [*shown.buttons] == ["Approve", "Edit", "Reject"]
         house.ann.presses(shown, "Approve")
         taken = await house.telegram.shown("It is in force now. 1 line added.")
         house.ann.presses(taken, "Show all")

@@ -179,7 +179,7 @@ def _decisions(proposal: Version | None) -> tuple[Action, ...]:
     return (
         Action("Approve", f"/memory diff approve{seen}"),
         EDIT,
-        Action("Take back", "/memory diff reject"),
+        Action("Reject", "/memory diff reject"),
     )
 
 
@@ -275,7 +275,7 @@ async def _approve(ask: Ask, seen: str) -> Reply:
 async def _reject(ask: Ask) -> Reply:
     if await ask.conversation.long_term.refuse() is None:
         raise CommandError("Nothing is waiting; /memory undo takes back what is in force.")
-    return Reply("Taken back; nothing of it is remembered.", {"is_waiting": False}, (LIST,))
+    return Reply("Rejected; nothing of it is remembered.", {"is_waiting": False}, (LIST,))
 
 
 # --- versions --------------------------------------------------------------------------------
