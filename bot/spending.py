@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, tzinfo
+from functools import lru_cache
 
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.keys import ConversationKey, home_of
@@ -173,7 +174,7 @@ class Spending:
         return Account(scope, self._bills[scope], limit, (scope, LIFTED) in self._notes, kind)
 
     def _month_now(self) -> str:
-        return f"{datetime.fromtimestamp(self._clock(), self._zone()):%Y-%m}"
+        return _month_of(int(self._clock() // _QUARTER), self._zone())
 
     def _turn_the_page(self) -> None:
         month = self._month_now()
@@ -186,6 +187,16 @@ class Spending:
         month = self._month
         self._notes.add((scope, text))
         await self._store.write(lambda db: ledger.note(db, month, scope, text))
+
+
+_QUARTER = 900
+"""Seconds of a quarter of an hour, at which a day begins in every time zone."""
+
+
+@lru_cache(maxsize=2)
+def _month_of(quarter: int, zone: tzinfo) -> str:
+    """Which month it is: asked several times a message, and seldom another."""
+    return f"{datetime.fromtimestamp(quarter * _QUARTER, zone):%Y-%m}"
 
 
 def _scope(person: str) -> str:

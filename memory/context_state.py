@@ -372,6 +372,8 @@ class ContextState:
 
     async def show_in_front(self, summary: Summary, kept: str = "") -> Preface:
         """A summary as it would stand in the preface, with the reference to what left."""
+        if self.strategy.preface != "system":
+            return self._preface_of(summary, None, kept)
         at_hand = await self._services.store.read(
             lambda db: transcript.snapshot_of(db, self.row, summary.origin)
         )

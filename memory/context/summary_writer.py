@@ -10,47 +10,32 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from memory.context import summary as words
 from memory.context.compaction import SummarySpec
-from memory.context.limits import Limits
 from memory.context.receipt import Receipt
 from memory.context.replay import TakenAway
-from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.summary_drafter import SummaryDrafter
 from memory.context.summary_source import SummarySource
 from memory.keys import ConversationKey
 from memory.record import daily, ledger, offload, summaries, transcript
 from memory.record.daily import Section
+from memory.record.database import Database
 from memory.record.ledger import Spent
+from memory.record.offload import Offloader
 from memory.record.summaries import Job, Summary
 from memory.services import MemoryServices
 from memory.tasks import BackgroundTasks, run_shielded
-from memory.turns import Turn, format_turns
+from memory.turns import Entry, Turn, format_turns
 
 log = logging.getLogger(__name__)
 
 
 _EXCERPTS = 100  # turns in a section of excerpts
 _REMEMBERED = 16  # events whose summary is there: the next cut and a late summary ask for them
-
-
-@dataclass(frozen=True, slots=True)
-class WrittenSummary:
-    """The text of a summary, and what is to be known of it: by which model, what of it is new to
-    the daily memory, turns that no model would take, and what it kept."""
-
-    text: str
-    model: str = ""
-    section: str = ""
-    left_out: frozenset[int] = frozenset()
-    receipt: Receipt | None = None
-
-    @property
-    def share(self) -> float:
-        return self.receipt.share if self.receipt else 1.0
 
 
 Prepared = tuple[SummarySpec, Summary]
@@ -73,6 +58,7 @@ class SummaryWriter:
     ) -> None:
         self._services, self._key, self._on_spent = services, key, on_spent
         self._taken_away, self._on_written = taken_away, on_written
+        self._drafter = SummaryDrafter(services, key, self._book)
         self._one_at_a_time = asyncio.Lock()
         self._tasks = BackgroundTasks()
         self.load(0)
@@ -242,21 +228,36 @@ class SummaryWriter:
             self.written_ahead = (spec, await self._make(spec))
 
     async def _finish(self, job: Job, spec: SummarySpec) -> None:
-        turns = await self._turns(job.turns)
-        if job.style != "excerpt" or not job.event:  # which another job of its event has kept
-            await self._offload(job, turns)
-        summary, turns = await self._summary_for(job, spec, turns)
-        await self._tell(job, summary, turns)
+        offloader = self._services.offloader_for(self._key)
+        if job.style == "excerpt" and job.event:  # which another job of its event has kept
+            offloader = None
+        own, row = self._taken_away(), self._row
+
+        def read(database: Database) -> tuple[list[Entry], frozenset[int], Summary | None]:
+            entries = transcript.entries_of_turns(database, row, job.turns)
+            made = summaries.summary(database, job.summary) if job.summary else None
+            away = transcript.turns_away_anywhere(database, row, own) if offloader else frozenset()
+            return entries, away, made
+
+        entries, away, made = await self._services.store.read(read)
+        turns = self._leave_out_taken_away(entries)
+        if offloader is not None:
+            there = [turn for turn in turns if turn.number not in away]
+            await self._offload(job, offloader, [e for turn in there for e in turn.entries])
+        summary, turns = await self._summary_for(job, spec, made, turns)
+        told = await self._tell(job, summary, turns)
         if summary is not None and summary.model and summary.section:
             await self._drop_excerpts(summary.is_untrusted)
         if job.style not in words.OUT_OF_CONTEXT:
-            rest = frozenset(await self._untold([turn.number for turn in turns]))
-            for part in _apart([turn for turn in turns if turn.number in rest]):
+            for part in _apart([turn for turn in turns if turn.number not in told]):
                 excerpt = await self._write_excerpt(part, job.event)
                 await self._tell(*excerpt, part)
 
-    async def _tell(self, job: Job, summary: Summary | None, turns: Sequence[Turn]) -> None:
-        """Bring a summary to the daily memory and into the context, and be done with its job."""
+    async def _tell(
+        self, job: Job, summary: Summary | None, turns: Sequence[Turn]
+    ) -> frozenset[int]:
+        """Bring a summary to the daily memory and into the context, and be done with its job.
+        Returns the turns of which the daily memory tells by now, where that matters."""
         async with self._services.telling[self._key.audience]:  # or branches would tell it twice
             if summary is not None and summary.section and not await self._is_told(summary.turns):
                 section = self._section(job, summary, turns)
@@ -266,7 +267,13 @@ class SummaryWriter:
                 self._note(job.event, summary.id)
             if summary is not None and job.style not in words.OUT_OF_CONTEXT:
                 await self._on_written(job, summary)
-            await self._services.store.write(lambda db: summaries.finish(db, job.id))
+            return await self._services.store.write(lambda db: self._conclude(db, job))
+
+    def _conclude(self, database: Database, job: Job) -> frozenset[int]:
+        summaries.finish(database, job.id)
+        if job.style in words.OUT_OF_CONTEXT:  # nothing is written beside it
+            return frozenset()
+        return summaries.find_recorded_turns(database, self._row)
 
     async def _is_told(self, turns: Sequence[int]) -> bool:
         """Whether another branch that shares these turns has told the daily memory of them."""
@@ -290,11 +297,11 @@ class SummaryWriter:
             await store.write(lambda db, job=job: summaries.delete(db, job))  # type: ignore[misc]
 
     async def _summary_for(
-        self, job: Job, spec: SummarySpec, turns: tuple[Turn, ...]
+        self, job: Job, spec: SummarySpec, made: Summary | None, turns: tuple[Turn, ...]
     ) -> tuple[Summary | None, tuple[Turn, ...]]:
         """The summary of a job: one that is there, if a person has taken nothing of it away since;
         and the turns that are left. None: nothing is left to tell of."""
-        summary = await self.read(job.summary) if job.summary else self.find_prepared(spec)
+        summary = made if job.summary else self.find_prepared(spec)
         while turns:
             rest = tuple(turn.number for turn in turns)
             if summary is not None and set(summary.turns) <= set(rest):
@@ -304,27 +311,20 @@ class SummaryWriter:
         else:
             return None, ()
         if summary.id != job.summary:
-            made = summary.id
-            await self._services.store.write(lambda db: summaries.set_summary(db, job.id, made))
+            new = summary.id
+            await self._services.store.write(lambda db: summaries.set_summary(db, job.id, new))
         return summary, turns
 
-    async def _offload(self, job: Job, turns: Sequence[Turn]) -> None:
+    async def _offload(self, job: Job, offloader: Offloader, entries: Sequence[Entry]) -> None:
         """What left is kept where the model's file tools find it, those of other branches too: what
         was taken away there is left out."""
-        offloader = self._services.offloader_for(self._key)
-        if offloader is not None:
-            row, own = self._row, self._taken_away()
-            away = await self._services.store.read(
-                lambda db: transcript.turns_away_anywhere(db, row, own)
-            )
-            entries = [entry for turn in turns if turn.number not in away for entry in turn.entries]
-            reference = await run_shielded(
-                offload.attempt(lambda: offloader.offload_context(self._key.id, entries))
-            )
-            if reference and not getattr(offloader, "offers", ""):
-                keep = self._services.store.write
-                await keep(lambda db: summaries.keep_reference(db, job.id, reference))
-                self.reference = reference
+        reference = await run_shielded(
+            offload.attempt(lambda: offloader.offload_context(self._key.id, entries))
+        )
+        if reference and not getattr(offloader, "offers", ""):
+            keep = self._services.store.write
+            await keep(lambda db: summaries.keep_reference(db, job.id, reference))
+            self.reference = reference
 
     def _section(self, job: Job, summary: Summary, turns: Sequence[Turn]) -> Section:
         """Dated by when the last of its turns was said, whenever it is written."""
@@ -340,11 +340,10 @@ class SummaryWriter:
         return Section(self._key, at, format_turns(summary.turns), summary.section, job.id)
 
     async def _make(self, spec: SummarySpec) -> Summary:
-        """Have a summary written, check it, and store it; one without a model serves where the
-        model's is empty, or longer than what it replaces."""
+        """Have a summary written, and store it."""
         source = await self._source(spec)
         limits = self._services.limits_for(self._key).but(**dict(spec.once))
-        draft = await self._write(spec, source, limits)
+        draft = await self._drafter.draft(spec, source, limits)
         return await self._store(
             Summary(
                 turns=tuple(number for number in spec.turns if number not in draft.left_out),
@@ -360,53 +359,6 @@ class SummaryWriter:
             ),
             is_numbered=spec.style not in words.OUT_OF_CONTEXT,
         )
-
-    async def _write(
-        self, spec: SummarySpec, source: SummarySource, limits: Limits
-    ) -> WrittenSummary:
-        """The better of two attempts, where the first has kept too little."""
-        plain = words.without_model(spec.style, source.rest, source.so_far)
-        if spec.style in words.OUT_OF_CONTEXT:
-            return WrittenSummary(plain, section=plain)
-        parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
-        longest = min(limits.summary_tokens, max(1, replaced - 1))
-        extract = WrittenSummary(self._services.meter.clip(plain, longest))
-        first = await self._attempt(spec, parts, source, limits, replaced)
-        if first is None:
-            return await self._with_receipt(extract, source)
-        first = await self._with_receipt(first, source)
-        if first.share >= limits.context.summary_min_kept or first.receipt is None:
-            return first
-        wanted = words.list_left_out(first.receipt.missing)
-        again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
-        if again is None:
-            return first
-        again = await self._with_receipt(again, source)
-        return again if again.share > first.share else first
-
-    async def _attempt(
-        self,
-        spec: SummarySpec,
-        parts: Sequence[words.SourcePart],
-        source: SummarySource,
-        limits: Limits,
-        replaced: int,
-    ) -> WrittenSummary | None:
-        """What a model writes; None where it is asked for nothing, or says nothing shorter than the
-        tokens that it replaces."""
-        meter, result = self._services.meter, await self._ask_model(spec, parts, source, limits)
-        said = words.check_answer(spec.style, result.text, limits)
-        if not said or meter.count(said) >= replaced:
-            return None
-        return WrittenSummary(
-            meter.clip(said, min(limits.summary_tokens, max(1, replaced - 1))),
-            result.model,
-            source.pick_new(said, result.diary),
-            frozenset(turn for index in result.left_out for turn in parts[index].turns),
-        )
-
-    async def _with_receipt(self, draft: WrittenSummary, source: SummarySource) -> WrittenSummary:
-        return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
 
     async def receipt_of(self, summary: Summary, text: str) -> Receipt:
         """What a text keeps of what a summary stands for."""
@@ -440,60 +392,14 @@ class SummaryWriter:
         origin = await self.read(summary.origin)
         return replace(summary, section=origin.section if origin else "")
 
-    def _measure(
-        self, source: SummarySource, style: words.Style, limits: Limits
-    ) -> tuple[tuple[words.SourcePart, ...], int]:
-        """What is summarised, and how many tokens it replaces. Turns for which a summary stood are
-        told anew, unless it was to keep something above all, a person has edited it, or they would
-        not fit into one call.
-        """
-        brief = source.parts(style, source.stood)
-        replaced = self._services.meter.count(source.material(brief))
-        own = [one for one in source.stood if one.focus or one.edits]
-        whole = source.parts(style, own)
-        if len(whole) == len(brief):
-            return brief, replaced
-        room = limits.ceiling - limits.summary_tokens
-        is_fitting = self._services.meter.count(source.material(whole)) <= room
-        return (whole if is_fitting else brief), replaced
-
-    async def _ask_model(
-        self,
-        spec: SummarySpec,
-        parts: Sequence[words.SourcePart],
-        source: SummarySource,
-        limits: Limits,
-    ) -> SummaryResult:
-        """A model's summary; an empty one where none is asked. One that continues another has room
-        to say what is new."""
-        is_continued, told = source.prior is not None, source.told
-        task = words.task(spec.style, spec.focus, limits, is_continued, told)
-        if not task:
-            return SummaryResult("", "")
-        if not parts[-1].turns:
-            task = f"{task}\n\n{words.LEFT_OUT}"
-        most = limits.summary_tokens
-        spent: list[Spent] = []
-        request = SummaryRequest(
-            task,
-            tuple(part.text for part in parts),
-            most + most // 2 if is_continued or told else most,
-            self._key,
-            words.schema(spec.style, limits, is_continued or bool(told)),
-            source.prior.text if source.prior else "",
-            told,
-            spent.append,
-        )
-        try:
-            return await self._services.summarizer.summarize(request)
-        finally:  # also where it was cancelled: what the model has written is paid
-            await self._book(spent)
-
     async def _turns(self, numbers: Sequence[int]) -> tuple[Turn, ...]:
         """These turns, without those that a person took away."""
         entries = await self._services.store.read(
             lambda db: transcript.entries_of_turns(db, self._row, numbers)
         )
+        return self._leave_out_taken_away(entries)
+
+    def _leave_out_taken_away(self, entries: Sequence[Entry]) -> tuple[Turn, ...]:
         away = self._taken_away()
         return transcript.as_turns(e for e in entries if not away.has(e.seq, e.turn))
 

@@ -172,7 +172,7 @@ def insert_excerpt(
 
 def set_summary(database: Database, job: int, summary_id: int) -> None:
     """The summary that a job asked for is there."""
-    tables.Job.update(summary=summary_id).where(tables.Job.id == job).execute(database)
+    tables.update(database, tables.Job, job, summary=summary_id)
 
 
 def trust(database: Database, job: int) -> None:
@@ -207,7 +207,7 @@ def trust(database: Database, job: int) -> None:
 
 def keep_reference(database: Database, job: int, reference: str) -> None:
     """Where what left by a job is kept."""
-    tables.Job.update(reference=reference).where(tables.Job.id == job).execute(database)
+    tables.update(database, tables.Job, job, reference=reference)
 
 
 def newest_reference(database: Database, conversation: int) -> str:
@@ -221,7 +221,7 @@ def newest_reference(database: Database, conversation: int) -> str:
 
 def finish(database: Database, job: int) -> None:
     """The job's text is in the daily memory file."""
-    tables.Job.update(is_done=True).where(tables.Job.id == job).execute(database)
+    tables.update(database, tables.Job, job, is_done=True)
 
 
 def list_unfinished(database: Database) -> list[tuple[ConversationKey, int]]:

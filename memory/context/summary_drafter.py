@@ -1,0 +1,140 @@
+"""Drafts of summaries: asked of a model and checked; an extract serves where they are no use."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from memory.context import summary as words
+from memory.context.compaction import SummarySpec
+from memory.context.limits import Limits
+from memory.context.receipt import Receipt
+from memory.context.summary import SummaryRequest, SummaryResult
+from memory.context.summary_source import SummarySource
+from memory.keys import ConversationKey
+from memory.record.ledger import Spent
+from memory.services import MemoryServices
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryDraft:
+    """The text of a summary, and what is to be known of it: by which model, what of it is new to
+    the daily memory, turns that no model would take, and what it kept."""
+
+    text: str
+    model: str = ""
+    section: str = ""
+    left_out: frozenset[int] = frozenset()
+    receipt: Receipt | None = None
+
+    @property
+    def share(self) -> float:
+        return self.receipt.share if self.receipt else 1.0
+
+
+class SummaryDrafter:
+    """`book` keeps what the calls to a model took."""
+
+    def __init__(
+        self,
+        services: MemoryServices,
+        key: ConversationKey,
+        book: Callable[[Sequence[Spent]], Awaitable[None]],
+    ) -> None:
+        self._services, self._key, self._book = services, key, book
+
+    async def draft(self, spec: SummarySpec, source: SummarySource, limits: Limits) -> SummaryDraft:
+        """The better of two attempts, where the first has kept too little; an extract without a
+        model where its answer is empty, or longer than what it replaces."""
+        plain = words.without_model(spec.style, source.rest, source.so_far)
+        if spec.style in words.OUT_OF_CONTEXT:
+            return SummaryDraft(plain, section=plain)
+        parts, replaced = await asyncio.to_thread(self._measure, source, spec.style, limits)
+        longest = min(limits.summary_tokens, max(1, replaced - 1))
+        extract = SummaryDraft(self._services.meter.clip(plain, longest))
+        first = await self._attempt(spec, parts, source, limits, replaced)
+        if first is None:
+            return await self._with_receipt(extract, source)
+        first = await self._with_receipt(first, source)
+        if first.share >= limits.context.summary_min_kept or first.receipt is None:
+            return first
+        wanted = words.list_left_out(first.receipt.missing)
+        again = await self._attempt(spec, (*parts, wanted), source, limits, replaced)
+        if again is None:
+            return first
+        again = await self._with_receipt(again, source)
+        return again if again.share > first.share else first
+
+    async def _attempt(
+        self,
+        spec: SummarySpec,
+        parts: Sequence[words.SourcePart],
+        source: SummarySource,
+        limits: Limits,
+        replaced: int,
+    ) -> SummaryDraft | None:
+        """What a model writes; None where it is asked for nothing, or says nothing shorter than the
+        tokens that it replaces."""
+        meter, result = self._services.meter, await self._ask_model(spec, parts, source, limits)
+        said = words.check_answer(spec.style, result.text, limits)
+        if not said or meter.count(said) >= replaced:
+            return None
+        return SummaryDraft(
+            meter.clip(said, min(limits.summary_tokens, max(1, replaced - 1))),
+            result.model,
+            source.pick_new(said, result.diary),
+            frozenset(turn for index in result.left_out for turn in parts[index].turns),
+        )
+
+    async def _with_receipt(self, draft: SummaryDraft, source: SummarySource) -> SummaryDraft:
+        return replace(draft, receipt=await asyncio.to_thread(source.receipt, draft.text))
+
+    def _measure(
+        self, source: SummarySource, style: words.Style, limits: Limits
+    ) -> tuple[tuple[words.SourcePart, ...], int]:
+        """What is summarised, and how many tokens it replaces. Turns for which a summary stood are
+        told anew, unless it was to keep something above all, a person has edited it, or they would
+        not fit into one call.
+        """
+        brief = source.parts(style, source.stood)
+        replaced = self._services.meter.count(source.material(brief))
+        own = [one for one in source.stood if one.focus or one.edits]
+        whole = source.parts(style, own)
+        if len(whole) == len(brief):
+            return brief, replaced
+        room = limits.ceiling - limits.summary_tokens
+        is_fitting = self._services.meter.count(source.material(whole)) <= room
+        return (whole if is_fitting else brief), replaced
+
+    async def _ask_model(
+        self,
+        spec: SummarySpec,
+        parts: Sequence[words.SourcePart],
+        source: SummarySource,
+        limits: Limits,
+    ) -> SummaryResult:
+        """A model's summary; an empty one where none is asked. One that continues another has room
+        to say what is new."""
+        is_continued, told = source.prior is not None, source.told
+        task = words.task(spec.style, spec.focus, limits, is_continued, told)
+        if not task:
+            return SummaryResult("", "")
+        if not parts[-1].turns:
+            task = f"{task}\n\n{words.LEFT_OUT}"
+        most = limits.summary_tokens
+        spent: list[Spent] = []
+        request = SummaryRequest(
+            task,
+            tuple(part.text for part in parts),
+            most + most // 2 if is_continued or told else most,
+            self._key,
+            words.schema(spec.style, limits, is_continued or bool(told)),
+            source.prior.text if source.prior else "",
+            told,
+            spent.append,
+        )
+        try:
+            return await self._services.summarizer.summarize(request)
+        finally:  # also where it was cancelled: what the model has written is paid
+            await self._book(spent)
