@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import gc
 import os
+import socket
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -87,6 +88,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--new", action="store_true", help="start afresh in a folder whose database is lost"
     )
+    parser.add_argument(
+        "--role",
+        action="append",
+        choices=("gateway", "worker", "all"),
+        help="what this process does where several are one bot (the setting broker): a gateway "
+        "has the channels, a worker the conversations",
+    )
     parser.add_argument("--version", action="version", version=f"Parley {VERSION}")
     parser.set_defaults(run=_talk)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -106,6 +114,11 @@ def _talk(options: argparse.Namespace) -> int:
     is_person = all(stream and stream.isatty() for stream in streams)
     is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    if SettingsStore(layers).effective().broker:
+        _take_part(options, layers, is_terminal)
+        return 0
+    if options.role:
+        raise Refusal("--role is for a bot of several processes; set broker in the configuration.")
     with lock_data_folder(options.data):
         (begin_anew if options.new else check_not_emptied)(options.data)
         close_logs = _logs(options.data / "logs", layers, is_terminal)
@@ -114,6 +127,45 @@ def _talk(options: argparse.Namespace) -> int:
         finally:
             close_logs()
     return 0
+
+
+def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
+    """Be one of several processes that are one bot, on a data folder that they share."""
+    try:
+        from bot.cluster import run  # noqa: PLC0415 - only for this, and its client is an extra
+    except ModuleNotFoundError as error:
+        raise Refusal(
+            f"The setting broker needs a package that is not installed ({error.name}); install it "
+            "with `.venv/bin/python -m pip install -r bot/cluster/requirements.txt`."
+        ) from None
+    roles = set(options.role or ("all",))
+    is_gateway = bool(roles & {"gateway", "all"})
+    standing = _standing(options, layers, is_terminal) if is_gateway else None
+    plan = run.Plan(
+        layers,
+        options.data,
+        SettingsStore(layers).effective().broker,
+        is_gateway,
+        bool(roles & {"worker", "all"}),
+        faces=lambda settings: _faces(layers, settings),
+        channels=lambda settings: _channels(options, layers, standing, settings),
+        until=standing.name if standing else "",
+    )
+    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder = f"{'-'.join(sorted(roles))}-{socket.gethostname()}-{os.getpid()}"
+    close_logs = _logs(options.data / "logs" / folder, layers, is_terminal)
+    try:
+        asyncio.run(run.live(plan))
+    finally:
+        close_logs()
+
+
+def _faces(layers: Layers, settings: Callable[[], Settings]) -> list[Channel]:
+    """The channels as a worker knows them: what it must know to answer over them."""
+    from bot.cluster.face import Face  # noqa: PLC0415 - only for a worker
+
+    faces: list[Channel] = [Face("pipe"), Face("terminal"), Face("web", has_fields=True)]
+    return [*faces, _telegram(layers, settings)] if layers.secrets.get(TOKEN) else faces
 
 
 def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
@@ -128,19 +180,35 @@ def _logs(folder: Path, layers: Layers, is_quiet: bool) -> Callable[[], None]:
 
 
 async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
-    standing = _terminal(options.data, layers) if is_terminal else _pipe(options)
-    has_web = options.web or SettingsStore(layers).effective().channels.web
-    has_token = bool(layers.secrets.get(TOKEN)) and (is_terminal or options.web)
-    channels = [standing] if standing else []
-    if has_web:
-        channels.append(_web(layers, is_quiet=standing is not None))
-    if options.telegram or has_token:
-        channels.append(_telegram(layers, lambda: app.config.book.effective()))
+    standing = _standing(options, layers, is_terminal)
+    channels = _channels(options, layers, standing, lambda: app.config.book.effective())
     app: App = await assemble(layers, options.data, channels)
     # What is there now stays until the end: a search for garbage that looks through all of it, too,
     # holds everybody up for a good part of a second.
     gc.freeze()
     await app.run(until=standing.name if standing else "")
+
+
+def _standing(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> Channel | None:
+    """The channel with whose end the bot ends, if there is one."""
+    return _terminal(options.data, layers) if is_terminal else _pipe(options)
+
+
+def _channels(
+    options: argparse.Namespace,
+    layers: Layers,
+    standing: Channel | None,
+    settings: Callable[[], Settings],
+) -> list[Channel]:
+    """All channels that run here."""
+    has_web = options.web or SettingsStore(layers).effective().channels.web
+    is_beside = options.web or (standing is not None and standing.name == "terminal")
+    channels = [standing] if standing else []
+    if has_web:
+        channels.append(_web(layers, is_quiet=standing is not None))
+    if options.telegram or (is_beside and layers.secrets.get(TOKEN)):
+        channels.append(_telegram(layers, settings))
+    return channels
 
 
 def _pipe(options: argparse.Namespace) -> Channel | None:

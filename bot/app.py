@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -76,6 +76,10 @@ log = logging.getLogger(__name__)
 VERSION = "0.1.0"
 EXAMINED = 60.0
 """Seconds for which the database is looked through, at most, after the start."""
+
+
+async def _unspoken() -> None:
+    """There is nothing left to write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +242,8 @@ class App:
         await self.config.models.close()
         await self.store.close()
 
-    async def close(self) -> None:
-        """End what runs, and close."""
+    async def close(self, farewell: Callable[[], Awaitable[None]] = _unspoken) -> None:
+        """End what runs, and close; `farewell` is the last that may write."""
         await self.schedule.stop()
         for queues in self._work:
             await queues.close()
@@ -252,6 +256,7 @@ class App:
         await self.conversations.close()
         with suppress(StoreError):
             await self.clock.look()  # it counts for how long the bot ran
+        await farewell()
         await self.config.models.close()
         await self.store.close()
 
@@ -266,9 +271,11 @@ class SharedChanges:
 async def assemble(
     layers: Layers, data: Path, channels: list[Channel], sender_type: type[Sender] = Sender
 ) -> App:
-    """Draw the pipeline. Raises StoreError and SettingError with a sentence for the person."""
+    """Draw the pipeline. Where another `sender_type` sends than into the channels that are here,
+    other processes may work with the same data. Raises StoreError and SettingError with a sentence
+    for the person."""
     engine = engine_for(data / DATABASE)
-    losses = await asyncio.to_thread(_losses, engine)
+    losses = () if sender_type is not Sender else await asyncio.to_thread(_losses, engine)
     store = await Store.open(engine)
     book = SettingsStore(layers)
     left_out = book.adopt(await store.read(overrides.load))

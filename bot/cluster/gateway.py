@@ -272,8 +272,8 @@ class Gateway:
         with suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await self.sender.queues.idle()
-        await self.node.leave()
-        await self.app.close()
+        await self.node.hand_over()
+        await self.app.close(self.node.leave)
 
     # --- channels -----------------------------------------------------------------------------
 

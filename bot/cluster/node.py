@@ -96,10 +96,11 @@ class Node:
     """What gateways and workers have in common. `ownerships` are by the group that shares them;
     `hear` is called with what is told on other topics."""
 
-    def __init__(self, app: App, broker: RabbitMQ, role: str) -> None:
+    def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
         self.app, self.broker, self.me, self.role = app, broker, broker.me, role
+        self.stopping = stopping
         self.is_fenced = False
-        self.fenced, self.stopping = asyncio.Event(), asyncio.Event()
+        self.fenced = asyncio.Event()
         self.ownerships: dict[str, Ownership] = {}
         self.hear: Callable[[str, bytes], None] = lambda topic, body: None
         self.tasks = BackgroundTasks()
@@ -126,8 +127,8 @@ class Node:
             await ownership.start()
         self._beating = asyncio.create_task(self._beat(), name="beat")
 
-    async def leave(self) -> None:
-        """Hand everything over, and take part no more."""
+    async def hand_over(self) -> None:
+        """Own nothing any more, and say so."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
         with suppress(BrokerError):
@@ -135,6 +136,9 @@ class Node:
         for ownership in self.ownerships.values():
             await ownership.close()
         await self.tasks.close()
+
+    async def leave(self) -> None:
+        """Take part no more."""
         with suppress(StoreError):
             await self.app.store.write(lambda db: cluster.leave(db, self.me))
         await self.broker.close()

@@ -92,8 +92,8 @@ class Worker:
             await self.node.abandon()
             await self.app.abandon()
         else:
-            await self.node.leave()
-            await self.app.close()
+            await self.node.hand_over()
+            await self.app.close(self.node.leave)
         for watcher in self._watchers.values():
             watcher.task.cancel()
         return not self.node.is_fenced

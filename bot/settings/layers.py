@@ -38,6 +38,8 @@ CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
 """Names in the environment that begin so and are no settings."""
 IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
 """Settings by the names that they have in a configuration."""
+ADDRESSES = frozenset({"broker"})
+"""Settings that are addresses of servers, with a password in them."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
 _BRAIN = "summary_brain"
@@ -265,9 +267,10 @@ def _twice(name: str, before: str, where: str) -> str:
 
 def _refuse_plain_key(called: str, key: str, value: Any) -> None:
     is_plain = isinstance(value, str) and not _SECRET.fullmatch(value.strip())
-    if key.endswith(".api_key") and value and is_plain:
+    if (key.endswith(".api_key") or key in ADDRESSES) and value and is_plain:
+        what = "an address with its password" if key in ADDRESSES else "a key"
         raise SettingError(
-            f"{called} holds a key as plain text; put it into .env as NAME=…, and write "
+            f"{called} holds {what} as plain text; put it into .env as NAME=…, and write "
             "{{secret.NAME}} here."
         )
 

@@ -157,6 +157,16 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         "the data folder.",
         json_schema_extra={"wants": "the path of a folder", "holds": "from the next start on"},
     )
+    broker: Annotated[str, StringConstraints(pattern=r"^\S*$", max_length=1_000)] = Field(
+        default="",
+        description="The address of a RabbitMQ server, over which several processes are one bot "
+        "(see scaling.md); empty: there is one process.",
+        json_schema_extra={
+            "wants": "a secret that holds an address like amqps://user:password@host/",
+            "fixed": True,
+            "holds": "from the next start on",
+        },
+    )
     spend_limit_chat: float = Field(
         default=0,
         ge=0,

@@ -66,7 +66,7 @@ class Cluster:
         layers = load_layers(self.folder / "config.json", self.environ)
         app = await assemble(layers, self.folder / "data", channels, ClusterSender)
         broker = RabbitMQ(self.broker.url, name_process(role), self.kin)
-        return app, Node(app, broker, role)
+        return app, Node(app, broker, role, asyncio.Event())
 
     async def until_shared(self) -> None:
         """Until every worker has its share of the slices."""

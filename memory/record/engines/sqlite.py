@@ -91,6 +91,8 @@ class SqliteFile(SqliteDatabase, Database):
 
     def upgrade(self, step: Callable[[Database], None], version: int) -> None:
         with self.atomic("EXCLUSIVE"):
+            if self.schema_version() >= version:
+                return  # another process has done it meanwhile
             step(self)
             self.execute_sql(f"PRAGMA user_version = {version}")
 

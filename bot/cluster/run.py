@@ -1,0 +1,93 @@
+"""Lets this process take part in a cluster, as a gateway, a worker, or both."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from bot.app import App, assemble
+from bot.cluster.base import BrokerError
+from bot.cluster.gateway import Gateway
+from bot.cluster.node import ClusterSender, Node, name_process
+from bot.cluster.rabbit import RabbitMQ
+from bot.cluster.worker import Worker
+from bot.settings import Layers, Settings
+from channels.base import Channel, ChannelError
+from memory.tasks import cancel_and_wait
+
+PASSED_OVER = (
+    "This gateway stood still for so long that others took it for dead and took over what it did. "
+    "Start it again."
+)
+UNREACHABLE = (
+    "The message broker can't be reached; check that it runs, and the address in the setting "
+    "broker."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What this process is to do: `faces` are the channels as a worker knows them, `channels` those
+    that a gateway runs, which ends with the one that `until` names. Both are handed a function that
+    says what is set."""
+
+    layers: Layers
+    data: Path
+    broker: str
+    is_gateway: bool
+    is_worker: bool
+    faces: Callable[[Callable[[], Settings]], Sequence[Channel]]
+    channels: Callable[[Callable[[], Settings]], Sequence[Channel]]
+    until: str = ""
+
+
+async def live(plan: Plan) -> None:
+    """Take part until a signal comes, or the channels have ended. Raises ChannelError."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        with suppress(NotImplementedError):  # not on every system
+            asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    worker = asyncio.create_task(_work(plan, stopping)) if plan.is_worker else None
+    try:
+        if worker is not None:
+            worker.add_done_callback(lambda _: stopping.set())
+        if plan.is_gateway:
+            await _serve(plan, stopping)
+            stopping.set()
+        if worker is not None:
+            await worker
+    except BrokerError:
+        raise ChannelError(UNREACHABLE) from None
+    finally:
+        if worker is not None:
+            await cancel_and_wait(worker)
+
+
+async def _work(plan: Plan, stopping: asyncio.Event) -> None:
+    """Be a worker; one that others took for dead is another from then on."""
+    is_over = False
+    while not is_over:
+        app, node = await _join(plan, "worker", plan.faces, stopping)
+        is_over = await Worker(app, node).run()
+
+
+async def _serve(plan: Plan, stopping: asyncio.Event) -> None:
+    app, node = await _join(plan, "gateway", plan.channels, stopping)
+    if not await Gateway(app, node).run(plan.until):
+        raise ChannelError(PASSED_OVER)
+
+
+async def _join(
+    plan: Plan,
+    role: str,
+    channels: Callable[[Callable[[], Settings]], Sequence[Channel]],
+    stopping: asyncio.Event,
+) -> tuple[App, Node]:
+    app: App
+    made = [*channels(lambda: app.config.book.effective())]
+    app = await assemble(plan.layers, plan.data, made, ClusterSender)
+    return app, Node(app, RabbitMQ(plan.broker, name_process(role)), role, stopping)

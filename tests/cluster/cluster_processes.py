@@ -1,0 +1,88 @@
+"""A cluster of real processes: `python main.py --role …`, on one data folder and one broker."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.fakes.openai_server import OpenAIServer
+from tests.whole.process import BotProcess, talking
+
+
+@dataclass
+class Processes:
+    """What runs; `gateway` has the pipe."""
+
+    folder: Path
+    endpoint: OpenAIServer
+    settings: Mapping[str, Any]
+    stack: AsyncExitStack
+    workers: list[BotProcess] = field(default_factory=list)
+
+    async def add_worker(self) -> BotProcess:
+        worker = await self._start("--role", "worker")
+        self.workers.append(worker)
+        return worker
+
+    async def add_gateway(self) -> BotProcess:
+        return await self._start("--role", "gateway", "--jsonl")
+
+    async def _start(self, *arguments: str) -> BotProcess:
+        return await self.stack.enter_async_context(
+            talking(self.folder, self.endpoint, self.settings, arguments=arguments)
+        )
+
+
+def send_signal(process: BotProcess, number: signal.Signals) -> None:
+    os.kill(process.process.pid, number)
+
+
+@asynccontextmanager
+async def cluster_of(
+    folder: Path,
+    server: RabbitMQServer,
+    endpoint: OpenAIServer,
+    monkeypatch: pytest.MonkeyPatch,
+    workers: int,
+) -> AsyncIterator[Processes]:
+    """So many workers, which are on their way up."""
+    monkeypatch.setenv("BROKER_URL", server.url)
+    settings = {"broker": "{{secret.BROKER_URL}}", "shutdown_timeout": 20}
+    async with AsyncExitStack() as stack:
+        processes = Processes(folder, endpoint, settings, stack)
+        for _ in range(workers):
+            await processes.add_worker()
+        yield processes
+
+
+def answered(gateway: BotProcess, chats: Mapping[str, int]) -> dict[str, list[str]]:
+    """The replies in each chat, in the order in which they came, those marked as resent once."""
+    found: dict[str, list[str]] = {chat: [] for chat in chats}
+    for line in gateway.replies:
+        text = line["text"]
+        if not (line.get("resent") and text in found[line["chat"]]):
+            found[line["chat"]].append(text)
+    return found
+
+
+async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
+    """So many messages in each chat: 0, 1, 2, …"""
+    for number in range(max(chats.values())):
+        for chat, count in chats.items():
+            if number < count:
+                await gateway.tell(f"{number}", chat=chat, id=f"{chat}-{number}")
+        await asyncio.sleep(0)
+
+
+def dump(lines: list[Any]) -> str:
+    return "\n".join(json.dumps(line) for line in lines)
