@@ -60,7 +60,7 @@ def entries_from(database: Database, conversation: int, seq: int) -> list[Entry]
     """The entries of a conversation from `seq` on, in order."""
     query = _select().where(_from_seq(database, conversation, seq))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
-    return [_entry(row) for row in rows]
+    return [to_entry(row) for row in rows]
 
 
 def own_entries(
@@ -71,21 +71,21 @@ def own_entries(
     columns = tables.Message
     query = _select().where((columns.conversation == conversation) & (columns.seq >= seq))
     rows = query.order_by(columns.seq).limit(most).tuples().iterator(database)
-    return (_entry(row) for row in rows)
+    return (to_entry(row) for row in rows)
 
 
 def entries_at(database: Database, conversation: int, seqs: Iterable[int]) -> list[Entry]:
     """The entries of a conversation with these seqs, in order."""
     query = _select().where(_at_seqs(database, conversation, [*seqs]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
-    return [_entry(row) for row in rows]
+    return [to_entry(row) for row in rows]
 
 
 def entries_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
     """The entries of the turns named, in order."""
     query = _select().where(_of_turns(database, conversation, [*turns]))
     rows = query.order_by(tables.Message.seq).tuples().execute(database)
-    return [_entry(row) for row in rows]
+    return [to_entry(row) for row in rows]
 
 
 def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) -> list[Entry]:
@@ -95,7 +95,7 @@ def own_of_turns(database: Database, conversation: int, turns: Iterable[int]) ->
         _bind_numbers(database, [*turns])
     )
     query = _select().where(mine).order_by(columns.seq)
-    return [_entry(row) for row in query.tuples().execute(database)]
+    return [to_entry(row) for row in query.tuples().execute(database)]
 
 
 def entries_between(
@@ -213,14 +213,14 @@ def beginnings_from(database: Database, conversation: int, turn: int, chars: int
     query = _select(fn.SUBSTR(columns.text, 1, chars)).where(
         within(columns, columns.turn, links, "turn") & (columns.turn >= turn)
     )
-    return [_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
+    return [to_entry(row) for row in query.order_by(columns.seq).tuples().execute(database)]
 
 
 def every_entry(database: Database, conversation: int) -> Iterator[Entry]:
     """All entries of a conversation in order, one after the other: there may be very many."""
     query = _select().where(_from_seq(database, conversation))
     rows = query.order_by(tables.Message.seq).tuples().iterator(database)
-    return (_entry(row) for row in rows)
+    return (to_entry(row) for row in rows)
 
 
 def turn_of_inbox(database: Database, conversation: int, inbox: int) -> int | None:
@@ -411,9 +411,12 @@ _EXTRA = (
 
 
 _ROLES = frozenset(get_args(Role))
+COLUMNS = "seq, turn, role, text, extra, tokens, at"
+"""What `to_entry` reads of a message's row."""
 
 
-def _entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
+def to_entry(row: tuple[int, int, str, str, str, int, float]) -> Entry:
+    """The entry that was written so; of one that is damaged, its text."""
     seq, turn, role, text, extra, tokens, at = row
     try:
         fields = orjson.loads(extra)

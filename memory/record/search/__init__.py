@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import datetime, time, tzinfo
-from itertools import groupby
 
 from memory.context.replay import TakenAway
 from memory.keys import ConversationKey
@@ -24,10 +23,6 @@ from memory.record.database import Database
 from memory.record.engines.sqlite import in_memory
 from memory.record.search import index, words
 from memory.record.search.dates import NamedDate
-from memory.record.search.index import (
-    home_of,
-    place_of,
-)
 from memory.record.search.ranking import (
     NO_DAYS,
     WEIGHTS,
@@ -143,27 +138,18 @@ class HistorySearch:
 
     def _hits(self, places: Sequence[int], wanted: Sequence[str]) -> Iterator[Hit]:
         around = {place + distance for place in places for distance in (-1, 0, 1)}
-        there = index.passages(self._database, around, self._ranges)
-        entries = _entries(self._database, there)
+        there = index.entries(self._database, around, self._ranges)
 
-        def neighbour(place: int, other: int) -> Entry | None:
-            is_near = other in there and there[other].sitting == there[place].sitting
-            is_search = is_near and entries[other].message.tool in SEARCHES
-            return entries[other] if is_near and not is_search else None
+        def neighbour(sitting: int, place: int) -> Entry | None:
+            its_sitting, entry = there.get(place, (0, None))
+            is_search = entry is not None and entry.message.tool in SEARCHES
+            return entry if its_sitting == sitting and not is_search else None
 
         for place in places:
-            said, name = to_search_text(entries[place].message), self._reach.name(place)
-            neighbours = neighbour(place, place - 1), neighbour(place, place + 1)
-            yield Hit(entries[place], said, spans(said, wanted), name, *neighbours)
-
-
-def _entries(database: Database, places: Iterable[int]) -> dict[int, Entry]:
-    homes = sorted(home_of(place) for place in places)
-    return {
-        place_of(row, entry.seq): entry
-        for row, members in groupby(homes, key=lambda home: home[0])
-        for entry in transcript.entries_at(database, row, [seq for _, seq in members])
-    }
+            sitting, entry = there[place]
+            said, name = to_search_text(entry.message), self._reach.name(place)
+            neighbours = neighbour(sitting, place - 1), neighbour(sitting, place + 1)
+            yield Hit(entry, said, spans(said, wanted), name, *neighbours)
 
 
 _NOTES = Scope("notes")

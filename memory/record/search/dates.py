@@ -18,6 +18,7 @@ from memory.record.search.languages import LANGUAGES
 
 _LONGEST = 1_000  # characters that are read, the last; what is longer is no question
 _MOST = 5  # dates that are looked for
+_DIGIT = re.compile(r"\d")
 
 
 class NamedDate(NamedTuple):
@@ -47,7 +48,8 @@ def find_dates(text: str) -> tuple[NamedDate, ...]:
     """The dates in a text, each once; a few."""
     folded = unicodedata.normalize("NFKC", text[-_LONGEST:]).casefold()
     found: dict[NamedDate, None] = {}
-    for pattern in _patterns():
+    numbered, bare = _patterns()
+    for pattern in (*numbered, *bare) if _DIGIT.search(folded) else bare:
         for match in pattern.finditer(folded):
             found.update(dict.fromkeys(filter(_is_real, _readings(match))))
         folded = pattern.sub("|", folded)  # no part of a date is another one
@@ -84,15 +86,16 @@ def _months() -> dict[str, int]:
 
 
 @cache
-def _patterns() -> tuple[re.Pattern[str], ...]:
-    """The more a pattern wants, the earlier it is tried. (Made when they are first needed.)"""
+def _patterns() -> tuple[list[re.Pattern[str]], list[re.Pattern[str]]]:
+    """With numbers and without; the more a pattern wants, the earlier it is tried. (Made when they
+    are first needed.)"""
     by_length = sorted(_months(), key=len, reverse=True)
     name = f"(?P<month>{'|'.join(map(re.escape, by_length))})"
     day, month = r"(?<!\d)(?P<day>\d{1,2})", r"(?P<month>\d{1,2})"
     nth, of = r"(?:st|nd|rd|th|er|[.º])?", r"(?:\s+(?:of|de|del))?"
     year = r"(?P<year>\d{4})(?!\d)"
     within = "|".join(sorted({word for language in LANGUAGES for word in language.within}))
-    patterns = (
+    numbered = (
         rf"(?<!\d)(?P<year>\d{{4}})(?P<mark>[-/.]){month}(?P=mark)(?P<day>\d{{1,2}})(?!\d)",
         rf"{day}\.\s?{month}\.\s?(?P<year>\d{{4}}|\d{{2}})(?!\d)",
         rf"{day}(?P<slash>/){month}/{year}",
@@ -101,6 +104,6 @@ def _patterns() -> tuple[re.Pattern[str], ...]:
         rf"(?:(?P<year>\d{{4}})\s?年\s?)?(?<!\d){month}\s?月\s?(?P<day>\d{{1,2}})\s?[日号號]",
         rf"\b{name}\b\.?,?{of}\s+{year}",
         rf"(?P<year>\d{{4}})\s?年\s?{month}\s?月",
-        rf"\b(?:{within})\s+{name}\b(?P<year>)",
     )
-    return tuple(map(re.compile, patterns))
+    bare = rf"\b(?:{within})\s+{name}\b(?P<year>)"
+    return [*map(re.compile, numbered)], [re.compile(bare)]

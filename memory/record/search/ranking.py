@@ -10,11 +10,10 @@ each may be half or twice as large without much harm.
 
 from __future__ import annotations
 
-import heapq
 import math
 from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from operator import add, mul
@@ -29,8 +28,8 @@ from memory.record.search.words import (
     Term,
 )
 
-CANDIDATES = 80
-"""Messages that are looked at closely, with those around them."""
+CANDIDATES = 100
+"""Messages that are looked at closely, and as many of the very days that are asked for."""
 
 
 class Weights(NamedTuple):
@@ -129,13 +128,9 @@ class Inquiry(NamedTuple):
     days: NamedDays = NO_DAYS
 
 
-class Source(NamedTuple):
-    """What a message gives to those around it: the terms that it holds, by number, and how much
-    they count there."""
-
-    sitting: int
-    brevity: float
-    terms: Sequence[int]
+Source = tuple[int, float, Sequence[int]]
+"""What a message gives to those around it: its sitting, how much of a word it gives (by how brief
+it is), and the terms that it holds, by number."""
 
 
 class Ranking:
@@ -145,28 +140,39 @@ class Ranking:
     def __init__(self, inquiry: Inquiry, weights: Weights = WEIGHTS) -> None:
         self._inquiry, self._weights = inquiry, weights
         self._shares = list(_shares(weights))
-        self._number = partial(bisect_right, inquiry.sessions.firsts)
-        factors = [weights.prefix if one.term.is_prefix else 1.0 for one in inquiry.postings]
         self._messages = sum(inquiry.sessions.messages)
+        factors = [weights.prefix if one.term.is_prefix else 1.0 for one in inquiry.postings]
         self._worth = [
             factor * _rarity(len(posting.places), self._messages)
             for factor, posting in zip(factors, inquiry.postings, strict=True)
         ]
+        self._own = self._add_up()
+        self._number = partial(bisect_right, inquiry.sessions.firsts)
+        self._numbers = dict(zip(self._own, map(self._number, self._own), strict=True))
         self._of_sitting = self._score_sittings(factors)
         self._dates = [self._weigh_date(off) for off in inquiry.days.off]
         self._chosen: list[int] = []
         self._terms: dict[int, list[int]] = {}
 
+    def _add_up(self) -> dict[int, float]:
+        """What the terms that a place holds are worth together."""
+        own: dict[int, float] = {}
+        get = own.get
+        for worth, posting in zip(self._worth, self._inquiry.postings, strict=True):
+            for place in posting.places:
+                own[place] = get(place, 0.0) + worth
+        return own
+
     def _score_sittings(self, factors: Sequence[float]) -> list[float]:
         """BM25 of whole sittings, by how many of their messages hold a term."""
         words = self._inquiry.sessions.words
         k1 = self._weights.saturation / max(1.0, sum(words) / max(1, len(words)))
-        length, scores = [k1, *(k1 * size for size in words)], [0.0] * (len(words) + 1)
+        scores = [0.0] * (len(words) + 1)
         for factor, posting in zip(factors, self._inquiry.postings, strict=True):
-            held = Counter(map(self._number, posting.places))
+            held = Counter(map(self._numbers.__getitem__, posting.places))
             worth = self._weights.sitting * factor * _rarity(len(held), len(words))
             for number, often in held.items():
-                scores[number] += worth * often / (often + length[number])
+                scores[number] += worth * often / (often + k1 * words[number - 1])
         return scores
 
     def _weigh_date(self, days_off: Sequence[int]) -> tuple[float, list[float]]:
@@ -178,13 +184,18 @@ class Ranking:
     def choose(self) -> list[int]:
         """The places that must be read: those that may be among the best, as far as postings tell,
         and those that count for them."""
-        own, shares = self._estimate(), self._shares
-        rough = defaultdict[int, float](float)
-        for place in heapq.nlargest(CANDIDATES, own, key=own.__getitem__):
-            for distance, share in shares:
-                rough[place + distance] += share * own[place]
-        rough |= dict.fromkeys(islice(self._iter_days(), CANDIDATES), math.inf)
-        self._chosen = sorted(rough, key=rough.__getitem__, reverse=True)[: 2 * CANDIDATES]
+        own, shares = self._own, self._shares
+        sitting = dict(zip(own, self._estimate_sittings(), strict=True))
+        estimates = dict(zip(own, map(add, own.values(), sitting.values()), strict=True))
+        gains = [(distance, self._saturate(share)) for distance, share in shares]
+        rough: dict[int, float] = {}
+        get = rough.get
+        for place in _best(estimates):
+            whole, worth = sitting[place], own[place]
+            for distance, gain in gains:
+                near = place + distance
+                rough[near] = get(near, whole) + gain * worth
+        self._chosen = [*dict.fromkeys([*_best(rough), *islice(self._iter_days(), CANDIDATES)])]
         around = {place - distance for distance, _ in shares for place in self._chosen}
         self._terms = {place: [] for place in around & own.keys()}
         for number, posting in enumerate(self._inquiry.postings):
@@ -192,18 +203,20 @@ class Ranking:
                 self._terms[place].append(number)
         return [*self._terms.keys() | self._chosen]
 
-    def _estimate(self) -> dict[int, float]:
-        """What can be told of each place that holds a term before any is read."""
-        own: dict[int, float] = {}
-        get = own.get
-        for worth, posting in zip(self._worth, self._inquiry.postings, strict=True):
-            for place in posting.places:
-                own[place] = get(place, 0.0) + worth
-        whole = self._of_sitting
+    def _estimate_sittings(self) -> Iterable[float]:
+        """What the sitting of each place that holds a term will count for it, its days too, where a
+        word in a brief message counts for what it is worth."""
+        one = 1 + self._weights.saturation
+        whole = [one * score for score in self._of_sitting]
         for worth, shares in self._dates:
-            whole = [score + worth * share for score, share in zip(whole, shares, strict=True)]
-        of_sitting = map(whole.__getitem__, map(self._number, own))
-        return dict(zip(own, map(add, own.values(), of_sitting), strict=True))
+            scores = zip(whole, shares, strict=True)
+            whole = [score + worth * self._saturate(share) for score, share in scores]
+        return map(whole.__getitem__, self._numbers.values())
+
+    def _saturate(self, frequency: float) -> float:
+        """BM25 of what counts so much in a brief message, beside a whole word there."""
+        k1 = self._weights.saturation
+        return (1 + k1) * frequency / (frequency + k1)
 
     def _iter_days(self) -> Iterator[int]:
         """All places of the very days that are asked for, those of the newest sittings first."""
@@ -215,7 +228,7 @@ class Ranking:
         """The places in order, the best first, by what was read of those that it `choose`s; one
         that is not among the `passages` is not there."""
         sources = {
-            place: Source(passages[place].sitting, self._brevity(passages[place]), numbers)
+            place: (passages[place].sitting, self._brevity(passages[place]), numbers)
             for place, numbers in self._terms.items()
             if place in passages
         }
@@ -227,22 +240,22 @@ class Ranking:
         """BM25 of a message and its sitting. A term counts once for the message that holds it, and
         less for those around it."""
         found: dict[int, float] = {}
+        place, its_sitting, words, _, _ = passage
+        get = found.get
         for distance, share in self._shares:
-            source = sources.get(passage.place - distance)
-            if source is not None and source.sitting == passage.sitting:
-                if distance:
-                    share *= source.brevity
-                for number in source.terms:
-                    found[number] = found.get(number, 0.0) + share
-        length, k1 = passage.words / self._weights.length, self._weights.saturation
-        if length > 1:
-            k1 *= length
-        sitting = self._number(passage.place)
-        score = self._of_sitting[sitting]
-        for number, frequency in found.items():
-            score += self._worth[number] * frequency / (frequency + k1)
-        for worth, shares in self._dates:
-            score += worth * shares[sitting] / (shares[sitting] + k1)
+            if source := sources.get(place - distance):
+                sitting, brevity, terms = source
+                if sitting == its_sitting:
+                    given = share * brevity if distance else share
+                    for number in terms:
+                        found[number] = get(number, 0.0) + given
+        k1, worth = self._weights.saturation * max(1.0, words / self._weights.length), self._worth
+        number = self._number(place)
+        score = self._of_sitting[number]
+        for term, frequency in found.items():
+            score += worth[term] * frequency / (frequency + k1)
+        for of_date, shares in self._dates:
+            score += of_date * shares[number] / (shares[number] + k1)
         return score
 
     def _brevity(self, passage: Passage) -> float:
@@ -264,6 +277,11 @@ class Ranking:
         if signs & ENDS_ASKING:
             factor -= weights.asking * self._brevity(passage)
         return factor
+
+
+def _best(scores: Mapping[int, float]) -> list[int]:
+    """The places that have the most. (To sort them all is faster than `heapq.nlargest`.)"""
+    return sorted(scores, key=scores.__getitem__, reverse=True)[:CANDIDATES]
 
 
 def _shares(weights: Weights) -> Iterator[tuple[int, float]]:

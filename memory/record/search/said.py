@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from operator import itemgetter
+from typing import NamedTuple
 
 import regex
 
 from memory.messages import SEARCHES, Message
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Where a word stands in a text: from character `start` to before `end`."""
 
     start: int
@@ -54,7 +55,7 @@ def spans(text: str, wanted: Sequence[str]) -> tuple[Span, ...]:
         for start, word in zip(starts, wanted, strict=True)
         if start >= 0
     )
-    return tuple(sorted(found, key=lambda span: span.start))
+    return tuple(sorted(found, key=itemgetter(0)))
 
 
 _SPACE = r"[\s\x1c-\x1f]+"  # what `str.split` takes for space
