@@ -67,7 +67,8 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A message, or an album, as one. `not_taken` names what of it can't be passed on."""
+    """A message, an album, or the parts of a text, as one. `not_taken` names what of it can't be
+    passed on."""
 
     text: str
     files: tuple[File, ...]
@@ -78,12 +79,13 @@ NOTHING = Heard("", (), ())
 
 
 def heard(messages: Sequence[Message], me: Me) -> Heard:
-    """What these messages of one album, or this one, say together."""
+    """What these messages of one album, or the parts of one text, or this one, say together."""
     texts = (_text(message, me) for message in messages)
     files = (_file(message) for message in messages)
     kinds = (_kind_not_taken(message) for message in messages)
+    is_album = messages[0].media_group_id is not None
     return Heard(
-        "\n\n".join(text for text in texts if text),
+        ("\n\n" if is_album else "\n").join(text for text in texts if text),
         tuple(file for file in files if file),
         tuple(dict.fromkeys(kind for kind in kinds if kind)),
     )

@@ -13,10 +13,10 @@ class Rhythm:
     """Times in seconds, as Telegram's FAQ on limits for bots gives them.
 
     `draft` and `group_draft` pass between two edits of an answer that streams, `typing` between two
-    signs that the bot thinks (each is shown for 5). `album` is how long the rest of an album is
-    waited for, `poll` how long Telegram holds a request when nothing is new. All bots may send
-    `overall` messages a second, and `per_group` in `group_time` to one group. `sleep` waits when
-    Telegram says how long, or does not answer.
+    signs that the bot thinks (each is shown for 5). `album` is how long the rest of an album, or of
+    a long text, is waited for, `poll` how long Telegram holds a request when nothing is new. All
+    bots may send `overall` messages a second, and `per_group` in `group_time` to one group. `sleep`
+    waits when Telegram says how long, or does not answer.
     """
 
     draft: float = 1.0

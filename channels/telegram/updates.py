@@ -8,9 +8,10 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from datetime import timedelta
 from urllib.parse import urlsplit
 
-from telegram import Update
+from telegram import Message, Update
 from telegram.error import BadRequest, Conflict, TelegramError
 from telegram.ext import ExtBot
 
@@ -29,8 +30,34 @@ _GOODBYE = 1.0  # seconds that the last confirmation may take; else those update
 Take = Callable[[Sequence[Update]], Awaitable[None]]
 
 
-def is_album(update: Update) -> bool:
-    return update.message is not None and update.message.media_group_id is not None
+_CUT_FROM = 2_048
+"""Characters as Telegram counts them. A longer text than 4,096 is cut by the app that sends it, in
+the second half of what a message may have, and its parts are sent one right after another."""
+_AT_ONCE = timedelta(seconds=2)
+
+
+def is_unfinished(update: Update) -> bool:
+    """Whether the rest of it may be on its way: of an album, or of a text that was cut."""
+    message = update.message
+    return message is not None and (message.media_group_id is not None or _may_be_cut(message))
+
+
+def _may_be_cut(message: Message) -> bool:
+    text: object = message.text  # what comes over the wire may be anything
+    is_own = isinstance(text, str) and message.forward_origin is None
+    return is_own and len(str(text).encode("utf-16-le", "replace")) >= 2 * _CUT_FROM
+
+
+def _continues(update: Update, before: Update) -> bool:
+    """Whether a text is the rest of the one before."""
+    message, first = update.message, before.message
+    if message is None or first is None or not _may_be_cut(first):
+        return False
+    if not isinstance(message.text, str) or message.text.startswith("/") or message.forward_origin:
+        return False
+    who, where = (message.from_user, message.sender_chat), message.message_thread_id
+    is_same = (who, where) == ((first.from_user, first.sender_chat), first.message_thread_id)
+    return is_same and abs(message.date - first.date) <= _AT_ONCE
 
 
 async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -> None:
@@ -47,7 +74,7 @@ async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -
     try:
         while True:
             updates = await again(ask, rhythm.poll)
-            while updates and is_album(updates[-1]):  # the rest of it may be on its way
+            while updates and is_unfinished(updates[-1]):
                 await asyncio.sleep(rhythm.album)
                 known = len(updates)
                 updates = await again(ask, 0)
@@ -103,7 +130,7 @@ class Counter:
         """Take what arrives, in Telegram's order, until cancelled."""
         while True:
             await self._arrived.wait()
-            while any(is_album(update) for update, _ in self._waiting[-1:]):
+            while any(is_unfinished(update) for update, _ in self._waiting[-1:]):
                 known = len(self._waiting)
                 await asyncio.sleep(self._album)
                 if len(self._waiting) == known:
@@ -118,12 +145,16 @@ class Counter:
 
 
 def in_order(updates: Sequence[Update]) -> list[list[list[Update]]]:
-    """The updates of each chat, in order, those of one album together."""
+    """The updates of each chat, in order; those of one album together, and the parts of a text that
+    was too long for one message."""
     chats: dict[int, dict[str, list[Update]]] = {}
     once = {update.update_id: update for update in updates}  # a webhook may be called twice
     for update in once.values():
-        chat = update.effective_chat.id if update.effective_chat else 0
+        groups = chats.setdefault(update.effective_chat.id if update.effective_chat else 0, {})
         album = update.message.media_group_id if update.message else None
         name = f"album {album}" if album else f"update {update.update_id}"
-        chats.setdefault(chat, {}).setdefault(name, []).append(update)
+        newest = next(reversed(groups), name)
+        if newest in groups and _continues(update, groups[newest][-1]):
+            name = newest
+        groups.setdefault(name, []).append(update)
     return [list(groups.values()) for groups in chats.values()]

@@ -368,3 +368,10 @@ async def test_at_telegram_it_is_approved_and_edited_by_buttons(tmp_path: Path) 
         await house.telegram.shown("is taken back")
         file = tmp_path / "data" / "audiences" / key.audience / "memory" / "MEMORY.md"
         assert "Ann lives in Lisbon." in file.read_text()
+        house.ann.says("/memory edit")
+        await house.telegram.shown("This is what is there now:")
+        lines = [f"- Number {n} is {'very ' * 8}odd." for n in range(120)]
+        house.ann.says("\n".join(lines[:60]))  # an app cuts what is longer than 4,096
+        house.ann.says("\n".join(lines[60:]))
+        await house.telegram.shown("Taken. 120 lines added and 1 line gone.")
+        assert file.read_text().count("very odd.") == 120

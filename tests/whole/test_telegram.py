@@ -152,6 +152,39 @@ async def test_an_album_is_one_message_also_when_its_parts_come_one_by_one(tmp_p
         assert len(await answers(house, "My holiday")) == 1
 
 
+async def test_a_text_that_the_app_has_cut_is_one_message(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, lambda request: Say("Read.")) as house:
+        house.ann.says("one " * 1_000)
+        house.ann.says("two " * 1_000)
+        house.ann.says("three")
+        await house.telegram.shown("Read.")
+        await house.is_idle()
+        (request,) = house.model.requests
+        said = request.body["messages"][-1]["content"]
+        assert said == f"{('one ' * 1_000).strip()}\n{('two ' * 1_000).strip()}\nthree"
+
+
+async def test_what_comes_after_a_long_text_and_is_no_part_of_it_stays_apart(
+    tmp_path: Path,
+) -> None:
+    async with at_telegram(tmp_path, echo, {"owners": ["telegram/42", "telegram/43"]}) as house:
+        group = house.telegram.group(-100)
+        ann, bob = house.ann.at(group), house.telegram.person("Bob", 43).at(group)
+        long = ann.message(f"@parley_bot {'word ' * 800}")
+        ann.sends(long)
+        bob.says("@parley_bot hello")
+        await house.telegram.shown("re: Bob: hello")
+        ann.sends(long | {"message_id": 901})
+        ann.says("/version")
+        await house.telegram.shown("Parley 0")
+        ann.sends(long | {"message_id": 902})
+        ann.sends(ann.message("@parley_bot later", date=long["date"] + 60))
+        await house.telegram.shown("re: Ann: later")
+        ann.sends(long | {"message_id": 903})
+        ann.at(group, 7).says("@parley_bot in a topic")
+        await house.telegram.shown("re: Ann: in a topic")
+
+
 async def test_photos_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, [Say("A cat."), Say("Milk.")]) as house:
         house.ann.sends(house.ann.photo(b"\xff\xd8\xff cat"))
