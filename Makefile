@@ -12,6 +12,10 @@ COMPILE := $(BIN)/pip-compile --quiet --upgrade --strip-extras --annotation-styl
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 MAKEFLAGS += --no-print-directory
 
+# What the database system could make a difference to; the tests of it alone run with all others.
+ON_POSTGRESQL := tests/contracts $(addprefix tests/memory/test_,store.py branches.py recall.py \
+	ranges.py taken_away.py passages.py memory_versions.py conversations.py calibration.py)
+
 .PHONY: run test bench docs lock clean
 
 run: .venv/ready
@@ -23,6 +27,7 @@ test: .venv/ready-for-tests
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/pytest -n 2 --dist loadfile
+	@$(BIN)/pytest -n 2 --dist loadfile --database postgresql $(ON_POSTGRESQL)
 
 bench: .venv/ready
 	@$(BIN)/python benchmarks/overhead.py

@@ -61,9 +61,8 @@ from memory.conversations import Conversations
 from memory.events import Events
 from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.prompt import MemoryPrompts
-from memory.record import overrides
+from memory.record import engines, overrides
 from memory.record.database import DatabaseEngine
-from memory.record.engines import engine_for
 from memory.record.store import Store, StoreError
 from memory.services import MemoryServices
 from memory.tasks import cancel_and_wait
@@ -274,7 +273,7 @@ async def assemble(
     """Draw the pipeline. Where another `sender_type` sends than into the channels that are here,
     other processes may work with the same data. Raises StoreError and SettingError with a sentence
     for the person."""
-    engine = engine_for(data / DATABASE)
+    engine = engines.engine_for(data / DATABASE)
     losses = () if sender_type is not Sender else await asyncio.to_thread(_losses, engine)
     store = await Store.open(engine)
     book = SettingsStore(layers)

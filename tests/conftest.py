@@ -7,10 +7,18 @@ import sys
 from collections import defaultdict
 from collections.abc import Generator
 from ipaddress import ip_address
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from memory.record import engines
+from memory.record.database import DatabaseEngine
+from memory.record.engines.postgresql import PostgresqlEngine
+from tests.servers.postgresql import postgresql, postgresql_server
+
+__all__ = ["postgresql", "postgresql_server"]  # fixtures for all tests
 
 # Hypothesis tries the same examples in every run, and leaves time limits to slow shared machines.
 settings.register_profile("parley", deadline=None, derandomize=True)
@@ -18,6 +26,39 @@ settings.load_profile("parley")
 
 for _name in [name for name in os.environ if name.startswith(("OPENAI_", "PARLEY_", "TELEGRAM_"))]:
     del os.environ[_name]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--database",
+        choices=("sqlite", "postgresql"),
+        default="sqlite",
+        help="the database system on which every bot of the tests keeps its record",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """What is about SQLite's own file is nothing for the others."""
+    if config.getoption("--database") != "sqlite":
+        config.hook.pytest_deselected(items=[i for i in items if i.get_closest_marker("sqlite")])
+        items[:] = [item for item in items if not item.get_closest_marker("sqlite")]
+
+
+@pytest.fixture(autouse=True)
+def database_system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Which one keeps the record; on PostgreSQL, a database stands for each file."""
+    system = str(request.config.getoption("--database"))
+    if system == "postgresql":
+        server = request.getfixturevalue("postgresql_server")
+        made: dict[object, DatabaseEngine] = {}
+
+        def engine_for(place: Path | str) -> DatabaseEngine:
+            if place not in made:
+                made[place] = PostgresqlEngine(server.make_database())
+            return made[place]
+
+        monkeypatch.setattr(engines, "engine_for", engine_for)
+    return system
 
 
 def _is_local(host: Any) -> bool:

@@ -101,7 +101,7 @@ class LongTermMemory:
         """The same for who holds `changing`."""
         return await run_shielded(self._read())
 
-    async def versions(self, most: int = -1) -> list[Version]:
+    async def versions(self, most: int | None = None) -> list[Version]:
         """The versions that are kept, the newest first, at most so many (-1: all)."""
         await self.read()
         return await self._versions((), most)
@@ -119,7 +119,7 @@ class LongTermMemory:
             lambda db: memory_versions.find_version(db, self.audience, number)
         )
 
-    async def _versions(self, states: Collection[State], most: int = -1) -> list[Version]:
+    async def _versions(self, states: Collection[State], most: int | None = None) -> list[Version]:
         return await self._services.store.read(
             lambda db: memory_versions.versions(db, self.audience, states, most)
         )

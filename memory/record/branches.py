@@ -64,7 +64,7 @@ def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
     own = lineage(database, conversation)
     rows = database.execute_sql(
         """WITH RECURSIVE family(conversation) AS (
-            SELECT ? UNION SELECT b.conversation
+            SELECT id FROM conversation WHERE id = ? UNION SELECT b.conversation
                 FROM branch AS b JOIN family ON b.parent = family.conversation)
         SELECT conversation FROM family""",
         (own[0].conversation,),

@@ -31,19 +31,28 @@ class ConversationRow:
 
 def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
     """The row of this conversation, made if it is new."""
-    now = time.time()
+    if not (found := _find(database, key)):
+        now = time.time()
+        tables.insert_new(
+            database,
+            tables.Conversation,
+            key=key.id,
+            audience=key.audience,
+            last_seq=0,
+            last_turn=0,
+            person="",
+            created_at=now,
+            active_at=now,
+            title="",
+            framing="{}",
+        )
+        found = _find(database, key)
+    ((row, last_seq, last_turn, person, framing, last_inbox),) = found
+    return ConversationRow(row, last_seq, last_turn, person, _fingerprint(framing), last_inbox)
+
+
+def _find(database: Database, key: ConversationKey) -> list[Any]:
     columns, message = tables.Conversation, tables.Message
-    columns.insert(
-        key=key.id,
-        audience=key.audience,
-        last_seq=0,
-        last_turn=0,
-        person="",
-        created_at=now,
-        active_at=now,
-        title="",
-        framing="{}",
-    ).on_conflict_ignore().execute(database)
     newest = message.select(fn.MAX(message.inbox)).where(
         (message.conversation == columns.id) & message.inbox.is_null(False)  # as the index has it
     )
@@ -55,8 +64,7 @@ def find_or_create(database: Database, key: ConversationKey) -> ConversationRow:
         columns.framing,
         fn.COALESCE(newest, 0),
     ).where(columns.key == key.id)
-    ((row, last_seq, last_turn, person, framing, last_inbox),) = query.tuples().execute(database)
-    return ConversationRow(row, last_seq, last_turn, person, _fingerprint(framing), last_inbox)
+    return list(query.tuples().execute(database))
 
 
 def _fingerprint(kept: str) -> PromptFingerprint:

@@ -58,7 +58,7 @@ class Database(peewee.Database, ABC):
     def read(self, work: Callable[[], None]) -> None:
         """Carry out `work`, which only reads, outside of any transaction."""
 
-    def must_repeat(self, error: BaseException | None) -> bool:
+    def must_repeat(self, error: BaseException) -> bool:
         """Whether what failed with this error has to be carried out anew with all that was
         committed together with it, which `commit_together` does when it sees this error."""
         return False

@@ -51,10 +51,10 @@ class Version:
 
 
 def versions(
-    database: Database, audience: str, states: Collection[State] = (), most: int = -1
+    database: Database, audience: str, states: Collection[State] = (), most: int | None = None
 ) -> list[Version]:
     """The versions of an audience in these states (none named: in any), the newest first, at most
-    so many (-1: all)."""
+    so many (None: all)."""
     columns = tables.MemoryVersion
     query = columns.select().where(columns.audience == audience).order_by(columns.number.desc())
     if states:

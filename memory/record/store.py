@@ -19,8 +19,8 @@ from typing import Any, Generic, TypeVar
 
 from peewee import DatabaseError
 
+from memory.record import engines
 from memory.record.database import Database, DatabaseEngine, StoreError
-from memory.record.engines import engine_for
 
 __all__ = ["Store", "StoreError", "Work"]
 
@@ -137,15 +137,16 @@ def _run_alone(database: Database, job: _Job[Any]) -> None:
 
 def _run_apart(database: Database, job: _Job[Any]) -> None:
     """Run a job so that its failure takes back what it wrote, and nothing else of its group."""
-    with database.savepoint() as savepoint:
+    database.execute_sql("SAVEPOINT job")
+    job.run(database)
+    if job.error is not None and database.must_repeat(job.error):
+        raise job.error
+    if job.error is not None and database.tolerates(job.error):
+        database.execute_sql("ROLLBACK TO SAVEPOINT job")
         job.run(database)
-        if job.error is not None and database.must_repeat(job.error):
-            raise job.error
-        if job.error is not None and database.tolerates(job.error):
-            savepoint.rollback()
-            job.run(database)
-        if job.error is not None:
-            savepoint.rollback()
+    if job.error is not None:
+        database.execute_sql("ROLLBACK TO SAVEPOINT job")
+    database.execute_sql("RELEASE SAVEPOINT job")
 
 
 def _settle(group: list[_Job[Any]], engine: DatabaseEngine) -> None:
@@ -166,7 +167,7 @@ class Store:
     @classmethod
     async def open(cls, place: Path | DatabaseEngine) -> Store:
         """Open, creating and migrating as needed; a path is an SQLite file. Raises StoreError."""
-        engine = engine_for(place) if isinstance(place, Path) else place
+        engine = engines.engine_for(place) if isinstance(place, Path) else place
         await asyncio.to_thread(engine.prepare)
         store = cls(engine, asyncio.get_running_loop())
         store._writer.start()

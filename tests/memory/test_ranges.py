@@ -68,6 +68,7 @@ async def test_what_is_written_for_the_daily_memory_alone_has_no_number(lodge: L
     assert len(await names(lodge, conversation)) == len(numbers)
 
 
+@pytest.mark.sqlite
 async def test_summaries_of_before_there_were_numbers_are_numbered_in_their_order(
     tmp_path: Path,
 ) -> None:

@@ -28,6 +28,7 @@ async def store(path: Path) -> AsyncIterator[Store]:
     await store.close()
 
 
+@pytest.mark.sqlite
 async def test_what_was_written_is_read_and_is_on_disk(store: Store, path: Path) -> None:
     await store.write(lambda db: overrides.save(db, "", "a", [1, "x"]))
     assert await store.read(overrides.load) == {"": {"a": [1, "x"]}}
@@ -45,6 +46,7 @@ async def test_many_writes_at_once_share_few_transactions(store: Store) -> None:
     assert len((await store.read(overrides.load))[""]) == 2_000
 
 
+@pytest.mark.sqlite
 async def test_only_a_write_that_must_outlive_a_power_cut_waits_for_the_disk(store: Store) -> None:
     def level(db: Database) -> object:
         return db.execute_sql("PRAGMA synchronous").fetchone()[0]
@@ -96,6 +98,7 @@ async def test_a_closed_store_says_so(tmp_path: Path) -> None:
         await store.write(lambda db: None)
 
 
+@pytest.mark.sqlite
 async def test_a_database_that_another_process_holds_ends_in_a_sentence(
     store: Store, path: Path
 ) -> None:
@@ -110,6 +113,7 @@ async def test_a_database_that_another_process_holds_ends_in_a_sentence(
     assert await store.read(overrides.load) == {"": {"a": 1}}
 
 
+@pytest.mark.sqlite
 async def test_a_file_that_is_no_database_ends_in_a_sentence(tmp_path: Path) -> None:
     path = tmp_path / "parley.db"
     path.write_bytes(b"this is no database, but it is long enough to be taken for one" * 20)
@@ -117,6 +121,7 @@ async def test_a_file_that_is_no_database_ends_in_a_sentence(tmp_path: Path) -> 
         await Store.open(path)
 
 
+@pytest.mark.sqlite
 async def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path) -> None:
     path = tmp_path / "parley.db"
     with sqlite3.connect(path) as newer:
@@ -126,6 +131,7 @@ async def test_a_database_of_a_newer_version_is_not_touched(tmp_path: Path) -> N
         await Store.open(path)
 
 
+@pytest.mark.sqlite
 async def test_a_second_start_migrates_nothing(tmp_path: Path) -> None:
     for _ in range(2):
         store = await Store.open(tmp_path / "parley.db")
@@ -138,6 +144,7 @@ def list_files(database: Path) -> list[Path]:
     return [*database.parent.glob(f"{database.name}*")]
 
 
+@pytest.mark.sqlite
 async def test_a_scrub_leaves_no_byte_of_what_was_deleted(store: Store, path: Path) -> None:
     def come_and_go(db: Database) -> None:
         """Rows that move others from page to page, where copies of these stay."""
@@ -174,6 +181,7 @@ async def test_writes_around_a_scrub_are_carried_out_in_order(store: Store) -> N
     assert await store.read(overrides.load) == {"": {"a": 3}}
 
 
+@pytest.mark.sqlite
 async def test_a_scrub_says_so_when_another_process_holds_the_old_bytes(
     store: Store, path: Path
 ) -> None:

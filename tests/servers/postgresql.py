@@ -1,0 +1,148 @@
+"""A PostgreSQL server for the tests, on a Unix socket in a folder of its own; each test has a
+database of its own.
+
+The binaries are those of Debian's package `postgresql`. The server refuses to run as root, so that
+it is started as the user `postgres` then. It does not wait for the disk, unless it is asked to.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from memory.record.engines.postgresql import PostgresqlEngine
+
+_TEMPLATE = "parley_template"
+_QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200")
+_numbers = count(1)
+
+
+def find_binaries() -> Path | None:
+    """Where the server's programs are; None where they are not installed."""
+    if found := shutil.which("postgres"):
+        return Path(found).parent
+    versions = sorted(Path("/usr/lib/postgresql").glob("*/bin/postgres"))
+    return versions[-1].parent if versions else None
+
+
+@dataclass
+class PostgresqlServer:
+    """A server that runs until `stop`. `settings` are those of `postgresql.conf`."""
+
+    folder: Path
+    binaries: Path
+    settings: Sequence[str] = _QUICK
+    port: int = 5432
+    host: str = ""  # "" for the Unix socket alone
+    process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+
+    def url(self, database: str) -> str:
+        place = f"{self.host}:{self.port}" if self.host else ""
+        socket = "" if self.host else f"?host={self.folder}&port={self.port}"
+        return f"postgresql://parley@{place}/{database}{socket}"
+
+    def initialize(self) -> None:
+        """Make the files that the server runs on."""
+        if os.geteuid() == 0:
+            shutil.chown(self.folder, "postgres")
+        self._run(
+            "initdb", "-D", "data", "-U", "parley", "-A", "trust", "-E", "UTF8", "--locale=C",
+            "--no-sync", "--no-instructions",
+        )  # fmt: skip
+
+    def start(self) -> None:
+        options = [f"-c{setting}" for setting in (*self.settings, f"port={self.port}")]
+        log = (self.folder / "log").open("ab")
+        self.process = subprocess.Popen(
+            [
+                *_unprivileged(), str(self.binaries / "postgres"), "-D", "data",
+                "-k", str(self.folder), f"-clisten_addresses={self.host}", *options,
+            ],
+            cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
+        )  # fmt: skip
+        log.close()
+        self.wait()
+
+    def wait(self) -> None:
+        """Return when it takes connections."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self.url("postgres"), connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                is_over = self.process is None or self.process.poll() is not None
+                if is_over or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it: SIGINT closes all connections and tidies up, SIGQUIT does not tidy up."""
+        if self.process is not None and self.process.poll() is None:
+            os.kill(self._postmaster(), how)
+            self.process.wait(30)
+        self.process = None
+
+    def _postmaster(self) -> int:
+        return int((self.folder / "data" / "postmaster.pid").read_text().split()[0])
+
+    def _run(self, program: str, *arguments: str) -> None:
+        command = [*_unprivileged(), str(self.binaries / program), *arguments]
+        subprocess.run(command, cwd=self.folder, check=True, capture_output=True)
+
+    def execute(self, statement: str, database: str = "postgres") -> None:
+        with psycopg.connect(self.url(database), autocommit=True) as connection:
+            connection.execute(statement.encode())
+
+    def make_database(self, template: str = _TEMPLATE) -> str:
+        """A new database with all tables; returns its URL."""
+        name = f"t{next(_numbers)}"
+        self.execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self.url(name)
+
+
+def _unprivileged() -> list[str]:
+    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"] * (
+        os.geteuid() == 0
+    )
+
+
+def make_server(folder: Path, **options: object) -> PostgresqlServer:
+    """A server that was made and not started. Skips the test where there is none to be had."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian: apt install postgresql)")
+    server = PostgresqlServer(folder, binaries, **options)  # type: ignore[arg-type]  # as they are
+    server.initialize()
+    return server
+
+
+@pytest.fixture(scope="session")
+def postgresql_server() -> Iterator[PostgresqlServer]:
+    """One for all tests of a process."""
+    with tempfile.TemporaryDirectory(prefix="parley-pg-", ignore_cleanup_errors=True) as folder:
+        server = make_server(Path(folder))
+        try:
+            server.start()
+            server.execute(f"CREATE DATABASE {_TEMPLATE}")
+            PostgresqlEngine(server.url(_TEMPLATE)).prepare()
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
+
+
+@pytest.fixture
+def postgresql(postgresql_server: PostgresqlServer) -> str:
+    """The URL of a database with all tables and nothing in them."""
+    return postgresql_server.make_database()
