@@ -8,7 +8,7 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -431,8 +431,11 @@ class Glass(io.StringIO):
         return "\n".join(row.rstrip() for row in rows)
 
     async def shows(self, text: str) -> None:
+        await self.until(lambda: text in self.text)
+
+    async def until(self, holds: Callable[[], bool]) -> None:
         async with asyncio.timeout(10):
-            while text not in self.text:
+            while not holds():
                 self._is_changed.clear()
                 await self._is_changed.wait()
 

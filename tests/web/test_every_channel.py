@@ -1,0 +1,301 @@
+"""What a person does to the context, on every channel that has buttons: the terminal, where they
+are the commands that are named below a reply, Telegram, and the page."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from playwright.async_api import Browser, expect
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.data_structures import Size
+from prompt_toolkit.input import PipeInput, create_pipe_input
+from prompt_toolkit.output.vt100 import Vt100_Output
+
+from bot.app import assemble
+from bot.received import key_of
+from bot.settings import load_layers
+from channels.message import Address
+from channels.terminal import Terminal
+from channels.terminal.terminal import ADDRESS
+from tests.channels.test_terminal import Glass
+from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
+from tests.web.browser import Tab, browsing, needs_chromium
+from tests.web.site import serving
+from tests.whole.distilling import write
+from tests.whole.telegram_house import TelegramHouse, at_telegram
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+
+LONG = "and so on " * 60
+TELEGRAM, PAGE = Address("telegram", "42", user="42"), Address("web", "main")
+_CLEAR = "\x15\x7f" * 20  # a line each
+WIDE = 400
+"""Columns of a terminal in which no sentence is broken."""
+
+
+def model(request: Received) -> Answer:
+    """Repeats what it was asked, sums up in few words, and keeps one line for good."""
+    messages = request.body["messages"]
+    if "long-term memory of a chat" in str(messages[0]["content"]):
+        new = {"do": "add", "text": "Ann lives in Porto.", "from": ["S1"], "important": False}
+        return Say(json.dumps({"operations": [new]}))
+    if "tools" not in request.body:
+        return Say("They spoke of Lisbon.")
+    return Say(f"re: {str(messages[-1]['content'])[:9].strip()}")
+
+
+class Place(Protocol):
+    """A channel as a person sees it. What is waited for are words that were not there before."""
+
+    address: Address
+
+    async def says(self, line: str, words: str) -> None: ...
+
+    async def presses(self, label: str, command: str, words: str) -> None:
+        """Press a button below the newest reply that has it."""
+
+    async def fills(self, text: str, words: str) -> None:
+        """Give the text that was asked for."""
+
+
+@dataclass
+class AtTerminal:
+    glass: Glass
+    keyboard: PipeInput
+    address: Address = ADDRESS
+
+    async def _types(self, keys: str, words: str) -> None:
+        before = self.glass.text.count(words)
+        self.keyboard.send_text(f"{keys}\r")
+        await self.glass.until(lambda: self.glass.text.count(words) > before)
+
+    async def says(self, line: str, words: str) -> None:
+        await self._types(line, words)
+
+    async def presses(self, label: str, command: str, words: str) -> None:
+        await self.glass.until(lambda: command in self.glass.text.rpartition("Next: ")[2])
+        await self._types(command, words)
+
+    async def fills(self, text: str, words: str) -> None:
+        await self.glass.shows("Enter saves")
+        await self._types(f"{_CLEAR}{text}", words)
+
+
+@dataclass
+class AtTelegram:
+    house: TelegramHouse
+    address: Address = TELEGRAM
+
+    def _count(self, words: str) -> int:
+        return sum(words in text for text in self.house.telegram.texts)
+
+    async def _sees_more(self, words: str, before: int) -> None:
+        await self.house.telegram.until(lambda: self._count(words) > before)
+        await self.house.is_idle()
+
+    async def says(self, line: str, words: str) -> None:
+        before = self._count(words)
+        self.house.ann.says(line)
+        await self._sees_more(words, before)
+
+    async def presses(self, label: str, command: str, words: str) -> None:
+        before = self._count(words)
+        sent = next(
+            one
+            for one in reversed(self.house.telegram.messages.values())
+            if one.buttons.get(label) == command
+        )
+        self.house.ann.presses(sent, label)
+        await self._sees_more(words, before)
+
+    async def fills(self, text: str, words: str) -> None:
+        await self.says(text, words)
+
+
+@dataclass
+class OnPage:
+    tab: Tab
+    address: Address = PAGE
+
+    async def _until_more(self, words: str, before: int) -> None:
+        shown = self.tab.page.locator(f"#log :text({json.dumps(words, ensure_ascii=False)})")
+        await expect(shown.nth(before)).to_be_visible()
+
+    async def _count(self, words: str) -> int:
+        return await self.tab.page.locator(
+            f"#log :text({json.dumps(words, ensure_ascii=False)})"
+        ).count()
+
+    async def says(self, line: str, words: str) -> None:
+        before = await self._count(words)
+        await self.tab.writes(line)
+        await self._until_more(words, before)
+
+    async def presses(self, label: str, command: str, words: str) -> None:
+        before = await self._count(words)
+        button = self.tab.page.locator(".card").get_by_role("button", name=label, exact=True)
+        await button.last.click()
+        await self._until_more(words, before)
+
+    async def fills(self, text: str, words: str) -> None:
+        before = await self._count(words)
+        await self.tab.page.get_by_label("Text for ").last.fill(text)
+        await self.tab.presses("Save")
+        await self._until_more(words, before)
+
+
+@asynccontextmanager
+async def at_terminal(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[Place]:
+    glass = Glass(WIDE)
+    output = Vt100_Output(glass, lambda: Size(glass.height, glass.columns), term="xterm")
+    config = folder / "config.json"
+    config.write_text(json.dumps({"model": "gpt-4o-mini", **settings}))
+    with create_pipe_input() as keyboard, create_app_session(keyboard, output):
+        async with OpenAIServer(model) as endpoint:
+            environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+            terminal = Terminal(folder / "history", "Hello there.")
+            app = await assemble(load_layers(config, environ), folder / "data", [terminal])
+            running = asyncio.create_task(app.run())
+            try:
+                await glass.shows("Hello there.")
+                yield AtTerminal(glass, keyboard)
+            finally:
+                keyboard.send_text("\x04")
+                await asyncio.wait_for(running, 30)
+
+
+@asynccontextmanager
+async def in_telegram(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[Place]:
+    async with at_telegram(folder, model, settings) as house:
+        yield AtTelegram(house)
+
+
+@asynccontextmanager
+async def on_page(
+    folder: Path, settings: Mapping[str, Any], browser: Browser
+) -> AsyncIterator[Place]:
+    async with serving(folder, model, settings) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        yield OnPage(tab)
+
+
+@pytest.fixture(params=["terminal", "telegram", "page"])
+def channel(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def being(
+    channel: str, folder: Path, browser: Browser, settings: Mapping[str, Any] | None = None
+) -> AbstractAsyncContextManager[Place]:
+    if channel == "terminal":
+        return at_terminal(folder, settings or {})
+    if channel == "telegram":
+        return in_telegram(folder, settings or {})
+    return on_page(folder, settings or {}, browser)
+
+
+async def talk(place: Place, turns: int = 4) -> None:
+    for number in range(1, turns + 1):
+        await place.says(f"{number}. word {LONG}", f"re: {number}. word")
+
+
+async def test_any_turns_are_summarised_opened_dropped_pinned_and_freed(
+    tmp_path: Path, browser: Browser, channel: str
+) -> None:
+    async with being(channel, tmp_path, browser) as place:
+        await talk(place)
+        await place.says("/context compact t1-t2", "Compacted t1 to t2")
+        await place.says("/context summaries", "in place")
+        await place.presses("Expand", "/context expand s1", "Opened s1: t1 to t2 are back")
+        await place.presses("Undo", "/context undo", "Undone: the opening of a summary")
+        await place.says("/context undo", "Undone: the compaction")
+        await place.says("/context drop t1", "Dropped: t1")
+        await place.presses("Undo", "/context undo", "Undone: the drop")
+        await place.presses("Redo", "/context redo", "Redone: the drop")
+        await place.says("/context pin t2", "Pinned: t2")
+        await place.presses("Unpin", "/context unpin t2", "Unpinned: t2")
+        await place.says("/context free t2-t3", "t2 to t3 left the context")
+        await place.presses("Undo", "/context undo", "t2 to t3 are back in play")
+        await place.says("/context history", "undone")
+
+
+async def test_a_summary_is_shown_edited_taken_back_and_added_to(
+    tmp_path: Path, browser: Browser, channel: str
+) -> None:
+    async with being(channel, tmp_path, browser) as place:
+        await talk(place)
+        await place.says("/context compact", "They spoke of Lisbon.")
+        await place.says("/context summary", "s1 stands for t1 to t3")
+        await place.presses("Edit", "/context summary edit s1", "Write what should stand in its")
+        await place.fills("The hotel is the Yeatman.", "s2 stands in the place of s1")
+        await place.says("/context summary", "The hotel is the Yeatman.")
+        await place.says("/context undo", "Undone: the edit of the summary")
+        await place.says("/context keep 4711", "s3 stands in the place of s1")
+        await place.presses("Undo", "/context undo", "Undone: the edit of the summary")
+
+
+async def test_a_chat_branches_and_is_asked_aside(
+    tmp_path: Path, browser: Browser, channel: str
+) -> None:
+    async with being(channel, tmp_path, browser) as place:
+        await talk(place, 2)
+        await place.says("/fork t1 Aside", "You are in branch 2, “Aside” now. It shares t1")
+        await place.presses("Go back", "/branches 1", "You are in branch 1, “1. word")
+        await place.says("/branches", "You are in branch 1. /branches N goes to another.")
+        await place.presses("2: Aside", "/branches 2", "You are in branch 2, “Aside” now; its")
+        await place.presses("All branches", "/branches", "You are in branch 2. /branches N goes")
+        await place.says("/btw why?", "re: why?")
+        await place.says("/btw", "re: why?")
+        await place.says("/context turns", "t1")
+
+
+async def test_what_was_sent_is_looked_at_and_compared(
+    tmp_path: Path, browser: Browser, channel: str
+) -> None:
+    async with being(channel, tmp_path, browser) as place:
+        await talk(place, 2)
+        await place.says("/context request", "Request r2, sent at")
+        await place.presses(
+            "What changed since r1", "/context diff r1 r2", "r1 is the beginning of r2"
+        )
+        await place.presses("r1", "/context request r1", "Request r1, sent at")
+        await place.says("/context diff", "r1 is the beginning of r2")
+        await place.says("/context advise", "there is nothing to change")
+
+
+async def test_what_is_remembered_is_written_distilled_approved_and_taken_back(
+    tmp_path: Path, browser: Browser, channel: str
+) -> None:
+    async with being(channel, tmp_path, browser) as place:
+        await place.says("/remember Ann sings.", "Remembered: Ann sings.")
+        await place.presses("Show all", "/memory list", "Remembered for good")
+        await place.says("/memory why 1", "Written ")
+        await place.says("/memory edit", "This is the whole file")
+        await place.fills("- Ann dances.", "Taken. 1 line added and 1 line gone.")
+        await place.presses("Take back", "/memory undo", "v2 is taken back.")
+        await place.presses("Bring back", "/memory redo", "v2 is in force again.")
+        write(tmp_path, "Ann lives in Porto.", job=1, key=key_of(place.address))
+        await place.says("/memory distill", "Nothing of this is in force before")
+        await place.says("/memory diff reject", "Rejected; nothing of it is remembered.")
+        write(tmp_path, "Ann has moved to Porto.", job=2, key=key_of(place.address))
+        await place.says("/memory distill", "Nothing of this is in force before")
+        await place.says("/memory diff approve", "It is in force now. 1 line added.")
+        await place.says("/memory history", "in force")
+
+
+async def test_a_cut_is_asked_about_and_approved_or_not(
+    tmp_path: Path, browser: Browser, channel: str
+) -> None:
+    settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
+    async with being(channel, tmp_path, browser, settings) as place:
+        await talk(place, 3)
+        await place.says(f"4. word {LONG}", "May I make the context smaller?")
+        await place.presses("No", "/context decline s1", "Nothing is cut")
+        await place.presses("Approve", "/context approve s1", "No cut is waiting")
