@@ -141,7 +141,7 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
     roles = set(options.role or ("all",))
     is_gateway = bool(roles & {"gateway", "all"})
     standing = _standing(options, layers, is_terminal) if is_gateway else None
-    plan = run.Plan(
+    plan = run.ProcessTask(
         layers,
         options.data,
         SettingsStore(layers).effective().broker,

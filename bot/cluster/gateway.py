@@ -242,9 +242,11 @@ class Gateway:
         await asyncio.wait((*ways, ending), return_when=asyncio.FIRST_COMPLETED)
         ended = {*self._listeners.values()}
         await cancel_and_wait(*ended)
-        if not (stopping.is_set() or self.node.is_fenced):
-            await self._until_answered(until)
-        await cancel_and_wait(*ways, ending, *beside)
+        answering = asyncio.create_task(self._until_answered())
+        await asyncio.wait((answering, *ways), return_when=asyncio.FIRST_COMPLETED)
+        if not self.node.is_fenced:
+            await asyncio.wait((answering,), timeout=self.app.config.shutdown_timeout)
+        await cancel_and_wait(*ways, ending, answering, *beside)
         await self._close()
         for task in ended:
             task.result() if not task.cancelled() else None
@@ -255,11 +257,11 @@ class Gateway:
         while left:
             left.discard(await self._ended.get())
 
-    async def _until_answered(self, channel: str) -> None:
-        """Until all that came in over a channel is answered, and sent."""
-        read = self.app.store.read
+    async def _until_answered(self) -> None:
+        """Until all that came in over the channels here is answered, and sent."""
+        read, names = self.app.store.read, [*self._listeners]
         while self.bot.pending or await read(  # noqa: ASYNC110 - what workers do tells no event
-            lambda db: mailbox.is_waiting(db, channel)
+            lambda db: mailbox.is_waiting(db, names, self.sender.put_off)
         ):
             await asyncio.sleep(FULL)
 
@@ -314,7 +316,7 @@ class Gateway:
                 async with asyncio.timeout(self.app.config.shutdown_timeout):
                     await self.sender.queues.idle()
         with suppress(StoreError):
-            await self.app.store.write(lambda db: cluster.give(db, name, self.node.me))
+            await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
 
     async def handle(self, name: str, call: OwnerCall) -> None:
         """Nobody asks a channel anything."""

@@ -52,6 +52,7 @@ class ClusterSender(Sender):
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
         self._in_hand: set[int] = set()
+        self.put_off: set[int] = set()  # what their channel did not take
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
         """Hand a reply over; should that fail, a gateway finds it in the outbox."""
@@ -81,6 +82,8 @@ class ClusterSender(Sender):
                 return
             outbound = claimed
         await super()._send(channel, outbound, tries)
+        if (outbound.address, outbound.reply_to) in self._held:
+            self.put_off.add(outbound.id)
 
     async def _claim(self, outbound: Outbound) -> Outbound | None:
         """The reply, marked where somebody else may have sent it; None where that is certain."""

@@ -30,7 +30,7 @@ UNREACHABLE = (
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ProcessTask:
     """What this process is to do: `faces` are the channels as a worker knows them, `channels` those
     that a gateway runs, which ends with the one that `until` names. Both are handed a function that
     says what is set."""
@@ -45,7 +45,7 @@ class Plan:
     until: str = ""
 
 
-async def live(plan: Plan) -> None:
+async def live(plan: ProcessTask) -> None:
     """Take part until a signal comes, or the channels have ended. Raises ChannelError."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -67,7 +67,7 @@ async def live(plan: Plan) -> None:
             await cancel_and_wait(worker)
 
 
-async def _work(plan: Plan, stopping: asyncio.Event) -> None:
+async def _work(plan: ProcessTask, stopping: asyncio.Event) -> None:
     """Be a worker; one that others took for dead is another from then on."""
     is_over = False
     while not is_over:
@@ -75,14 +75,14 @@ async def _work(plan: Plan, stopping: asyncio.Event) -> None:
         is_over = await Worker(app, node).run()
 
 
-async def _serve(plan: Plan, stopping: asyncio.Event) -> None:
+async def _serve(plan: ProcessTask, stopping: asyncio.Event) -> None:
     app, node = await _join(plan, "gateway", plan.channels, stopping)
     if not await Gateway(app, node).run(plan.until):
         raise ChannelError(PASSED_OVER)
 
 
 async def _join(
-    plan: Plan,
+    plan: ProcessTask,
     role: str,
     channels: Callable[[Callable[[], Settings]], Sequence[Channel]],
     stopping: asyncio.Event,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
@@ -24,7 +24,7 @@ from channels.base import KeyHolder
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
 from memory.record import cluster
-from memory.record.cluster import NOBODY, FencedError
+from memory.record.cluster import FencedError
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 
@@ -65,6 +65,8 @@ class Worker:
     _watchers: dict[tuple[str, str], _Forwarding] = field(default_factory=dict)
     _streams: dict[str, asyncio.Task[None]] = field(default_factory=dict)
     _owned: set[int] = field(default_factory=set)
+    _coming: dict[int, asyncio.Future[None]] = field(default_factory=dict)
+    _gaining: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         names = [name_of_slice(number) for number in range(SLICES)]
@@ -107,28 +109,44 @@ class Worker:
     # --- what it owns -------------------------------------------------------------------------
 
     async def gain(self, name: str) -> None:
-        """Go on where the owner before stopped: with what its inbox holds, as at a start."""
-        me, store = self.node.me, self.app.store
+        """Go on where the owner before stopped: with what its inbox holds, as at a start. Many come
+        at once, when a worker has died: they are taken over together."""
         number = int(name.removeprefix(_SLICE))
-        if self.node.ownerships[GROUP].is_polite:
-            owners = {row.name: row.process for row in await store.read(cluster.list_owners)}
-            if owners.get(name, NOBODY) in {*self.node.ownerships[GROUP].members} - {me}:
-                raise GiveBack(IN_USE)
-        before = await store.write(lambda db: cluster.take(db, name, me))
-        if before.process == me and number in self._owned:
-            return
-        await self.app.let_go(_in_slice(number))  # of before others had it
-        self._owned.add(number)
-        try:
-            await self._take_up(number)
-        except BaseException:
-            self._owned.discard(number)
-            raise
+        gained = self._coming[number] = asyncio.get_running_loop().create_future()
+        if not self._gaining.locked():
+            self.node.tasks.start(self._gain_all(), "take over")
+        await gained
 
-    async def _take_up(self, number: int) -> None:
-        await self.app.take_up(_in_slice(number))
-        for received in await self.app.delivery.list_unanswered(_in_slice(number)):
-            self.app.bot.dispatch(received)
+    async def _gain_all(self) -> None:
+        async with self._gaining:
+            while self._coming:
+                coming, self._coming = self._coming, {}
+                taking = asyncio.create_task(self._gain(sorted(coming)))
+                await asyncio.wait((taking,))
+                for gained in coming.values():
+                    _settle(gained, taking.exception())
+
+    async def _gain(self, numbers: Sequence[int]) -> None:
+        me, store = self.node.me, self.app.store
+        names = {name_of_slice(number): number for number in numbers}
+        ownership = self.node.ownerships[GROUP]
+        if ownership.is_polite:
+            others = {*ownership.members} - {me}
+            owners = await store.read(cluster.list_owners)
+            if any(row.name in names and row.process in others for row in owners):
+                raise GiveBack(IN_USE)
+        before = await store.write(lambda db: [cluster.take(db, name, me) for name in names])
+        new = {names[row.name] for row in before if row.process != me} | {*numbers} - self._owned
+        await self.app.let_go(_in_slices(new))  # of before others had it
+        self._owned |= new
+        try:
+            await self.app.take_up(_in_slices(new))
+            for received in await self.app.delivery.list_unanswered(_in_slices(new)):
+                self.app.bot.dispatch(received)
+        except BaseException:
+            self._owned -= new
+            await store.write(lambda db: cluster.give(db, names, me))
+            raise
 
     async def lose(self, name: str) -> None:
         """Finish what is under way, for as long as there is patience, and leave the rest to the
@@ -137,11 +155,11 @@ class Worker:
         if number not in self._owned:
             return
 
-        await self.app.finish(_in_slice(number))
-        await self.app.let_go(_in_slice(number))
+        await self.app.finish(_in_slices((number,)))
+        await self.app.let_go(_in_slices((number,)))
         self._owned.discard(number)
         with suppress(FencedError):
-            await self.app.store.write(lambda db: cluster.give(db, name, self.node.me))
+            await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
 
     async def handle(self, name: str, call: OwnerCall) -> None:
         """Answer a call."""
@@ -253,6 +271,15 @@ class Worker:
             task.cancel()
 
 
-def _in_slice(number: int) -> Scope:
-    """Whether a conversation is in this slice."""
-    return lambda identity: slice_of(identity) == number
+def _settle(gained: asyncio.Future[None], error: BaseException | None) -> None:
+    if gained.done():
+        return  # who waited was cancelled
+    if error is None:
+        gained.set_result(None)
+    else:
+        gained.set_exception(error)
+
+
+def _in_slices(numbers: Collection[int]) -> Scope:
+    """Whether a conversation is in one of these slices."""
+    return lambda identity: slice_of(identity) in numbers

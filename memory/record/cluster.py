@@ -9,7 +9,7 @@ while and goes on, nothing is written after its successor has begun.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from memory.record import tables
@@ -81,12 +81,11 @@ def take(database: Database, name: str, process: str) -> OwnerRow:
     return before
 
 
-def give(database: Database, name: str, process: str) -> None:
-    """A process owns something no more; nothing happens where it does not."""
+def give(database: Database, names: Iterable[str], process: str) -> None:
+    """A process owns these no more; nothing happens where it does not."""
     table = tables.Owner
-    table.update(process=NOBODY).where((table.name == name) & (table.process == process)).execute(
-        database
-    )
+    is_its = table.name.in_([*names]) & (table.process == process)
+    table.update(process=NOBODY).where(is_its).execute(database)
 
 
 def _owner(database: Database, name: str) -> OwnerRow:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
 from operator import and_
@@ -165,11 +165,13 @@ def excuse(database: Database, rows: Sequence[int]) -> None:
     columns.update(attempts=0).where(is_turn).execute(database)
 
 
-def is_waiting(database: Database, channel: str) -> bool:
-    """Whether something that came in over a channel is not answered, or an answer not sent."""
+def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]) -> bool:
+    """Whether something that came in over these channels is not answered, or not sent, `but` for
+    these replies."""
     inbox, outbox = tables.Inbox, tables.Outbox
-    unanswered = inbox.select(inbox.id).where((inbox.is_done == 0) & (inbox.channel == channel))
-    unsent = outbox.select(outbox.id).where((outbox.is_sent == 0) & (outbox.channel == channel))
+    unanswered = inbox.select(inbox.id).where((inbox.is_done == 0) & inbox.channel.in_(channels))
+    is_unsent = (outbox.is_sent == 0) & outbox.id.not_in([*but])
+    unsent = outbox.select(outbox.id).where(is_unsent & outbox.channel.in_(channels))
     return any(list(query.limit(1).tuples().execute(database)) for query in (unanswered, unsent))
 
 

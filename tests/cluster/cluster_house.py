@@ -7,13 +7,13 @@ async with clustered(tmp_path, broker, endpoint, workers=2) as cluster:
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
 from bot.app import App, assemble
 from bot.cluster.face import Face
@@ -23,6 +23,7 @@ from bot.cluster.rabbit import RabbitMQ
 from bot.cluster.worker import GROUP, Worker
 from bot.settings import load_layers
 from channels.base import Channel
+from memory.tasks import cancel_and_wait
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
 from tests.whole.house import PATIENCE, Hands
@@ -44,7 +45,7 @@ class Cluster:
     folder: Path
     broker: RabbitMQServer
     environ: Mapping[str, str]
-    kin: str = field(default_factory=lambda: uuid4().hex[:8])
+    kin: str
     gateways: list[Member] = field(default_factory=list)
     workers: list[Member] = field(default_factory=list)
 
@@ -56,7 +57,7 @@ class Cluster:
         return member
 
     async def add_worker(self) -> Member:
-        app, node = await self._assemble("worker", [Face("pipe"), Face("web", has_fields=True)])
+        app, node = await self._assemble("worker", [Face("pipe"), Face("afar")])
         worker = Worker(app, node)
         member = Member(app, node, asyncio.create_task(worker.run()))
         self.workers.append(member)
@@ -79,6 +80,17 @@ class Cluster:
             while not is_shared():  # noqa: ASYNC110 - it is asked of several processes
                 await asyncio.sleep(0.02)
 
+    async def kill_all(self) -> None:
+        """Nothing more is kept or sent by any of them."""
+        for member in (*self.gateways, *self.workers):
+            app = member.app
+            for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
+                await queues.close()
+            await member.node.broker.close()
+            await cancel_and_wait(member.task)
+            await app.config.models.close()
+            await app.store.close()
+
     async def stop(self, member: Member) -> None:
         """In good order, as SIGTERM does it."""
         member.node.stopping.set()
@@ -97,7 +109,9 @@ async def clustered(
     config = {"model": "gpt-4o-mini", **(settings or {})}
     (folder / "config.json").write_text(json.dumps(config))
     environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
-    cluster = Cluster(folder, broker, environ)
+    # One that lives on the same folder later is the same bot.
+    kin = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    cluster = Cluster(folder, broker, environ, kin)
     async with AsyncExitStack() as stack:
         stack.push_async_callback(_stop, cluster)
         for _ in range(workers):
@@ -110,7 +124,8 @@ async def _stop(cluster: Cluster) -> None:
     for member in (*cluster.gateways, *cluster.workers):
         if not member.task.done():
             await cluster.stop(member)
-        member.task.result()
+        if not member.task.cancelled():
+            member.task.result()
 
 
 def hands(name: str = "pipe") -> Hands:

@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+import pytest
 from aiohttp import web
 
 from channels.message import Outbound
+from tests.cluster.cluster_house import Cluster, clustered
+from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes import openai_server
 from tests.fakes.openai_server import Fail, OpenAIServer, Received, Say
 from tests.whole.house import House, running
@@ -127,4 +130,34 @@ async def parley(folder: Path, think: Think, take: Take) -> AsyncIterator[Life]:
             yield _Parley(platform)
 
 
-IMPLEMENTATIONS: dict[str, Lives] = {"parley": parley}
+@dataclass(frozen=True, slots=True)
+class _ClusterLife(_Parley):
+    """The same over a cluster, all of whose processes die at once."""
+
+    cluster: Cluster
+
+    async def dies(self) -> None:
+        await self.cluster.kill_all()
+
+
+def clustered_over(broker: RabbitMQServer) -> Lives:
+    """A gateway and two workers, over a broker, in this process."""
+
+    @asynccontextmanager
+    async def parley_in_parts(folder: Path, think: Think, take: Take) -> AsyncIterator[Life]:
+        async with _Thinking(think) as endpoint:
+            platform = _Platform("afar")
+            platform.take, platform.server = take, endpoint
+            settings = {"owners": [f"afar/{USER}"], "restore": "exact", "shutdown_timeout": 30}
+            async with clustered(folder, broker, endpoint, settings) as cluster:
+                await cluster.add_gateway(platform)
+                await platform.bot()
+                yield _ClusterLife(platform, cluster)
+
+    return parley_in_parts
+
+
+IMPLEMENTATIONS: dict[str, Callable[[pytest.FixtureRequest], Lives]] = {
+    "parley": lambda request: parley,
+    "cluster": lambda request: clustered_over(request.getfixturevalue("broker")),
+}

@@ -92,7 +92,7 @@ def _open_gate() -> asyncio.Event:
 
 @pytest.fixture(params=IMPLEMENTATIONS)
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    return World(tmp_path, IMPLEMENTATIONS[request.param])
+    return World(tmp_path, IMPLEMENTATIONS[request.param](request))
 
 
 # Sessions

@@ -68,7 +68,7 @@ async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store])
 async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
     for name in NAMES:
         await _take(stores["one"], name, "one")
-    await stores["one"].write(lambda db: cluster.give(db, "slice.0", "one"))
+    await stores["one"].write(lambda db: cluster.give(db, ["slice.0"], "one"))
     assert await _take(stores["two"], "slice.0", "two") == NOBODY
     await _write(stores["one"], "still")
     owners = {row.name: row.process for row in await stores["one"].read(cluster.list_owners)}
@@ -155,7 +155,7 @@ class Owners(RuleBasedStateMachine):
     def give(self, data: st.DataObject, name: str) -> None:
         me = self._any(data)
         if self._is_allowed(me):
-            cluster.give(self.database, name, me)
+            cluster.give(self.database, [name], me)
             if self.owner.get(name) == me:
                 self.owner[name] = NOBODY
 

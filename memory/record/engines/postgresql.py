@@ -94,6 +94,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
     param = "?"
     numbers = "(SELECT value::bigint FROM json_array_elements_text(?::json))"
     names = "string_agg(DISTINCT speaker, ',')"
+    shared_lock = " FOR SHARE"
     index_value_literals = False
     _state: Any  # peewee's: the connection, if it is open
 
