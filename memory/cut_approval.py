@@ -164,6 +164,7 @@ class CutApproval:
     async def decline(self) -> None:
         """The person said no: cuts are held off, as by an undo."""
         state, proposal = self._state, self._pending
+        await self.drop()  # first: a crash in between has the person asked again, and cuts nothing
         tokens = state.view().tokens
         await state.record(
             ViewEvent(
@@ -178,7 +179,6 @@ class CutApproval:
                 tokens_after=tokens,
             )
         )
-        await self.drop()
 
     async def drop(self) -> None:
         """Nothing waits any more."""

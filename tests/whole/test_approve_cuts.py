@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -305,6 +307,23 @@ async def test_a_persons_own_command_is_never_asked_about(tmp_path: Path) -> Non
         assert (await house.says("/context compact")).text.startswith("Compacted t1 to t3")
         await settle(house)
         assert not told(house)
+
+
+async def test_a_no_that_was_cut_short_leaves_no_question_that_time_answers(
+    tmp_path: Path,
+) -> None:
+    """As at a kill between the two: the no is on disk, and the question is still there."""
+    async with living(tmp_path, echo, ASK) as house:
+        _, _, no = (await questioned(house)).actions
+        with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
+            database.execute(
+                "CREATE TRIGGER cut_short BEFORE DELETE ON proposal "
+                "BEGIN SELECT RAISE(FAIL, 'cut short'); END"
+            )
+            assert "failed" in (await house.says(no.command)).text
+            assert "no to a cut" not in (await house.says("/context history")).text
+            database.execute("DROP TRIGGER cut_short")
+            database.commit()
 
 
 async def test_a_forgotten_turn_takes_the_question_along(tmp_path: Path) -> None:

@@ -143,18 +143,22 @@ def _timeless(row: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(re.sub(r"\d\d:\d\d", "", one) if isinstance(one, str) else one for one in row)
 
 
-def share_unused(folder: Path, other: Path) -> None:
+def share_unused(folder: Path, other: Path, answer: str) -> None:
     """Give another bot the summaries that were written as this one died, and are of no use: their
-    names are not given out again."""
+    names are not given out again. One that is no use by this answer it writes itself."""
     new = """FROM first.summary WHERE edits = 0 AND id NOT IN (SELECT summary FROM first.job)
         AND id > (SELECT COALESCE(MAX(id), 0) FROM main.summary)"""
     with closing(sqlite3.connect(other / "data" / "parley.db")) as database, database:
         database.execute("ATTACH ? AS first", (str(folder / "data" / "parley.db"),))
-        for (row,) in database.execute(f"SELECT conversation {new}").fetchall():
+        found = database.execute(f"SELECT id, conversation {new} ORDER BY id").fetchall()
+        for row, conversation in found[:-1] if "would not make the context" in answer else found:
             database.execute(
-                "UPDATE conversation SET last_summary = last_summary + 1 WHERE id = ?", (row,)
+                "INSERT INTO main.summary SELECT * FROM first.summary WHERE id = ?", (row,)
             )
-        database.execute(f"INSERT INTO main.summary SELECT * {new}")
+            database.execute(
+                "UPDATE conversation SET last_summary = last_summary + 1 WHERE id = ?",
+                (conversation,),
+            )
 
 
 class Script:
@@ -273,7 +277,7 @@ class Duel:
             answer = await self.mortal.says(again or text)
         await self.mortal.settle()
         if self.mortal.kills > kills:
-            share_unused(*self.folders)
+            share_unused(*self.folders, answer)
         told = await self.undisturbed.says(text)
         await self.are_the_same(text)
         if not text.startswith("/") and not again:
