@@ -10,6 +10,7 @@ python main.py doctor          check the installation, and say what to do
 python main.py audit           say what is open, weak or shared in this installation
 python main.py backup FILE     save all that is kept
 python main.py restore FILE    bring it back (plugins and the like with --with-code)
+python main.py migrate --to postgresql   move the record to the database that is set
 """
 
 from __future__ import annotations
@@ -29,13 +30,22 @@ from bot import key_commands, maintenance
 from bot.access import Access, Rules
 from bot.app import VERSION, App, assemble, credentials
 from bot.backup import BackupError
-from bot.data_folder import DATABASE, FolderError, begin_anew, check_not_emptied, lock_data_folder
+from bot.data_folder import (
+    FolderError,
+    begin_anew,
+    check_moved,
+    check_not_emptied,
+    find_database,
+    has_bot,
+    lock_data_folder,
+)
 from bot.logs import set_up_logs
 from bot.maintenance import say
 from bot.ports import choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
 from channels.base import Channel, ChannelError
 from channels.pipe import standard
+from memory.record.engines import engine_for
 from memory.record.people import Pending, Role
 from memory.record.store import Store, StoreError
 from plugins.api import CommandError
@@ -114,13 +124,19 @@ def _talk(options: argparse.Namespace) -> int:
     is_person = all(stream and stream.isatty() for stream in streams)
     is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    place = find_database(layers, options.data)
     if SettingsStore(layers).effective().broker:
+        if not options.new:
+            check_moved(place, options.data)
         _take_part(options, layers, is_terminal)
         return 0
     if options.role:
         raise Refusal("--role is for a bot of several processes; set broker in the configuration.")
     with lock_data_folder(options.data):
-        (begin_anew if options.new else check_not_emptied)(options.data)
+        if isinstance(place, Path):
+            (begin_anew if options.new else check_not_emptied)(options.data)
+        elif not options.new:
+            check_moved(place, options.data)
         close_logs = _logs(options.data / "logs", layers, is_terminal)
         try:
             asyncio.run(_live(options, layers, is_terminal))
@@ -270,15 +286,16 @@ def _greet(layers: Layers) -> str:
 
 def _pair(options: argparse.Namespace) -> int:
     """Let a stranger in; the bot may be running."""
-    if not (options.data / DATABASE).exists():
+    place = find_database(load_layers(options.config, os.environ), options.data)
+    if not has_bot(place):
         raise Refusal(f"There is no bot in {options.data}; name its folder with --data DIR.")
-    stranger = asyncio.run(_let_in(options))
+    stranger = asyncio.run(_let_in(options, place))
     say(f"{stranger.person} is let in and can write now.")
     return 0
 
 
-async def _let_in(options: argparse.Namespace) -> Pending:
-    store = await Store.open(options.data / DATABASE)
+async def _let_in(options: argparse.Namespace, place: Path | str) -> Pending:
+    store = await Store.open(engine_for(place))
     try:
         role: Role = "owner" if options.owner else "user"
         return await Access(store, Rules).approve(options.code, role, "main.py")

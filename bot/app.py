@@ -30,7 +30,7 @@ from bot.clock import ClockWatch
 from bot.commands import CommandRunner
 from bot.completions import Completions, clear_up
 from bot.cut_notices import CutNotices
-from bot.data_folder import DATABASE
+from bot.data_folder import find_database
 from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
@@ -273,10 +273,10 @@ async def assemble(
     """Draw the pipeline. Where another `sender_type` sends than into the channels that are here,
     other processes may work with the same data. Raises StoreError and SettingError with a sentence
     for the person."""
-    engine = engines.engine_for(data / DATABASE)
+    book = SettingsStore(layers)
+    engine = engines.engine_for(find_database(layers, data))
     losses = () if sender_type is not Sender else await asyncio.to_thread(_losses, engine)
     store = await Store.open(engine)
-    book = SettingsStore(layers)
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir

@@ -9,19 +9,22 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any, Literal
 
-from bot.data_folder import DATABASE
+from bot.data_folder import DATABASE, find_database
 from bot.logs import looks_secret
 from bot.restore import SET_ASIDE
 from bot.settings import Layers, Settings, SettingsStore, load_layers
 from bot.settings.permits import HARMLESS, Permit, parse_permit
 from channels.web.guard import is_loopback, is_weak
 from memory.record.carried import Carried, read_carried
+from memory.record.engines import engine_for
+from memory.record.transfer import copy_out
 
 Severity = Literal["high", "medium", "low", "note"]
 COLOURS: Mapping[Severity, str] = {"high": "31;1", "medium": "33", "low": "36", "note": "2"}
@@ -69,13 +72,22 @@ class Installation:
 def installation(config: Path, data: Path, environ: Mapping[str, str]) -> Installation:
     """Read an installation. Raises SettingError, and StoreError for a database that can't be."""
     layers = load_layers(config, environ)
-    database = data / DATABASE
-    carried = read_carried(database) if database.exists() else Carried()
+    carried = _read_carried(find_database(layers, data))
     book = SettingsStore(layers)
     book.adopt(_overrides(carried))
     return Installation(
         config, data, layers, book, carried, os.geteuid() == 0, shutil.which("bwrap") is not None
     )
+
+
+def _read_carried(place: Path | str) -> Carried:
+    """What the record has of settings, people, keys and commands. Raises StoreError."""
+    if isinstance(place, Path):
+        return read_carried(place) if place.exists() else Carried()
+    with tempfile.TemporaryDirectory() as work:
+        copy = Path(work, DATABASE)
+        copy_out(engine_for(place), copy, ("override", "user", "api_key", "inbox"))
+        return read_carried(copy)
 
 
 def _overrides(carried: Carried) -> dict[str, dict[str, Any]]:

@@ -41,11 +41,12 @@ class Saved:
 
 @dataclass(frozen=True, slots=True)
 class SavedDatabase:
-    """The database file in the data folder, by its name, and what copies it consistently to a
-    path while the bot may be running."""
+    """The database: the name of its file in the data folder (and in the backup, also where it is
+    on a server), and what copies it consistently to a path while the bot may be running."""
 
     name: str
-    copy_to: Callable[[Path], None]
+    copy_to: Callable[[Path], object]
+    is_on_server: bool = False
 
 
 def backup(data: Path, target: Path, database: SavedDatabase, version: str) -> Saved:
@@ -91,7 +92,7 @@ def _walk(folder: Path) -> list[Path]:
 
 
 def _copy(data: Path, database: SavedDatabase, work: Path) -> dict[str, Path]:
-    if not (data / database.name).exists():
+    if not (database.is_on_server or (data / database.name).exists()):
         return {}
     database.copy_to(work / "database")
     return {database.name: work / "database"}

@@ -12,15 +12,41 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from bot.settings import Layers, SettingsStore
+from memory.record import engines
 from memory.record.soundness import is_unborn
 
 if sys.platform != "win32":
     import fcntl
 
 DATABASE = "parley.db"
+"""The file that keeps the record, where no other database is set."""
 ENDINGS = ("", "-wal", "-shm", "-journal")
 """What the names of a database's files end with."""
 _SIGNS = ("audiences", "quarantine", "terminal_history")
+
+
+def find_database(layers: Layers, data: Path) -> Path | str:
+    """Where the record is kept: at the address in the setting `database`, or else in a file."""
+    return SettingsStore(layers).effective().database or data / DATABASE
+
+
+def has_bot(place: Path | str) -> bool:
+    """Whether there may be a bot whose record is kept there."""
+    return isinstance(place, str) or place.exists()
+
+
+def check_moved(place: Path | str, data: Path) -> None:
+    """Refuse to begin anew in a database on a server while there is a bot in the data folder, which
+    would seem to have forgotten everything. Raises FolderError and StoreError."""
+    if isinstance(place, Path) or _is_unborn(data / DATABASE):
+        return
+    if engines.engine_for(place).is_unborn():
+        raise FolderError(
+            f"The setting database names an empty database, and {data / DATABASE} holds a bot. "
+            "Move it over with `python main.py migrate --to postgresql`, or start afresh with "
+            "`python main.py --new`."
+        )
 
 
 class FolderError(Exception):

@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar, get_args
 
 from bot.access import Access, Rules
-from bot.data_folder import DATABASE
+from bot.data_folder import find_database, has_bot
 from bot.keys import ApiKeys, format_keys
 from bot.maintenance import say
 from bot.settings import SettingsStore, load_layers
+from memory.record.engines import engine_for
 from memory.record.people import Role
 from memory.record.store import Store
 
@@ -54,9 +55,10 @@ def _add(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace) -> int:
     """Show all keys, without the keys themselves."""
-    has_bot = (options.data / DATABASE).exists()
-    found = _with_keys(options, lambda keys: keys.all()) if has_bot else []
-    say(format_keys(found, SettingsStore(load_layers(options.config, os.environ)).effective().zone))
+    layers = load_layers(options.config, os.environ)
+    is_there = has_bot(find_database(layers, options.data))
+    found = _with_keys(options, lambda keys: keys.all()) if is_there else []
+    say(format_keys(found, SettingsStore(layers).effective().zone))
     return 0
 
 
@@ -68,10 +70,11 @@ def _revoke(options: argparse.Namespace) -> int:
 
 
 def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:
-    """Work on the keys in the data folder. Raises CommandError and StoreError."""
+    """Work on the keys of a bot. Raises CommandError, SettingError and StoreError."""
+    place = find_database(load_layers(options.config, os.environ), options.data)
 
     async def carry_out() -> T:
-        store = await Store.open(options.data / DATABASE)
+        store = await Store.open(engine_for(place))
         try:
             return await work(ApiKeys(store, Access(store, Rules)))
         finally:

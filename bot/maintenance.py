@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import sys
+import tempfile
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +15,13 @@ from agent.models.selection import Models
 from bot import doctor
 from bot.app import VERSION, credentials
 from bot.backup import SavedDatabase, backup
-from bot.data_folder import DATABASE, lock_data_folder
+from bot.data_folder import DATABASE, FolderError, find_database, lock_data_folder
 from bot.restore import SET_ASIDE, Contents, restore
+from bot.settings import SettingError, load_layers
 from memory.record.engines import engine_for
-from memory.record.engines.sqlite import snapshot
+from memory.record.engines.sqlite import SqliteEngine, snapshot
+from memory.record.store import StoreError
+from memory.record.transfer import copy_in, copy_out
 
 _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
 
@@ -33,6 +37,9 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     save = commands.add_parser("backup", help="save everything that is kept, to FILE")
     save.add_argument("file", type=Path)
     save.set_defaults(run=_save)
+    move = commands.add_parser("migrate", help="move the record to another database system")
+    move.add_argument("--to", choices=("postgresql", "sqlite"), required=True)
+    move.set_defaults(run=_move)
     bring_back = commands.add_parser("restore", help="restore what FILE holds")
     bring_back.add_argument("file", type=Path)
     bring_back.add_argument(
@@ -56,7 +63,7 @@ def _examine(options: argparse.Namespace) -> int:
             options.data,
             os.environ,
             doctor.Probes(
-                database=partial(asyncio.to_thread, engine_for(options.data / DATABASE).examine),
+                database=lambda: asyncio.to_thread(_examine_database, options),
                 models=lambda layers: Models(credentials(layers)).list_models(),
                 has_embedded=is_installed,
             ),
@@ -65,6 +72,20 @@ def _examine(options: argparse.Namespace) -> int:
     say(doctor.report(findings))
     say("What is open, weak or shared in this installation: python main.py audit")
     return doctor.exit_code(findings)
+
+
+def _examine_database(options: argparse.Namespace) -> str:
+    try:
+        return engine_for(_place(options)).examine()
+    except SettingError:
+        return ""  # the doctor says so
+    except StoreError as error:
+        return str(error)
+
+
+def _place(options: argparse.Namespace) -> Path | str:
+    """Where the record is kept. Raises SettingError."""
+    return find_database(load_layers(options.config, os.environ), options.data)
 
 
 def _audit(options: argparse.Namespace) -> int:
@@ -78,7 +99,12 @@ def _audit(options: argparse.Namespace) -> int:
 
 def _save(options: argparse.Namespace) -> int:
     """Save the data folder; the bot may be running."""
-    database = SavedDatabase(DATABASE, partial(snapshot, options.data / DATABASE))
+    place = _place(options)
+    if isinstance(place, Path):
+        database = SavedDatabase(DATABASE, partial(snapshot, place))
+    else:
+        copy = partial(copy_out, engine_for(place))
+        database = SavedDatabase(DATABASE, copy, is_on_server=True)
     saved = backup(options.data, options.file, database, VERSION)
     say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
@@ -89,8 +115,17 @@ def _save(options: argparse.Namespace) -> int:
 def _bring_back(options: argparse.Namespace) -> int:
     """Restore a backup; what is in the data folder now is moved aside, never deleted."""
     consent = (lambda contents: True) if options.with_code else _confirm
+    place = _place(options)
     with lock_data_folder(options.data):
+        if not isinstance(place, Path) and not engine_for(place).is_unborn():
+            raise StoreError(
+                "The setting database names a database that holds a bot already; name an empty "
+                "one there, and restore again. Nothing was changed."
+            )
         restored = restore(options.file, options.data, consent)
+        if not isinstance(place, Path) and (options.data / DATABASE).exists():
+            copy_in(options.data / DATABASE, engine_for(place), say)
+            (options.data / DATABASE).unlink()  # the backup still has it
     say(f"Restored {restored.files} files to {options.data}.")
     if restored.moved_aside:
         say(f"What was there before is in {restored.moved_aside}.")
@@ -101,6 +136,38 @@ def _bring_back(options: argparse.Namespace) -> int:
             f"{options.data / SET_ASIDE}. If the backup is your own, bring it back with: python "
             f"main.py restore {options.file} --with-code"
         )
+    return 0
+
+
+def _move(options: argparse.Namespace) -> int:
+    """Copy the record of a bot that does not run to another database system; the old one stays as
+    it is."""
+    address, file = _place(options), options.data / DATABASE
+    if isinstance(address, Path):
+        raise StoreError(
+            "Set database first, to the address of a PostgreSQL database: put DATABASE_URL=… into "
+            '.env, and "database": "{{secret.DATABASE_URL}}" into the configuration.'
+        )
+    with lock_data_folder(options.data), tempfile.TemporaryDirectory(dir=options.data) as work:
+        if options.to == "sqlite":
+            return _move_back(address, file, Path(work))
+        if not file.exists():
+            raise FolderError(
+                f"There is no bot in {options.data}; name its folder with --data DIR."
+            )
+        snapshot(file, Path(work, DATABASE))
+        count = copy_in(Path(work, DATABASE), engine_for(address), say)
+    say(f"Moved {count} rows, and compared them. {file} is as it was: keep it until all is well.")
+    return 0
+
+
+def _move_back(address: str, file: Path, work: Path) -> int:
+    """From a server into a file."""
+    if not SqliteEngine(file).is_unborn():
+        raise FolderError(f"{file} holds a bot already; move it away first.")
+    count = copy_out(engine_for(address), work / DATABASE, say=say)
+    (work / DATABASE).rename(file)
+    say(f"Moved {count} rows, and compared them. Take database out of the configuration now.")
     return 0
 
 

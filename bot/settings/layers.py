@@ -38,7 +38,7 @@ CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
 """Names in the environment that begin so and are no settings."""
 IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
 """Settings by the names that they have in a configuration."""
-ADDRESSES = frozenset({"broker"})
+ADDRESSES = frozenset({"broker", "database"})
 """Settings that are addresses of servers, with a password in them."""
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)

@@ -157,6 +157,16 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         "the data folder.",
         json_schema_extra={"wants": "the path of a folder", "holds": "from the next start on"},
     )
+    database: Annotated[str, StringConstraints(pattern=r"^\S*$", max_length=1_000)] = Field(
+        default="",
+        description="The address of a PostgreSQL database that keeps the record (see scaling.md); "
+        "empty: it is an SQLite file in the data folder.",
+        json_schema_extra={
+            "wants": "a secret that holds an address like postgresql://user:password@host/name",
+            "fixed": True,
+            "holds": "from the next start on",
+        },
+    )
     broker: Annotated[str, StringConstraints(pattern=r"^\S*$", max_length=1_000)] = Field(
         default="",
         description="The address of a RabbitMQ server, over which several processes are one bot "

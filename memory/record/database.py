@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import peewee
@@ -82,6 +83,28 @@ class Database(peewee.Database, ABC):
     def upgrade(self, step: Callable[[Database], None], version: int) -> None:
         """Carry out a migration, and keep the version that it leads to, in one transaction."""
 
+    # --- copied from one system to another (`memory/record/transfer.py`) ---------------------
+
+    @abstractmethod
+    def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        """Carry out an INSERT for each of these rows."""
+
+    @abstractmethod
+    def counter(self, table: str) -> int:
+        """The highest id that was ever given out in a table."""
+
+    @abstractmethod
+    def set_counter(self, table: str, value: int) -> None:
+        """Let the next id in a table be a higher one."""
+
+    @abstractmethod
+    def is_being_filled(self) -> bool:
+        """Whether a copy of a record into this database was begun and has not been finished."""
+
+    @abstractmethod
+    def mark_filling(self, is_begun: bool) -> None:
+        """Keep that such a copy is begun, or that it is finished."""
+
     # --- the words of the search index -------------------------------------------------------
 
     @abstractmethod
@@ -103,11 +126,19 @@ class Database(peewee.Database, ABC):
 class DatabaseEngine(Protocol):
     """A database system, and where in it the record is kept."""
 
-    def prepare(self) -> None:
-        """Make the database and its tables, or bring them up to date. Raises StoreError."""
+    def prepare(self, is_transfer: bool = False) -> None:
+        """Make the database and its tables, or bring them up to date. Raises StoreError; also for
+        one into which a record was copied only in part, unless that goes on (`is_transfer`)."""
 
     def connect(self) -> Database:
         """A new connection, for one thread."""
+
+    def visit(self, is_frozen: bool = False) -> AbstractContextManager[Database]:
+        """A connection for a while; `is_frozen`: all that is read is as it was at the first look.
+        Raises StoreError where the system fails meanwhile."""
+
+    def is_unborn(self) -> bool:
+        """Whether nothing was ever said there. Raises StoreError."""
 
     def explain(self, error: BaseException) -> BaseException:
         """A StoreError where the system itself failed; else the error as it is."""

@@ -20,7 +20,7 @@ from pathlib import Path
 
 _HEADER, _WAL_HEADER, _FRAME_HEADER = 100, 32, 24
 _MAGIC = b"SQLite format 3\0"
-_JSON = {
+JSON_COLUMNS = {
     "conversation": ("framing",),
     "message": ("extra",),
     "view_event": ("change", "leaving"),
@@ -174,7 +174,7 @@ def unreadable_rows(path: Path) -> str:
         query = "SELECT name FROM sqlite_master WHERE type = 'table'"
         there = {name for (name,) in database.execute(query)}
         counts = {}
-        for table, columns in _JSON.items():
+        for table, columns in JSON_COLUMNS.items():
             if table in there:
                 wrong = " OR ".join(f"NOT json_valid({column})" for column in columns)
                 rows = database.execute(f"SELECT COUNT(*) FROM {table} WHERE {wrong}")

@@ -16,7 +16,7 @@ import re
 import time
 import uuid
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import lru_cache
 from typing import Any
 
@@ -30,6 +30,7 @@ from memory.record.database import Database, StoreError
 from memory.record.engines.sqlite import in_memory
 from memory.record.engines.stems import stems
 from memory.record.migrations import MIGRATIONS, migrate
+from memory.record.soundness import JSON_COLUMNS
 
 log = logging.getLogger(__name__)
 
@@ -157,7 +158,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         was_sent = False
         while True:
             try:
-                if self._reconnect(deadline) and was_sent:
+                if self.reconnect(deadline) and was_sent:
                     return  # only the answer was lost
                 was_sent = False
                 self._begin(is_synced)
@@ -190,7 +191,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             with suppress(DatabaseError):
                 self.execute_sql("ROLLBACK")
 
-    def _reconnect(self, deadline: float) -> bool:
+    def reconnect(self, deadline: float) -> bool:
         """Make a connection where there is none; returns whether a commit, whose answer was lost
         with the one before, has taken place. Raises DatabaseError."""
         if self.is_connection_usable():
@@ -238,10 +239,10 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
 
     def read(self, work: Callable[[], None]) -> None:
         deadline = time.monotonic() + PATIENCE
-        self._reconnect(deadline)
+        self.reconnect(deadline)
         work()
         while not self.is_connection_usable() and time.monotonic() < deadline:
-            self._reconnect(deadline)
+            self.reconnect(deadline)
             work()
 
     def must_repeat(self, error: BaseException) -> bool:
@@ -273,6 +274,38 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             for statement in _schema():
                 self.execute_sql(statement)
             self.execute_sql("INSERT INTO schema_version VALUES (?)", (len(MIGRATIONS),))
+
+    # --- copied from one system to another ---------------------------------------------------
+
+    def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        try:
+            self.connection().cursor().executemany(_translate(statement), rows)
+        except psycopg.Error as error:
+            raise _as_peewee_has_it(error) from error
+
+    def counter(self, table: str) -> int:
+        named = "SELECT pg_get_serial_sequence(?, 'id')"
+        (sequence,) = self.execute_sql(named, (f'"{table}"',)).fetchone()
+        query = f"SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}"
+        return int(self.execute_sql(query).fetchone()[0])
+
+    def set_counter(self, table: str, value: int) -> None:
+        self.execute_sql(
+            """SELECT setval(pg_get_serial_sequence(?, 'id'),
+                GREATEST(?::bigint, 1), ?::bigint > 0)""",
+            (f'"{table}"', value, value),
+        )
+
+    def is_being_filled(self) -> bool:
+        found = self.execute_sql("SELECT to_regclass('unfinished_transfer')").fetchone()
+        return found[0] is not None
+
+    def mark_filling(self, is_begun: bool) -> None:
+        self.execute_sql(
+            "CREATE TABLE IF NOT EXISTS unfinished_transfer (is_begun INTEGER)"
+            if is_begun
+            else "DROP TABLE unfinished_transfer"
+        )
 
     # --- the words of the search index -------------------------------------------------------
     # One row for each stem in a message, by conversation: a search looks at no other's.
@@ -414,10 +447,23 @@ class PostgresqlEngine:
     def __init__(self, url: str) -> None:
         self._url = url
 
-    def prepare(self) -> None:
+    @contextmanager
+    def visit(
+        self, is_frozen: bool = False, patience: float | None = None
+    ) -> Iterator[PostgresqlSession]:
         session = PostgresqlSession(self._url)
         try:
-            session._connect_anew(time.monotonic() + PATIENCE)
+            session.reconnect(time.monotonic() + (PATIENCE if patience is None else patience))
+            if is_frozen:
+                session.execute_sql("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            yield session
+        except (DatabaseError, psycopg.ProgrammingError) as error:
+            raise StoreError(f"The database can't be used: {_reason(error)}.") from error
+        finally:
+            session.disconnect()
+
+    def prepare(self, is_transfer: bool = False) -> None:
+        with self.visit() as session:
             _check_server(session)
             # Two processes that start at once: the second one waits, and finds all there.
             session.execute_sql("SELECT pg_advisory_lock(?)", (_MIGRATING,))
@@ -425,11 +471,19 @@ class PostgresqlEngine:
                 migrate(session)
             else:
                 session.create()
+            if not is_transfer and session.is_being_filled():
+                raise StoreError(
+                    "The record was moved to this database only in part; run `python main.py "
+                    "migrate --to postgresql` again."
+                )
             session.execute_sql("DELETE FROM writer WHERE at < now() - interval '7 days'")
-        except DatabaseError as error:
-            raise StoreError(f"The database can't be used: {_reason(error)}.") from error
-        finally:
-            session.disconnect()
+
+    def is_unborn(self) -> bool:
+        with self.visit() as session:
+            if not session.schema_version():
+                return True
+            query = "SELECT EXISTS (SELECT 1 FROM conversation) OR EXISTS (SELECT 1 FROM override)"
+            return not session.execute_sql(query).fetchone()[0]
 
     def connect(self) -> Database:
         return PostgresqlSession(self._url)
@@ -446,4 +500,32 @@ class PostgresqlEngine:
         return ""  # the server's own affair: it checks what it reads
 
     def examine(self) -> str:
-        return ""
+        try:
+            with self.visit(patience=0) as session:
+                _check_server(session)
+                if not session.schema_version():
+                    return ""
+                rows = _list_unreadable(session)
+        except StoreError as error:
+            return str(error)
+        return f"The PostgreSQL database holds {rows}." if rows else ""
+
+
+def _list_unreadable(session: PostgresqlSession) -> str:
+    """Rows that hold what nobody can read any more, and those that were put aside, in words."""
+    session.execute_sql(
+        f"""CREATE FUNCTION {_IS_JSON}(said text) RETURNS boolean LANGUAGE plpgsql AS $$
+            BEGIN PERFORM said::json; RETURN true;
+            EXCEPTION WHEN others THEN RETURN false; END $$"""
+    )
+    counts = {}
+    for table, columns in JSON_COLUMNS.items():
+        wrong = " OR ".join(f"NOT {_IS_JSON}({column})" for column in columns)
+        rows = session.execute_sql(f'SELECT COUNT(*) FROM "{table}" WHERE {wrong}')
+        counts[f"{table} rows that can't be read"] = rows.fetchone()[0]
+    for kind, count in session.execute_sql("SELECT kind, COUNT(*) FROM aside GROUP BY kind"):
+        counts[f"{kind} rows that were put aside"] = count
+    return ", ".join(f"{count} {name}" for name, count in counts.items() if count)
+
+
+_IS_JSON = "pg_temp.is_json"  # from PostgreSQL 16 on there is IS JSON

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,27 @@ class SqliteFile(SqliteDatabase, Database):
             step(self)
             self.execute_sql(f"PRAGMA user_version = {version}")
 
+    def insert_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
+        self.connection().executemany(statement, rows)
+
+    def counter(self, table: str) -> int:
+        newest = f'SELECT COALESCE(MAX(id), 0) FROM "{table}"'
+        kept = "SELECT seq FROM sqlite_sequence WHERE name = ?"
+        found = self.execute_sql(kept, (table,)).fetchone() or (0,)
+        return max(int(self.execute_sql(newest).fetchone()[0]), int(found[0]))
+
+    def set_counter(self, table: str, value: int) -> None:
+        is_kept = "SELECT 1 FROM sqlite_master WHERE name = ? AND sql LIKE '%AUTOINCREMENT%'"
+        if self.execute_sql(is_kept, (table,)).fetchone():
+            self.execute_sql("DELETE FROM sqlite_sequence WHERE name = ?", (table,))
+            self.execute_sql("INSERT INTO sqlite_sequence VALUES (?, ?)", (table, value))
+
+    def is_being_filled(self) -> bool:
+        return False  # a file is filled beside its place, and moved there when it is whole
+
+    def mark_filling(self, is_begun: bool) -> None:
+        pass
+
     # The words themselves are kept in the transcript alone (a contentless FTS5 table): that is why
     # it must be told them again when they go.
 
@@ -147,7 +168,7 @@ class SqliteEngine:
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def prepare(self) -> None:
+    def prepare(self, is_transfer: bool = False) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             if missing := soundness.check_length(self.path):
@@ -162,6 +183,24 @@ class SqliteEngine:
 
     def connect(self) -> Database:
         return connect(self.path)
+
+    @contextmanager
+    def visit(self, is_frozen: bool = False) -> Iterator[Database]:
+        try:
+            with closing(self.connect()) as database:
+                if is_frozen:
+                    database.execute_sql("BEGIN")
+                yield database
+                if is_frozen:
+                    database.execute_sql("ROLLBACK")
+        except (DatabaseError, *soundness.UNUSABLE) as error:
+            raise _explain_opening(self.path, error) from error
+
+    def is_unborn(self) -> bool:
+        try:
+            return soundness.is_unborn(self.path)
+        except OSError as error:
+            raise _explain_opening(self.path, error) from error
 
     def explain(self, error: BaseException) -> BaseException:
         is_ours = isinstance(error, OperationalError | InternalError)

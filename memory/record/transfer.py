@@ -1,0 +1,188 @@
+"""The record, copied from one database system to another: for `migrate`, and for backups.
+
+Table by table, in the order of the keys. Each table is compared afterwards by the digest of all its
+rows, and before, so that a transfer that was interrupted goes on where it stood. The search index
+is not copied: it fills itself from the messages.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from memory.record.database import Database, DatabaseEngine, StoreError
+from memory.record.engines.sqlite import SqliteEngine, in_memory
+
+_BATCH = 1_000  # rows
+_INDEX = ("passage", "sitting", "sqlite_")
+
+
+@dataclass(frozen=True, slots=True)
+class TableShape:
+    """A table: its columns, and those of its key, in their order; `is_counted`: that is an id, and
+    higher with each row."""
+
+    name: str
+    columns: tuple[str, ...]
+    key: tuple[str, ...]
+    is_counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TableDigest:
+    """What all rows of a table come to."""
+
+    rows: int
+    sha256: str
+
+
+@cache
+def shapes() -> tuple[TableShape, ...]:
+    """All tables but those of the index, each after those that it refers to."""
+    found = []
+    with closing(in_memory()) as database:
+        query = "SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid"
+        for name, made in database.execute_sql(query).fetchall():
+            if not name.startswith(_INDEX):
+                info = database.execute_sql(f'PRAGMA table_info("{name}")').fetchall()
+                keys = sorted((place, column) for _, column, *_, place in info if place)
+                columns = tuple(column for _, column, *_ in info)
+                key = tuple(column for _, column in keys)
+                is_counted = "id INTEGER PRIMARY KEY" in made
+                found.append(TableShape(name, columns, key, is_counted))
+    return tuple(found)
+
+
+def transfer(
+    source: Database,
+    target: Database,
+    say: Callable[[str], None] = lambda line: None,
+    only: Collection[str] = (),
+) -> int:
+    """Make the tables of `target` what those of `source` are (or `only` some of them); returns how
+    many rows they have. Both have the newest schema, and nobody else writes to `target`. Raises
+    StoreError."""
+    count = 0
+    for shape in shapes():
+        if not only or shape.name in only:
+            count += _bring(source, target, shape, say)
+    return count
+
+
+def _bring(
+    source: Database, target: Database, shape: TableShape, say: Callable[[str], None]
+) -> int:
+    wanted = digest(source, shape)
+    if digest(target, shape) != wanted:
+        _copy(source, target, shape, is_afresh=not shape.is_counted)
+    if digest(target, shape) != wanted:  # what was there is not the beginning of what is wanted
+        _copy(source, target, shape, is_afresh=True)
+    there = digest(target, shape)
+    if there != wanted:
+        raise StoreError(
+            f"The table {shape.name} has {wanted.rows} rows, and its copy has {there.rows} that "
+            "are not the same. The copy is not to be used; check with `python main.py doctor`."
+        )
+    if shape.is_counted:
+        target.set_counter(shape.name, source.counter(shape.name))
+    say(f"{shape.name}: {wanted.rows} rows, sha256 {wanted.sha256[:16]}")
+    return wanted.rows
+
+
+def digest(database: Database, shape: TableShape) -> TableDigest:
+    """Count and hash the rows of a table, in the order of their keys. Raises StoreError for one
+    that is damaged."""
+    sha256, rows = hashlib.sha256(), 0
+    for batch in _read(database, shape):
+        rows += len(batch)
+        for row in batch:
+            try:
+                sha256.update(orjson.dumps(row).replace(rb"\u0000", "\ufffd".encode()))
+            except TypeError:
+                raise StoreError(
+                    f"A row of the table {shape.name} is damaged, so that it can't be copied; see "
+                    "`python main.py doctor`."
+                ) from None
+    return TableDigest(rows, sha256.hexdigest())
+
+
+def _read(
+    database: Database, shape: TableShape, after: tuple[Any, ...] = ()
+) -> Iterator[list[tuple[Any, ...]]]:
+    """The rows behind a key, batch by batch."""
+    key, columns = _named(shape.key), _named(shape.columns)
+    places = [shape.columns.index(column) for column in shape.key]
+    while True:
+        behind = f"WHERE ({key}) > ({_marks(after)})" if after else ""
+        query = f'SELECT {columns} FROM "{shape.name}" {behind} ORDER BY {key} LIMIT {_BATCH}'
+        batch = [tuple(row) for row in database.execute_sql(query, after).fetchall()]
+        if not batch:
+            return
+        yield batch
+        after = tuple(batch[-1][place] for place in places)
+
+
+def _copy(source: Database, target: Database, shape: TableShape, is_afresh: bool) -> None:
+    after: tuple[Any, ...] = ()
+    with target.atomic():
+        if is_afresh:
+            target.execute_sql(f'DELETE FROM "{shape.name}"')
+        else:
+            newest = target.execute_sql(f'SELECT MAX(id) FROM "{shape.name}"').fetchone()[0]
+            after = () if newest is None else (newest,)
+    columns, marks = _named(shape.columns), _marks(shape.columns)
+    statement = f'INSERT INTO "{shape.name}" ({columns}) VALUES ({marks})'
+    for batch in _read(source, shape, after):
+        with target.atomic():
+            target.insert_many(statement, batch)
+
+
+def _named(columns: Collection[str]) -> str:
+    return ", ".join(f'"{column}"' for column in columns)
+
+
+def _marks(values: Collection[Any]) -> str:
+    return ", ".join("?" * len(values))
+
+
+# --- with an SQLite file on one side --------------------------------------------------------------
+
+
+def copy_out(
+    engine: DatabaseEngine,
+    path: Path,
+    only: Collection[str] = (),
+    say: Callable[[str], None] = lambda line: None,
+) -> int:
+    """Copy a record, as it is now, into a new SQLite file; returns how many rows it has. Raises
+    StoreError."""
+    file = SqliteEngine(path)
+    file.prepare()
+    with engine.visit(is_frozen=True) as source, file.visit() as target:
+        return transfer(source, target, say, only)
+
+
+def copy_in(path: Path, engine: DatabaseEngine, say: Callable[[str], None]) -> int:
+    """Copy the record in an SQLite file to where there is none yet, or only what an interrupted
+    call has brought there; returns how many rows it has. The file is brought up to date. Raises
+    StoreError."""
+    file = SqliteEngine(path)
+    file.prepare()
+    engine.prepare(is_transfer=True)
+    with file.visit(is_frozen=True) as source, engine.visit() as target:
+        if not target.is_being_filled() and not engine.is_unborn():
+            raise StoreError(
+                "The database that is to be filled holds a bot already; name an empty one in the "
+                "setting database."
+            )
+        target.mark_filling(True)
+        count = transfer(source, target, say)
+        target.mark_filling(False)
+        return count
