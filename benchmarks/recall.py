@@ -10,10 +10,10 @@ can reach that asks five times (the question, and the halves and thirds of its w
 and what stands beside them: an upper estimate, for nobody has chosen among them yet.
 
 `--leave-one-out` tries other settings of the ranking (`benchmarks/weights.py`). `--messages N` and
-`--tokens N` measure a search in one conversation, of the first so many of all files. `--strategies`
-holds the conversations under each strategy: what a request is billed (a rule for the provider, as
-in `benchmarks/cost.py`), and how much of the evidence is in the context at the end, or within five
-hits with their neighbours.
+`--tokens N` measure the CPU of a search in one long conversation, into which so much of each file,
+and of all of them together, is pooled. `--strategies` holds the conversations under each strategy:
+what a request is billed (a rule for the provider, as in `benchmarks/cost.py`), and how much of the
+evidence is in the context at the end, or within five hits with their neighbours.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import partial
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median
 from tempfile import TemporaryDirectory
 
 from benchmarks import weights
@@ -172,7 +172,7 @@ def share(question: Question, ids: Iterable[str]) -> float:
 def search_table(results: Mapping[str, Searched], neighbours: int = 1) -> str:
     """A file a line, and their mean, in Markdown."""
     names = ["data", "questions", *(f"recall at {depth}" for depth in DEPTHS)]
-    names += [f"10, {neighbours} beside", "in parts", "ms a query", "CPU"]
+    names += [f"10, {neighbours} beside", "in parts", "ms a query", "CPU: median", "one of 20"]
     rows = {name: _columns(result) for name, result in results.items()}
     if len(rows) > 1:
         rows["mean"] = [fmean(column) for column in zip(*rows.values(), strict=True)]
@@ -183,7 +183,12 @@ def search_table(results: Mapping[str, Searched], neighbours: int = 1) -> str:
 def _columns(result: Searched) -> list[float]:
     shares = [*(result.recall[depth] for depth in DEPTHS), result.beside, result.in_parts]
     recall = [100 * fmean(column) for column in shares]
-    return [len(result.times), *recall, fmean(result.times), fmean(result.cpu)]
+    return [len(result.times), *recall, fmean(result.times), *_spread(result.cpu)]
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float]:
+    """The median, and what one of 20 exceeds."""
+    return median(values), sorted(values)[len(values) * 95 // 100]
 
 
 def _row(name: str, columns: Sequence[float]) -> str:
@@ -195,22 +200,22 @@ def _row(name: str, columns: Sequence[float]) -> str:
 # --- one long conversation -----------------------------------------------------------------
 
 
-async def measure_long(dialogue: Dialogue) -> str:
+async def measure_long(name: str, dialogue: Dialogue) -> str:
     """What a search costs in a conversation, whatever it finds."""
     cpu = []
     async with memory(Limits().but(strategy="full"), Provider(0.1)) as conversations:
         conversation = await conversations.get(dialogue.key)
         await say(conversation, dialogue)
         indexing = await conversations.services.store.write(_index_anew)
-        for question in dialogue.questions:
+        for question in dict.fromkeys(dialogue.questions):
             start = time.process_time()
             await conversation.memory.recall(question.text, SHOWN)
             cpu.append((time.process_time() - start) * 1e3)
     tokens = sum(map(count_tokens, dialogue.lines))
+    middle, high = _spread(cpu)
     return (
-        f"{len(dialogue.lines):,} messages, {tokens:,} tokens, {len(cpu)} questions: "
-        f"{fmean(cpu):.1f} ms of CPU a query (one of 20: {sorted(cpu)[len(cpu) * 95 // 100]:.1f}), "
-        f"to index {indexing / len(dialogue.lines):.3f} ms of CPU a message"
+        f"| {name} | {len(dialogue.lines):,} | {tokens:,} | {len(cpu):,} | {middle:.2f} "
+        f"| {high:.2f} | {indexing / len(dialogue.lines):.3f} |"
     )
 
 
@@ -223,13 +228,22 @@ def _index_anew(database: Database) -> float:
     return (time.process_time() - start) * 1e3
 
 
-async def measure_joined(files: Sequence[Path], messages: int | None, tokens: int | None) -> str:
-    """The same in the first so many messages or tokens of all files, said in one conversation."""
+async def measure_joined(files: Sequence[Path], size: Callable[[Line], int], most: int) -> str:
+    """The same in one conversation of so much of each file, said again and again where it is less;
+    and of all files together, one after the other. In Markdown."""
     await METER.ready()
-    data = [dialogue for file in files for dialogue in dialogues(file)]
-    if tokens:
-        return await measure_long(join(data, count_tokens, tokens))
-    return await measure_long(join(data, lambda line: 1, messages or 0))
+    data = {named(file): dialogues(file) for file in files}
+    if len(data) > 1:
+        data["together"] = [dialogue for file in data.values() for dialogue in file]
+    lines = [
+        "| one conversation of | messages | tokens | questions | CPU ms: median | one of 20 "
+        "| to index a message |",
+        "|---" + "|---:" * 6 + "|",
+    ]
+    for name, said in data.items():
+        once = sum(size(line) for dialogue in said for line in dialogue.lines)
+        lines.append(await measure_long(name, join(said * -(-most // once), size, most)))
+    return "\n".join(lines)
 
 
 def count_tokens(line: Line) -> int:
@@ -342,13 +356,15 @@ def main() -> None:
     add("--cached-price", type=float, default=0.1)
     add("--leave-one-out", action="store_true", help="try other weights of the ranking")
     add("--settings", type=int, default=40, help="how many")
-    add("--messages", type=int, help="measure a search in one conversation of so many messages")
-    add("--tokens", type=int, help="measure a search in one conversation of so many tokens")
+    add("--messages", type=int, help="measure a search in conversations of so many messages")
+    add("--tokens", type=int, help="measure a search in conversations of so many tokens")
     options = parser.parse_args()
     if options.leave_one_out:
         asyncio.run(try_weights(options.data, options.settings))
-    elif options.messages or options.tokens:
-        print(asyncio.run(measure_joined(options.data, options.messages, options.tokens)))
+    elif options.tokens:
+        print(asyncio.run(measure_joined(options.data, count_tokens, options.tokens)))
+    elif options.messages:
+        print(asyncio.run(measure_joined(options.data, lambda line: 1, options.messages)))
     else:
         price = options.cached_price if options.strategies else None
         asyncio.run(measure(options.data, options.neighbours, price))

@@ -6,16 +6,20 @@ import sqlite3
 from collections.abc import AsyncIterator, Sequence
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from memory import audience_memory
 from memory.keys import ConversationKey
 from memory.messages import Message, ToolCall
+from memory.record import search
 from memory.record.daily import Note
+from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
 from memory.record.search import Found, find_notes, index
+from memory.record.search.reach import Scope
 from tests.memory.rooms import KEY, Lodge
 
 MONDAY = datetime(2023, 5, 8, 10, tzinfo=UTC)
@@ -375,6 +379,38 @@ async def test_a_word_that_is_everywhere_is_looked_up_in_the_newest_messages(lod
     assert found.total == index.MOST
     assert texts(found)[0].startswith("Tea number")
     assert await searched(lodge, "number 7"), "what is rare is found however old it is"
+
+
+async def test_more_words_are_no_more_questions_to_the_database(
+    lodge: Lodge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await tell(lodge, "Green tea or red wine?", "Red wine, please; the tea was cold yesterday.")
+    await searched(lodge, "tea")  # so that all is indexed
+
+    async def count_statements(text: str) -> int:
+        asked: list[str] = []
+
+        def find(database: Database) -> None:
+            execute = database.execute_sql
+
+            def count(sql: str, params: Any = None) -> Any:
+                asked.append(sql)
+                return execute(sql, params)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(database, "execute_sql", count)
+                assert search.find(database, Scope(KEY.audience), text, 5, UTC).hits
+
+        await lodge.store.read(find)
+        return len(asked)
+
+    assert (
+        0
+        < await count_statements("tea")
+        == await count_statements(
+            "Was the cold green tea served with red wine yesterday, or some milk?"
+        )
+    )
 
 
 async def test_a_long_message_is_found_by_its_end(lodge: Lodge) -> None:

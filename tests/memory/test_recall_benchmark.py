@@ -47,6 +47,13 @@ def small(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.fixture
+def other(small: Path) -> Path:
+    path = small.with_name("other.json")
+    path.write_text(small.read_text())
+    return path
+
+
 def test_the_data_is_read_as_turns_with_questions_that_have_evidence(small: Path) -> None:
     (dialogue,) = dialogues.dialogues(small)
     ids = [[line.id for line in turn] for turn in dialogue.turns]
@@ -79,9 +86,18 @@ async def test_all_of_a_short_talk_is_found_again_and_under_every_strategy(small
     assert recall.strategy_table(held).count("\n") == len(STRATEGIES) + 1
 
 
-async def test_a_search_in_a_long_conversation_is_measured(small: Path) -> None:
-    assert (await recall.measure_joined([small], 5, None)).startswith("3 messages, ")
-    assert (await recall.measure_joined([small, small], None, 10**6)).startswith("12 messages, ")
+async def test_a_search_in_a_long_conversation_is_measured_for_each_file_and_all(
+    small: Path, other: Path
+) -> None:
+    """What is short is said again until it is long enough; turns are not cut."""
+    (line,) = (await recall.measure_joined([small], lambda line: 1, 20)).splitlines()[2:]
+    name, messages, _, questions, middle, high, indexing = line.strip("| ").split(" | ")
+    assert (name, messages, questions) == ("small", "19", "3")
+    assert 0 < float(middle) <= float(high)
+    assert float(indexing) > 0
+    table = await recall.measure_joined([small, other], recall.count_tokens, 10)
+    names = [line.split(" | ")[0] for line in table.splitlines()[2:]]
+    assert names == ["| small", "| other", "| together"]
 
 
 def test_a_question_is_asked_in_halves_and_thirds() -> None:

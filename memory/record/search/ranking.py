@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice
 from operator import add, mul
@@ -157,10 +157,12 @@ class Ranking:
     def _add_up(self) -> dict[int, float]:
         """What the terms that a place holds are worth together."""
         own: dict[int, float] = {}
-        get = own.get
         for worth, posting in zip(self._worth, self._inquiry.postings, strict=True):
             for place in posting.places:
-                own[place] = get(place, 0.0) + worth
+                if place in own:
+                    own[place] += worth
+                else:
+                    own[place] = worth
         return own
 
     def _score_sittings(self, factors: Sequence[float]) -> list[float]:
@@ -184,34 +186,36 @@ class Ranking:
     def choose(self) -> list[int]:
         """The places that must be read: those that may be among the best, as far as postings tell,
         and those that count for them."""
-        own, shares = self._own, self._shares
-        sitting = dict(zip(own, self._estimate_sittings(), strict=True))
-        estimates = dict(zip(own, map(add, own.values(), sitting.values()), strict=True))
-        gains = [(distance, self._saturate(share)) for distance, share in shares]
+        own, numbers, whole = self._own, self._numbers, self._estimate_sittings()
+        of_sitting = map(whole.__getitem__, numbers.values())
+        estimates = dict(zip(own, map(add, own.values(), of_sitting), strict=True))
+        gains = [(distance, self._saturate(share)) for distance, share in self._shares]
         rough: dict[int, float] = {}
-        get = rough.get
         for place in _best(estimates):
-            whole, worth = sitting[place], own[place]
+            sitting, worth = whole[numbers[place]], own[place]
             for distance, gain in gains:
                 near = place + distance
-                rough[near] = get(near, whole) + gain * worth
+                if near in rough:
+                    rough[near] += gain * worth
+                else:
+                    rough[near] = sitting + gain * worth
         self._chosen = [*dict.fromkeys([*_best(rough), *islice(self._iter_days(), CANDIDATES)])]
-        around = {place - distance for distance, _ in shares for place in self._chosen}
+        around = {place - distance for distance, _ in gains for place in self._chosen}
         self._terms = {place: [] for place in around & own.keys()}
         for number, posting in enumerate(self._inquiry.postings):
             for place in self._terms.keys() & posting.places:
                 self._terms[place].append(number)
         return [*self._terms.keys() | self._chosen]
 
-    def _estimate_sittings(self) -> Iterable[float]:
-        """What the sitting of each place that holds a term will count for it, its days too, where a
-        word in a brief message counts for what it is worth."""
-        one = 1 + self._weights.saturation
-        whole = [one * score for score in self._of_sitting]
+    def _estimate_sittings(self) -> list[float]:
+        """What each sitting and its days count for a message of it, where a word in a brief message
+        counts for what it is worth."""
+        full = 1 + self._weights.saturation
+        whole = [full * score for score in self._of_sitting]
         for worth, shares in self._dates:
             scores = zip(whole, shares, strict=True)
             whole = [score + worth * self._saturate(share) for score, share in scores]
-        return map(whole.__getitem__, self._numbers.values())
+        return whole
 
     def _saturate(self, frequency: float) -> float:
         """BM25 of what counts so much in a brief message, beside a whole word there."""
@@ -227,11 +231,10 @@ class Ranking:
     def rank(self, passages: Mapping[int, Passage]) -> list[int]:
         """The places in order, the best first, by what was read of those that it `choose`s; one
         that is not among the `passages` is not there."""
-        sources = {
-            place: (passages[place].sitting, self._brevity(passages[place]), numbers)
-            for place, numbers in self._terms.items()
-            if place in passages
-        }
+        sources: dict[int, Source] = {}
+        for place, terms in self._terms.items():
+            if one := passages.get(place):
+                sources[place] = one.sitting, self._brevity(one.words), terms
         there = (passages[place] for place in self._chosen if place in passages)
         scores = [(self._score(one, sources) * self._factor(one), one.place) for one in there]
         return [place for _, place in sorted(scores, reverse=True)]
@@ -241,14 +244,13 @@ class Ranking:
         less for those around it."""
         found: dict[int, float] = {}
         place, its_sitting, words, _, _ = passage
-        get = found.get
         for distance, share in self._shares:
             if source := sources.get(place - distance):
                 sitting, brevity, terms = source
                 if sitting == its_sitting:
                     given = share * brevity if distance else share
-                    for number in terms:
-                        found[number] = get(number, 0.0) + given
+                    for term in terms:
+                        found[term] = found[term] + given if term in found else given
         k1, worth = self._weights.saturation * max(1.0, words / self._weights.length), self._worth
         number = self._number(place)
         score = self._of_sitting[number]
@@ -258,10 +260,10 @@ class Ranking:
             score += of_date * shares[number] / (shares[number] + k1)
         return score
 
-    def _brevity(self, passage: Passage) -> float:
+    def _brevity(self, words: int) -> float:
         """1 for what is brief; what is longer says less about what stands beside it."""
         brief = self._weights.brief
-        return 1.0 if passage.words <= brief else brief / passage.words
+        return 1.0 if words <= brief else brief / words
 
     def _factor(self, passage: Passage) -> float:
         """What the question asks for decides between messages of the same words."""
@@ -275,7 +277,7 @@ class Ranking:
         if signs & SELF:
             factor += weights.own
         if signs & ENDS_ASKING:
-            factor -= weights.asking * self._brevity(passage)
+            factor -= weights.asking * self._brevity(passage.words)
         return factor
 
 
