@@ -7,12 +7,18 @@ left. A script talks to it in two chats; the model has every other question note
 writes a file, so that a tool that runs twice can be seen. Telegram is a server on this machine that
 delivers what was not confirmed again, and now and then all that was ever said. Moments are random,
 by seed; every third kill comes at rest, so that hardly a turn is put aside.
+
+python -m benchmarks.kills --edits 20
+
+kills it just before and after its writes while the context is edited, and compares it with a bot
+that is told the same and is not killed (`tests/whole/edit_duel.py`).
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import random
 import re
@@ -28,11 +34,14 @@ from typing import Any, Protocol
 
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.fakes.telegram_server import TOKEN, TelegramServer
+from tests.whole.edit_duel import CONTEXTS, fight
 from tests.whole.process import BotProcess, talking
 
 CHATS = (41, 42)
 AGAIN = "This may have reached you before"
 PUT_ASIDE = "so it was put aside"
+EDITS = 24
+"""Lines that are said in a run in which the context is edited."""
 LONGEST_START = 1.2
 """Seconds within which a kill may come that no event leads to."""
 
@@ -372,6 +381,18 @@ async def run(folder: Path, channel: str, kills: int, seed: int, is_once: bool =
     return running.figures(kills)
 
 
+def edit(seeds: Iterable[int]) -> int:
+    """Kill a bot whose context is edited, and compare it with one that nobody disturbs."""
+    kills = 0
+    for seed, strategy in zip(seeds, itertools.cycle(CONTEXTS), strict=False):
+        with tempfile.TemporaryDirectory() as folder:
+            killed = asyncio.run(fight(Path(folder), seed, CONTEXTS[strategy], EDITS))
+        kills += killed
+        print(f"seed {seed}: {strategy}, kills {killed}, the same", flush=True)
+    print(f"kills {kills}, and what was confirmed is the same each time")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=_Raw)
     parser.add_argument("--channel", choices=("telegram", "pipe"), default="telegram")
@@ -379,7 +400,10 @@ def main() -> int:
     parser.add_argument("--each", type=int, default=10, help="kills on one data folder (10)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--once", action="store_true", help="the tool must not run twice")
+    parser.add_argument("--edits", type=int, default=0, help="edit the context in so many runs")
     options = parser.parse_args()
+    if options.edits:
+        return edit(range(options.seed, options.seed + options.edits))
     total = Figures()
     for seed in range(options.seed, options.seed + options.kills // options.each):
         with tempfile.TemporaryDirectory() as folder:
