@@ -3,9 +3,15 @@ and commits whose answer is lost."""
 
 from __future__ import annotations
 
+import asyncio
+import random
+import signal
 import subprocess
 import sys
+import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,7 +22,8 @@ from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import in_memory
 from memory.record.engines.stems import stems
 from memory.record.store import Store
-from tests.servers.postgresql import PostgresqlServer
+from tests.servers.postgresql import PostgresqlServer, running_server
+from tests.servers.proxy import Cut, Proxy
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -109,3 +116,145 @@ def test_who_has_no_postgresql_imports_none_of_it() -> None:
     run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True)
     assert "'peewee'" in run.stdout
     assert "psycopg" not in run.stdout
+
+
+# --- connections that break ------------------------------------------------------------------
+
+
+def note(number: int) -> Callable[[Database], None]:
+    """Writes a row; twice, if it is carried out twice."""
+
+    def add(db: Database) -> None:
+        statement = "INSERT INTO aside (kind, chat, content, why, at) VALUES (?, ?, ?, ?, ?)"
+        db.execute_sql(statement, ("inbox", "", str(number), "", 0.0))
+
+    return add
+
+
+def notes(db: Database) -> list[int]:
+    rows = db.execute_sql("SELECT content FROM aside ORDER BY id")
+    return [int(content) for (content,) in rows]
+
+
+def through(proxy: Proxy, url: str) -> PostgresqlEngine:
+    name = url.partition("?")[0].rpartition("/")[2]
+    address = f"postgresql://parley@127.0.0.1:{proxy.port}/{name}?sslmode=disable"
+    return PostgresqlEngine(address)
+
+
+@pytest.mark.parametrize("cut", [Cut.AFTER, Cut.BEFORE, Cut.LATE])
+async def test_a_commit_whose_answer_is_lost_is_kept_exactly_once(
+    cut: Cut, postgresql: str, postgresql_server: PostgresqlServer
+) -> None:
+    armed = [cut]
+    with Proxy(f"{postgresql_server.folder}/.s.PGSQL.5432") as proxy:
+        store = await Store.open(through(proxy, postgresql))
+        await store.write(note(1))
+        proxy.decide = lambda data: armed.pop() if armed and b"COMMIT" in data else Cut.NOT
+        await store.write(note(2))
+        assert not armed
+        await store.write(note(3))
+        assert await store.read(notes) == [1, 2, 3]
+        await store.close()
+
+
+async def test_however_often_the_wire_is_cut_each_write_is_there_once_and_in_order(
+    postgresql: str, postgresql_server: PostgresqlServer
+) -> None:
+    chance = random.Random(14)
+
+    def decide(data: bytes) -> Cut:
+        is_hit = chance.random() < (0.25 if b"COMMIT" in data else 0.03)
+        return chance.choice([Cut.AFTER, Cut.BEFORE, Cut.LATE]) if is_hit else Cut.NOT
+
+    with Proxy(f"{postgresql_server.folder}/.s.PGSQL.5432") as proxy:
+        store = await Store.open(through(proxy, postgresql))
+        await store.write(note(0))
+        proxy.decide = decide
+        for first in range(1, 80, 4):
+            await asyncio.gather(*(store.write(note(first + n)) for n in range(4)))
+        proxy.decide = lambda data: Cut.NOT
+        assert await store.read(notes) == [*range(81)]
+        assert proxy.cuts > 10
+        await store.close()
+
+
+async def test_a_connection_that_the_server_ends_is_made_anew(postgresql: str) -> None:
+    store = await Store.open(PostgresqlEngine(postgresql))
+    end = """SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+        WHERE datname = current_database() AND pid != pg_backend_pid()"""
+    seen = 0
+
+    def end_own(db: Database) -> None:
+        nonlocal seen
+        seen += 1
+        note(seen)(db)
+        if seen == 1:
+            db.execute_sql("SELECT pg_terminate_backend(pg_backend_pid())")
+
+    await store.write(note(0))
+    assert await store.read(notes) == [0]
+    await store.write(lambda db: db.execute_sql(end))
+    assert await store.read(notes) == [0], "the reader's was ended"
+    await store.write(end_own)
+    assert await store.read(notes) == [0, 2], "what it wrote at first was taken back"
+    await store.close()
+
+
+async def test_a_server_that_starts_again_is_waited_for() -> None:
+    with running_server(["shared_buffers=16MB"]) as server:
+        server.execute("CREATE DATABASE parley")
+        store = await Store.open(PostgresqlEngine(server.url("parley")))
+        await store.write(note(0))
+        server.stop(signal.SIGQUIT)
+        waiting = [
+            asyncio.create_task(store.write(note(1))),
+            asyncio.create_task(store.read(notes)),
+        ]
+        await asyncio.to_thread(server.start)
+        await asyncio.gather(*waiting)
+        assert await store.read(notes) == [0, 1]
+        await store.close()
+
+
+async def test_a_server_that_stays_away_ends_in_a_sentence_and_may_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("memory.record.engines.postgresql.PATIENCE", 0.3)
+    with running_server(["shared_buffers=16MB"]) as server:
+        server.execute("CREATE DATABASE parley")
+        store = await Store.open(PostgresqlEngine(server.url("parley")))
+        await store.write(note(0))
+        server.stop(signal.SIGQUIT)
+        for failing in (store.write(note(1)), store.read(notes)):
+            with pytest.raises(StoreError, match="can't be reached; start it"):
+                await failing
+        await asyncio.to_thread(server.start)
+        await store.write(note(2))
+        assert await store.read(notes) == [0, 2]
+        await store.close()
+
+
+async def test_two_writers_in_each_others_way_both_write(postgresql: str) -> None:
+    """Each holds what the other wants: the server ends one, which is carried out again."""
+    engine = PostgresqlEngine(postgresql)
+    first, second = await Store.open(engine), await Store.open(engine)
+    for key in ("a", "b"):
+        await first.write(lambda db, key=key: overrides.save(db, "", key, 0))  # type: ignore[misc]
+    both = threading.Barrier(2, timeout=20)
+
+    def save(one: str, two: str, value: int) -> Callable[[Database], None]:
+        def work(db: Database) -> None:
+            overrides.save(db, "", one, value)
+            with suppress(threading.BrokenBarrierError):
+                both.wait()
+            both.abort()  # only the first time
+            overrides.save(db, "", two, value)
+
+        return work
+
+    await asyncio.gather(first.write(save("a", "b", 1)), second.write(save("b", "a", 2)))
+    kept = (await first.read(overrides.load))[""]
+    assert kept["a"] == kept["b"]
+    for store in (first, second):
+        await store.close()

@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -118,28 +119,30 @@ def _unprivileged() -> list[str]:
     )
 
 
-def make_server(folder: Path, **options: object) -> PostgresqlServer:
-    """A server that was made and not started. Skips the test where there is none to be had."""
+@contextmanager
+def running_server(settings: Sequence[str] = _QUICK) -> Iterator[PostgresqlServer]:
+    """A server of one's own, in a folder that its user can reach. Skips the test where there is
+    none to be had."""
     binaries = find_binaries()
     if binaries is None:
         pytest.skip("PostgreSQL's server is not installed (Debian: apt install postgresql)")
-    server = PostgresqlServer(folder, binaries, **options)  # type: ignore[arg-type]  # as they are
-    server.initialize()
-    return server
+    with tempfile.TemporaryDirectory(prefix="parley-pg-", ignore_cleanup_errors=True) as folder:
+        server = PostgresqlServer(Path(folder), binaries, settings)
+        server.initialize()
+        try:
+            server.start()
+            yield server
+        finally:
+            server.stop(signal.SIGQUIT)
 
 
 @pytest.fixture(scope="session")
 def postgresql_server() -> Iterator[PostgresqlServer]:
     """One for all tests of a process."""
-    with tempfile.TemporaryDirectory(prefix="parley-pg-", ignore_cleanup_errors=True) as folder:
-        server = make_server(Path(folder))
-        try:
-            server.start()
-            server.execute(f"CREATE DATABASE {_TEMPLATE}")
-            PostgresqlEngine(server.url(_TEMPLATE)).prepare()
-            yield server
-        finally:
-            server.stop(signal.SIGQUIT)
+    with running_server() as server:
+        server.execute(f"CREATE DATABASE {_TEMPLATE}")
+        PostgresqlEngine(server.url(_TEMPLATE)).prepare()
+        yield server
 
 
 @pytest.fixture

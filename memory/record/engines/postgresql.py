@@ -164,7 +164,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 self._begin(is_synced)
                 work()
                 was_sent = self._is_in_doubt = True
-                self.execute_sql("COMMIT")
+                self._send("COMMIT")
                 self._commits, self._is_in_doubt = self._commits + 1, False
                 return
             except DatabaseError as error:
@@ -179,8 +179,12 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         statement = f"""BEGIN; {level}
             INSERT INTO writer (id, commits, at) VALUES ('{self._writer}', {after}, now())
             ON CONFLICT (id) DO UPDATE SET commits = {after}, at = now()"""
+        self._send(statement)
+
+    def _send(self, statements: str) -> None:
+        """One round trip, whatever that is."""
         try:
-            self.connection().execute(statement, prepare=False)
+            self.connection().execute(statements, prepare=False)
         except psycopg.Error as error:
             raise _as_peewee_has_it(error) from error
 
@@ -198,14 +202,15 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             return False
         old = self._backend
         self._connect_anew(deadline)
+        if old:  # the server may not know yet that it is over, and it may hold locks
+            with suppress(peewee.ProgrammingError):  # who may not end it waits for it
+                self.execute_sql(
+                    """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
+                        WHERE pid = ? AND backend_start::text = ?""",
+                    old,
+                )
         if not self._is_in_doubt:
             return False
-        with suppress(peewee.ProgrammingError):  # who may not end it waits for it below
-            self.execute_sql(
-                """SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity
-                    WHERE pid = ? AND backend_start::text = ?""",
-                old,
-            )
         query = "SELECT commits FROM writer WHERE id = ? FOR UPDATE"
         row = self.execute_sql(query, (self._writer,)).fetchone()
         self._is_in_doubt = False
