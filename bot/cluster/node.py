@@ -172,6 +172,11 @@ class Node:
                 await self.broker.tell(BEATS, body)
             await asyncio.sleep(BEAT)
 
+    def tell_of_death(self, process: str) -> None:
+        """A process was shut out: nobody need wait for its next sign of life. Others stand in line
+        for what it owned from now on."""
+        self.broker.tell_soon(BEATS, wire.dump({"me": process, "groups": []}))
+
     def _hear(self, topic: str, body: bytes) -> None:
         if topic == CHANGES:
             self.tasks.start(self._refresh())

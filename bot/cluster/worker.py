@@ -13,7 +13,9 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
+from importlib import import_module
 
+from agent.models import catalogue
 from bot.app import App
 from bot.cluster import wire
 from bot.cluster.base import GiveBack, OwnerCall
@@ -24,7 +26,7 @@ from channels.base import KeyHolder
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
 from memory.record import cluster
-from memory.record.cluster import FencedError
+from memory.record.cluster import NOBODY, FencedError
 from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 
@@ -83,6 +85,7 @@ class Worker:
         stopping = self.node.stopping
         await self.node.join()
         await self.app.begin()
+        await self._load()
         await self.node.start()
         warming = asyncio.create_task(self.app.warm_up())
         refreshing = asyncio.create_task(self._refresh())
@@ -99,6 +102,12 @@ class Worker:
         for watcher in self._watchers.values():
             watcher.task.cancel()
         return not self.node.is_fenced
+
+    async def _load(self) -> None:
+        """Load what the first turn would have to wait for, before anybody's turn is taken over."""
+        await self.app.conversations.services.meter.ready()
+        await asyncio.to_thread(catalogue.load)
+        await asyncio.to_thread(import_module, "agent.models.openai_client")
 
     async def _refresh(self) -> None:
         while True:
@@ -136,6 +145,8 @@ class Worker:
             if any(row.name in names and row.process in others for row in owners):
                 raise GiveBack(IN_USE)
         before = await store.write(lambda db: [cluster.take(db, name, me) for name in names])
+        for process in {row.process for row in before} - {NOBODY, me}:
+            self.node.tell_of_death(process)
         new = {names[row.name] for row in before if row.process != me} | {*numbers} - self._owned
         await self.app.let_go(_in_slices(new))  # of before others had it
         self._owned |= new
