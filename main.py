@@ -147,6 +147,12 @@ def _talk(options: argparse.Namespace) -> int:
 
 def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
     """Be one of several processes that are one bot, on a data folder that they share."""
+    settings = SettingsStore(layers).effective()
+    if not settings.database:
+        raise Refusal(
+            "The setting broker is for several processes, which can't share an SQLite file; set "
+            "database, too."
+        )
     try:
         from bot.cluster import run  # noqa: PLC0415 - only for this, and its client is an extra
     except ModuleNotFoundError as error:
@@ -160,7 +166,7 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
     plan = run.ProcessTask(
         layers,
         options.data,
-        SettingsStore(layers).effective().broker,
+        settings.broker,
         is_gateway,
         bool(roles & {"worker", "all"}),
         faces=lambda settings: _faces(layers, settings),

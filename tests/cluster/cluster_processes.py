@@ -12,9 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes.openai_server import OpenAIServer
 from tests.whole.process import BotProcess, talking
 
@@ -50,14 +47,11 @@ def send_signal(process: BotProcess, number: signal.Signals) -> None:
 @asynccontextmanager
 async def cluster_of(
     folder: Path,
-    server: RabbitMQServer,
     endpoint: OpenAIServer,
-    monkeypatch: pytest.MonkeyPatch,
+    settings: Mapping[str, Any],
     workers: int,
 ) -> AsyncIterator[Processes]:
     """So many workers, which are on their way up."""
-    monkeypatch.setenv("BROKER_URL", server.url)
-    settings = {"broker": "{{secret.BROKER_URL}}", "shutdown_timeout": 20}
     async with AsyncExitStack() as stack:
         processes = Processes(folder, endpoint, settings, stack)
         for _ in range(workers):

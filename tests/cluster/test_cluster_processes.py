@@ -6,9 +6,10 @@ import asyncio
 import re
 import signal
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -34,13 +35,27 @@ class Slow(OpenAIServer):
 
 @asynccontextmanager
 async def living(
-    folder: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch, workers: int = 2
+    folder: Path, servers: Mapping[str, Any], workers: int = 2
 ) -> AsyncIterator[Processes]:
     async with (
         Slow() as endpoint,
-        cluster_of(folder, broker, endpoint, monkeypatch, workers) as processes,
+        cluster_of(folder, endpoint, servers, workers) as processes,
     ):
         yield processes
+
+
+@pytest.fixture
+def servers(
+    broker: RabbitMQServer, postgresql: str, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, Any]:
+    """The settings that name the servers, which run, and are empty but for other tests' queues."""
+    monkeypatch.setenv("BROKER_URL", broker.url)
+    monkeypatch.setenv("DATABASE_URL", postgresql)
+    return {
+        "broker": "{{secret.BROKER_URL}}",
+        "database": "{{secret.DATABASE_URL}}",
+        "shutdown_timeout": 20,
+    }
 
 
 def expected() -> dict[str, list[str]]:
@@ -48,9 +63,9 @@ def expected() -> dict[str, list[str]]:
 
 
 async def test_a_gateway_and_workers_answer_and_end_in_good_order(
-    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, broker, monkeypatch) as processes:
+    async with living(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await says_all(gateway, CHATS)
         assert await gateway.ended() == 0, gateway.errors
@@ -63,9 +78,9 @@ async def test_a_gateway_and_workers_answer_and_end_in_good_order(
 
 
 async def test_a_worker_that_is_killed_is_followed_by_another(
-    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, broker, monkeypatch) as processes:
+    async with living(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await gateway.says("hello")
         await says_all(gateway, CHATS)
@@ -78,9 +93,9 @@ async def test_a_worker_that_is_killed_is_followed_by_another(
 
 
 async def test_a_worker_that_stood_still_writes_nothing_and_begins_anew(
-    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, broker, monkeypatch) as processes:
+    async with living(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await gateway.says("hello")
         await says_all(gateway, CHATS)
@@ -105,9 +120,9 @@ def _mentions(folder: Path, words: str) -> bool:
 
 
 async def test_a_gateway_that_is_killed_is_followed_by_another(
-    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, broker, monkeypatch, workers=1) as processes:
+    async with living(tmp_path, servers, workers=1) as processes:
         first = await processes.add_gateway()
         await first.says("hello")
         await says_all(first, CHATS)
@@ -128,9 +143,9 @@ async def test_a_gateway_that_is_killed_is_followed_by_another(
 
 
 async def test_a_worker_hands_over_when_it_is_told_to_stop(
-    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, servers: Mapping[str, Any]
 ) -> None:
-    async with living(tmp_path, broker, monkeypatch) as processes:
+    async with living(tmp_path, servers) as processes:
         gateway = await processes.add_gateway()
         await gateway.says("hello")
         await says_all(gateway, CHATS)

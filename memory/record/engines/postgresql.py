@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE = 30.0
 """Seconds for which a server that can't be reached is waited for."""
+_LONGEST_IDLE = 5_000  # milliseconds
 _PAUSE = 0.2  # seconds between two attempts
 _OLDEST = 15
 _MIGRATING = 0x5061_726C  # the number of the advisory lock that a process holds while it migrates
@@ -124,6 +125,8 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
             keepalives_count=3,
             tcp_user_timeout=30_000,
         )
+        # Of a process that stands still in the middle of a transaction, nobody waits for longer.
+        connection.execute(f"SET idle_in_transaction_session_timeout = {_LONGEST_IDLE}")
         for kind in (bool, int, float):
             connection.adapters.register_dumper(kind, _PlainNumber)
         connection.adapters.register_dumper(str, _PlainText)
