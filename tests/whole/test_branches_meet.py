@@ -110,6 +110,21 @@ async def test_what_came_from_outside_waits_once_for_all_branches_that_share_it(
         assert (sections(tmp_path), sections(tmp_path, "quarantine")) == (["t1 to t2"], [])
 
 
+async def test_what_waits_of_a_branch_that_was_deleted_for_being_idle_is_still_looked_through(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, script, OWNER) as house:
+        await says(house, "Please look", "Hello", "/fork", "Hm", "/context compact t1-t2")
+        await house.app.conversations.settle()
+        await says(house, "/branches 1", "Well.")
+        await let_be_idle(house, "pipe/group//2")
+        await retain(house, days=1)
+        assert await rows(house, "branch") == 0
+        assert (await says(house, "/memory pending")).count("bitcoin") == 1
+        assert await says(house, "/memory approve 1") == "It is in the memory now."
+        assert "t1 to t2" in sections(tmp_path)
+
+
 async def test_what_waits_is_forgotten_with_the_turn_that_branches_share(tmp_path: Path) -> None:
     async with living(tmp_path, script, OWNER) as house:
         await says(house, "Please look", "Hello", "/fork", "Hm", "/context compact t1-t2")
