@@ -63,7 +63,7 @@ class Refusal(Exception):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line asks for; returns the exit code (2: it has to be corrected)."""
-    options = _parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     try:
         return int(options.run(options))
     except SettingError as error:
@@ -72,7 +72,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(error, 1)
 
 
-def _parser() -> argparse.ArgumentParser:
+def make_parser() -> argparse.ArgumentParser:
+    """The command line."""
     parser = argparse.ArgumentParser(
         "main.py", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
