@@ -369,19 +369,21 @@ class SummaryWriter:
     async def _source(self, spec: SummarySpec) -> SummarySource:
         """What a summary is made of. What stood for turns of which one was taken away since serves
         no more."""
-        turns = await self._turns(spec.turns)
+        after, row = await self.summary_of(spec.after) if spec.after else 0, self._row
+
+        def read(database: Database) -> tuple[list[Entry], Summary | None]:
+            entries = transcript.entries_of_turns(database, row, spec.turns)
+            # What it continues is as a person has edited it, if they did and it was not forgotten.
+            ids = (one for one in (spec.edited, after) if one)
+            found = (summaries.summary(database, one) for one in ids)
+            return entries, next((one for one in found if one is not None), None)
+
+        entries, before = await self._services.store.read(read)
+        turns = self._leave_out_taken_away(entries)
         there = {turn.number for turn in turns}
         stood = [await self._find_stand_in(event, made) for event, made in spec.stand_ins]
         whole = (one for one in stood if one is not None and there.issuperset(one.turns))
-        return SummarySource(turns, await self._before(spec), tuple(whole))
-
-    async def _before(self, spec: SummarySpec) -> Summary | None:
-        """The summary that one for this continues: as a person has edited it, if they did, and that
-        was not forgotten."""
-        if spec.edited and (edited := await self.read(spec.edited)) is not None:
-            return edited
-        after = await self.summary_of(spec.after) if spec.after else 0
-        return await self.read(after) if after else None
+        return SummarySource(turns, before, tuple(whole))
 
     async def _find_stand_in(self, event: int, made: int) -> Summary | None:
         """The summary that stood for the turns that left by an event, as a person has edited it, if
@@ -410,8 +412,9 @@ class SummaryWriter:
 
     async def _book(self, spent: Sequence[Spent]) -> None:
         for call in spent:
-            await self._services.store.write(
-                lambda db, call=call: ledger.insert(db, self._row, 0, call)  # type: ignore[misc]
+            await self._services.store.write(  # the summary itself, which is next, is synced
+                lambda db, call=call: ledger.insert(db, self._row, 0, call),  # type: ignore[misc]
+                is_synced=False,
             )
             self._on_spent(call)
 
