@@ -99,12 +99,12 @@ async def test_ask_waits_uncut_and_a_yes_cuts_with_the_summary_that_was_seen(
         assert without_sizes(again.text) == without_sizes(question.text)
         done = await house.says(question.actions[0].command)
         assert done.text.startswith("Compacted t1 to t3")
-        await house.says("question 10")
+        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
+        assert len(told(house)) == 1
+        await house.says("question 10")  # by which the next cut is due
         assert "question 1\n" not in asked(house)
         assert "They talked about Lisbon." in asked(house)
         assert paid(house) == 1
-        assert len(told(house)) == 1
-        assert "No cut is waiting" in (await house.says(question.actions[0].command)).text
         assert "you said yes" in (await house.says("/context history")).text
 
 
