@@ -34,6 +34,9 @@ _CUT_FROM = 2_048
 """Characters as Telegram counts them. A longer text than 4,096 is cut by the app that sends it, in
 the second half of what a message may have, and its parts are sent one right after another."""
 _AT_ONCE = timedelta(seconds=2)
+_ROUNDS = 4
+"""How often the rest is waited for before what is there is taken: whoever goes on sending holds up
+nobody else."""
 
 
 def is_unfinished(update: Update) -> bool:
@@ -74,9 +77,11 @@ async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -
     try:
         while True:
             updates = await again(ask, rhythm.poll)
-            while updates and is_unfinished(updates[-1]):
-                await asyncio.sleep(rhythm.album)
+            for _ in range(_ROUNDS):
                 known = len(updates)
+                if not updates or not is_unfinished(updates[-1]):
+                    break
+                await asyncio.sleep(rhythm.album)
                 updates = await again(ask, 0)
                 if len(updates) == known:
                     break
@@ -130,8 +135,10 @@ class Counter:
         """Take what arrives, in Telegram's order, until cancelled."""
         while True:
             await self._arrived.wait()
-            while any(is_unfinished(update) for update, _ in self._waiting[-1:]):
+            for _ in range(_ROUNDS):
                 known = len(self._waiting)
+                if not any(is_unfinished(update) for update, _ in self._waiting[-1:]):
+                    break
                 await asyncio.sleep(self._album)
                 if len(self._waiting) == known:
                     break

@@ -185,6 +185,18 @@ async def test_what_comes_after_a_long_text_and_is_no_part_of_it_stays_apart(
         await house.telegram.shown("re: Ann: in a topic")
 
 
+async def test_who_goes_on_sending_long_texts_holds_up_nobody(tmp_path: Path) -> None:
+    async with at_telegram(tmp_path, echo) as house:
+        eve = house.telegram.person("Eve", 66)
+        house.ann.says("hello")
+        rounds = 0
+        while "re: hello" not in house.telegram.texts and rounds < 40:
+            eve.says(f"{rounds} {'word ' * 500}")
+            rounds += 1
+            await house.telegram.called("getUpdates", len(house.telegram.made("getUpdates")) + 1)
+        assert rounds < 40
+
+
 async def test_photos_reach_the_model_and_documents_its_folder(tmp_path: Path) -> None:
     async with at_telegram(tmp_path, [Say("A cat."), Say("Milk.")]) as house:
         house.ann.sends(house.ann.photo(b"\xff\xd8\xff cat"))
