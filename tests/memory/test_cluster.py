@@ -65,6 +65,15 @@ async def test_who_takes_over_shuts_the_one_before_out(stores: dict[str, Store])
     assert set((await stores["three"].read(overrides.load))[""]) == {"before", "mine"}
 
 
+async def test_who_was_refused_holds_nobody_up(stores: dict[str, Store]) -> None:
+    await _take(stores["one"], "slice.0", "one")
+    await _take(stores["two"], "slice.0", "two")
+    with pytest.raises(FencedError):
+        await _write(stores["one"], "after")
+    async with asyncio.timeout(3):
+        await stores["two"].write(lambda db: cluster.leave(db, "one"))
+
+
 async def test_who_hands_over_goes_on_with_the_rest(stores: dict[str, Store]) -> None:
     for name in NAMES:
         await _take(stores["one"], name, "one")

@@ -170,6 +170,9 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 self._send("COMMIT")
                 self._commits, self._is_in_doubt = self._commits + 1, False
                 return
+            except StoreError:  # this process may not write
+                self._abandon()
+                raise
             except DatabaseError as error:
                 self._abandon()
                 if not self.must_repeat(error) or time.monotonic() > deadline:
