@@ -22,7 +22,8 @@ import argparse
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC
 from functools import partial
@@ -39,10 +40,13 @@ from memory.context.strategies import STRATEGIES
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.messages import Message
-from memory.record.database import Database
+from memory.record.database import Database, DatabaseEngine
+from memory.record.engines import engine_for
+from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.search import Hit, index, words
 from memory.record.store import Store
 from memory.services import MemoryServices
+from tests.servers.postgresql import running_server
 
 DEPTHS = (5, 10, 20)
 SHOWN = 10
@@ -55,11 +59,15 @@ METER = Meter()
 FRAME = PromptPrefix("You are Parley, a helpful assistant in a chat.")
 
 
+_database: ContextVar[Callable[[Path], DatabaseEngine]] = ContextVar("database", default=engine_for)
+"""What keeps the record of each memory room."""
+
+
 @asynccontextmanager
 async def memory(limits: Limits, provider: Provider) -> AsyncIterator[Conversations]:
     """A memory room with a real database and the real meter."""
     with TemporaryDirectory() as folder:
-        store = await Store.open(Path(folder) / "parley.db")
+        store = await Store.open(_database.get()(Path(folder) / "parley.db"))
         conversations = Conversations(
             MemoryServices(
                 store,
@@ -358,7 +366,15 @@ def main() -> None:
     add("--settings", type=int, default=40, help="how many")
     add("--messages", type=int, help="measure a search in conversations of so many messages")
     add("--tokens", type=int, help="measure a search in conversations of so many tokens")
+    add("--postgresql", action="store_true", help="on a PostgreSQL server of its own")
     options = parser.parse_args()
+    with running_server() if options.postgresql else nullcontext() as server:
+        if server is not None:
+            _database.set(lambda path: PostgresqlEngine(server.make_database("template1")))
+        run(options)
+
+
+def run(options: argparse.Namespace) -> None:
     if options.leave_one_out:
         asyncio.run(try_weights(options.data, options.settings))
     elif options.tokens:

@@ -276,7 +276,7 @@ async def assemble(
     book = SettingsStore(layers)
     engine = engines.engine_for(find_database(layers, data))
     losses = () if sender_type is not Sender else await asyncio.to_thread(_losses, engine)
-    store = await Store.open(engine)
+    store = await Store.open(engine, "alone" if sender_type is Sender else "shared")
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import peewee
 
@@ -123,6 +123,11 @@ class Database(peewee.Database, ABC):
         to `last` where it stands."""
 
 
+Claim = Literal["", "alone", "shared"]
+"""That no other bot works on the database while a connection is there, or only such as share it;
+"" for what a bot does not mind."""
+
+
 class DatabaseEngine(Protocol):
     """A database system, and where in it the record is kept."""
 
@@ -130,8 +135,9 @@ class DatabaseEngine(Protocol):
         """Make the database and its tables, or bring them up to date. Raises StoreError; also for
         one into which a record was copied only in part, unless that goes on (`is_transfer`)."""
 
-    def connect(self) -> Database:
-        """A new connection, for one thread."""
+    def connect(self, claim: Claim = "") -> Database:
+        """A new connection, for one thread. Where it can't have what it claims, its use raises
+        StoreError."""
 
     def visit(self, is_frozen: bool = False) -> AbstractContextManager[Database]:
         """A connection for a while; `is_frozen`: all that is read is as it was at the first look.

@@ -20,7 +20,7 @@ from typing import Any, Generic, TypeVar
 from peewee import DatabaseError
 
 from memory.record import engines
-from memory.record.database import Database, DatabaseEngine, StoreError
+from memory.record.database import Claim, Database, DatabaseEngine, StoreError
 
 __all__ = ["Store", "StoreError", "Work"]
 
@@ -65,9 +65,10 @@ class _Lane(threading.Thread):
         self.jobs: queue.SimpleQueue[_Job[Any] | None] = queue.SimpleQueue()
         self._engine, self._loop, self._writes = engine, loop, writes
         self.check: Work[None] = _allow
+        self.claim: Claim = ""
 
     def run(self) -> None:
-        database = self._engine.connect()
+        database = self._engine.connect(self.claim)
         try:
             is_open = True
             while is_open:
@@ -110,6 +111,10 @@ class _Lane(threading.Thread):
         except (DatabaseError, StoreError) as error:  # nothing of the group is on disk
             for job in group:
                 job.error = job.error or _first_of(error)
+
+
+def _nothing(database: Database) -> None:
+    """Makes the writer's connection."""
 
 
 def _allow(database: Database) -> None:
@@ -165,13 +170,21 @@ class Store:
         self._is_open = True
 
     @classmethod
-    async def open(cls, place: Path | DatabaseEngine) -> Store:
-        """Open, creating and migrating as needed; a path is an SQLite file. Raises StoreError."""
+    async def open(cls, place: Path | DatabaseEngine, claim: Claim = "") -> Store:
+        """Open, creating and migrating as needed; a path is an SQLite file. Raises StoreError, also
+        where another bot works on the database, against this one's claim."""
         engine = engines.engine_for(place) if isinstance(place, Path) else place
         await asyncio.to_thread(engine.prepare)
         store = cls(engine, asyncio.get_running_loop())
+        store._writer.claim = claim
         store._writer.start()
         store._reader.start()
+        if claim:
+            try:
+                await store.write(_nothing, is_synced=False)
+            except StoreError:
+                await store.close()
+                raise
         return store
 
     async def write(self, work: Work[T], *, is_synced: bool = True) -> T:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from memory.record import overrides
-from memory.record.database import Database, StoreError
+from memory.record.database import Claim, Database, StoreError
 from memory.record.engines.postgresql import PostgresqlEngine
 from memory.record.engines.sqlite import in_memory
 from memory.record.engines.stems import stems
@@ -233,6 +233,38 @@ async def test_a_server_that_stays_away_ends_in_a_sentence_and_may_come_back(
         await store.write(note(2))
         assert await store.read(notes) == [0, 2]
         await store.close()
+
+
+async def test_who_may_not_write_leaves_no_transaction_open(postgresql: str) -> None:
+    def refuse(db: Database) -> None:
+        raise StoreError("not any more")
+
+    engine = PostgresqlEngine(postgresql)
+    store, other = await Store.open(engine), await Store.open(engine)
+    store.fence(refuse)
+    with pytest.raises(StoreError, match="not any more"):
+        await store.write(note(1))
+    query = """SELECT state FROM pg_stat_activity
+        WHERE datname = current_database() AND state LIKE 'idle in transaction%'"""
+    assert await other.read(lambda db: db.execute_sql(query).fetchall()) == []
+    for one in (store, other):
+        await one.close()
+
+
+async def test_a_second_bot_on_a_database_is_refused_unless_both_share_it(postgresql: str) -> None:
+    engine = PostgresqlEngine(postgresql)
+    bot = await Store.open(engine, "alone")
+    await (await Store.open(engine)).close()  # a command may
+    claims: tuple[Claim, ...] = ("alone", "shared")
+    for claim in claims:
+        with pytest.raises(StoreError, match="Another Parley works on this database"):
+            await Store.open(engine, claim)
+    await bot.close()
+    workers = [await Store.open(engine, "shared") for _ in range(2)]
+    with pytest.raises(StoreError, match="Another Parley works on this database"):
+        await Store.open(engine, "alone")
+    for worker in workers:
+        await worker.close()
 
 
 async def test_two_writers_in_each_others_way_both_write(postgresql: str) -> None:

@@ -114,9 +114,9 @@ class PostgresqlServer:
 
 
 def _unprivileged() -> list[str]:
-    return ["setpriv", "--reuid=postgres", "--regid=postgres", "--init-groups"] * (
-        os.geteuid() == 0
-    )
+    """What a command is started with; it ends with who has started it."""
+    account = ["--reuid=postgres", "--regid=postgres", "--init-groups"] * (os.geteuid() == 0)
+    return ["setpriv", *account, "--pdeathsig=QUIT"]
 
 
 @contextmanager

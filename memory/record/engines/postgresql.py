@@ -26,7 +26,7 @@ import psycopg
 from peewee import DatabaseError, OperationalError
 from psycopg.adapt import Dumper, Loader
 
-from memory.record.database import Database, StoreError
+from memory.record.database import Claim, Database, StoreError
 from memory.record.engines.sqlite import in_memory
 from memory.record.engines.stems import stems
 from memory.record.migrations import MIGRATIONS, migrate
@@ -40,6 +40,7 @@ _LONGEST_IDLE = 5_000  # milliseconds
 _PAUSE = 0.2  # seconds between two attempts
 _OLDEST = 15
 _MIGRATING = 0x5061_726C  # the number of the advisory lock that a process holds while it migrates
+_RUNNING = _MIGRATING + 1  # the number of the one that a bot holds while it runs
 _SHIFT = 32  # what a place is made of (`memory/record/search/index.py`)
 _SEQ = (1 << _SHIFT) - 1
 
@@ -100,9 +101,9 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
     index_value_literals = False
     _state: Any  # peewee's: the connection, if it is open
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, claim: Claim = "") -> None:
         super().__init__("postgresql")
-        self._url = url
+        self._url, self._claim = url, claim
         self._writer, self._commits = uuid.uuid4().hex, 0
         self._is_in_doubt = False  # a commit was asked for, and its answer did not come
         self._backend: tuple[Any, ...] = ()
@@ -178,6 +179,9 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                 if not self.must_repeat(error) or time.monotonic() > deadline:
                     raise
                 log.warning("A transaction is carried out again: %s", error)
+            except BaseException:  # who may not write, and has nothing to take back any more
+                self._abandon()
+                raise
 
     def _begin(self, is_synced: bool) -> None:
         level = "" if is_synced else "SET LOCAL synchronous_commit TO off;"
@@ -215,6 +219,7 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
                         WHERE pid = ? AND backend_start::text = ?""",
                     old,
                 )
+        self._make_claim()
         if not self._is_in_doubt:
             return False
         query = "SELECT commits FROM writer WHERE id = ? FOR UPDATE"
@@ -223,6 +228,18 @@ class PostgresqlSession(peewee.PostgresqlDatabase, Database):
         is_there = row is not None and row[0] == self._commits + 1
         self._commits += is_there
         return is_there
+
+    def _make_claim(self) -> None:
+        if not self._claim:
+            return
+        how = "_shared" if self._claim == "shared" else ""
+        found = self.execute_sql(f"SELECT pg_try_advisory_lock{how}(?)", (_RUNNING,)).fetchone()
+        if not found[0]:
+            self.disconnect()
+            raise StoreError(
+                "Another Parley works on this database; stop it, or name another one in the "
+                "setting database. (Several processes are one bot with the setting broker.)"
+            )
 
     def _connect_anew(self, deadline: float) -> None:
         """Raises OperationalError where there is no server until then, or it does not let us in."""
@@ -496,8 +513,8 @@ class PostgresqlEngine:
             query = "SELECT EXISTS (SELECT 1 FROM conversation) OR EXISTS (SELECT 1 FROM override)"
             return not session.execute_sql(query).fetchone()[0]
 
-    def connect(self) -> Database:
-        return PostgresqlSession(self._url)
+    def connect(self, claim: Claim = "") -> Database:
+        return PostgresqlSession(self._url, claim)
 
     def explain(self, error: BaseException) -> BaseException:
         if not isinstance(error, DatabaseError) or isinstance(error, peewee.IntegrityError):

@@ -17,7 +17,7 @@ import orjson
 from peewee import DatabaseError, InternalError, OperationalError, SqliteDatabase
 
 from memory.record import soundness
-from memory.record.database import Database, StoreError
+from memory.record.database import Claim, Database, StoreError
 from memory.record.migrations import migrate
 
 log = logging.getLogger(__name__)
@@ -181,8 +181,8 @@ class SqliteEngine:
         except (OSError, DatabaseError, *soundness.UNUSABLE) as error:
             raise _explain_opening(self.path, error) from error
 
-    def connect(self) -> Database:
-        return connect(self.path)
+    def connect(self, claim: Claim = "") -> Database:
+        return connect(self.path)  # whoever works on the data folder holds that
 
     @contextmanager
     def visit(self, is_frozen: bool = False) -> Iterator[Database]:
