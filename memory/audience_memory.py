@@ -21,6 +21,7 @@ from memory.record.daily import Note
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
 from memory.record.search import Found, index
+from memory.record.search.notes import NoteSearch
 from memory.record.search.reach import Scope
 from memory.record.store import Store
 from memory.services import MemoryServices
@@ -36,7 +37,7 @@ class Indexer:
     """One for all conversations of a store."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
+        self._store, self.notes = store, NoteSearch()
         self._waiting: list[int] = []
         self._tasks = BackgroundTasks()
 
@@ -133,7 +134,8 @@ class AudienceMemory:
         days = daily.days(self._services.data, self._audience)
         everything = [note for day in days for note in self._notes(day)]
         everything += self._lines()
-        return search.find_notes(everything, text, most, self._services.zone())
+        zone = self._services.zone()
+        return self._indexer.notes.find(self._audience, everything, text, most, zone)
 
     async def status(self) -> MemoryStatus:
         """How much there is, and what is still to come."""

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from memory import audience_memory
 from memory.keys import ConversationKey
@@ -18,7 +21,8 @@ from memory.record.daily import Note
 from memory.record.database import Database
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import MIGRATIONS
-from memory.record.search import Found, find_notes, index
+from memory.record.search import Found, index
+from memory.record.search.notes import KEPT, NoteSearch
 from memory.record.search.reach import Scope
 from tests.memory.rooms import KEY, Lodge
 
@@ -419,17 +423,57 @@ async def test_a_long_message_is_found_by_its_end(lodge: Lodge) -> None:
     assert found.text[found.spans[0].start : found.spans[0].end] == "walrus"
 
 
+DAYS = [date(2023, 5, day) for day in (8, 9)]
+WRITTEN = [
+    Note(DAYS[0], "They spoke of tea, and of the weather."),
+    Note(DAYS[0], "Ann paints; she sold a painting."),
+    Note(DAYS[1], "They spoke of tea again."),
+]
+
+
 def test_notes_are_ranked_as_what_was_said_is() -> None:
-    days = [date(2023, 5, day) for day in (8, 9)]
-    written = [
-        Note(days[0], "They spoke of tea, and of the weather."),
-        Note(days[0], "Ann paints; she sold a painting."),
-        Note(days[1], "They spoke of tea again."),
-    ]
-    found = find_notes(written, "What has Ann painted, and when was tea?", 2, UTC)
-    assert found.hits[0].note is written[1]
+    notes = NoteSearch()
+    found = notes.find("me", WRITTEN, "What has Ann painted, and when was tea?", 2, UTC)
+    assert found.hits[0].note == WRITTEN[1]
     assert found.total == 3
-    assert [written[1].text[s.start : s.end] for s in found.hits[0].spans] == ["Ann", "paint"]
-    assert find_notes(written, "tea on May 9", 3, UTC).hits[0].note is written[2]
-    assert find_notes(written, "bicycle", 3, UTC).total == 0
-    assert find_notes([], "tea", 3, UTC).total == 0
+    assert [WRITTEN[1].text[s.start : s.end] for s in found.hits[0].spans] == ["Ann", "paint"]
+    assert notes.find("me", WRITTEN, "tea on May 9", 3, UTC).hits[0].note == WRITTEN[2]
+    assert notes.find("me", WRITTEN, "bicycle", 3, UTC).total == 0
+    assert notes.find("me", [], "tea", 3, UTC).total == 0
+    assert notes.find("another", WRITTEN[:1], "tea", 3, UTC).total == 1
+
+
+def _add(notes: list[Note], note: Note) -> list[Note]:
+    return sorted([*notes, note], key=lambda one: one.day)
+
+
+@settings(max_examples=40)
+@given(
+    steps=st.lists(
+        st.tuples(
+            st.sampled_from(["add", "take", "change", "search elsewhere"]),
+            st.integers(0, 6),
+            st.sampled_from(["tea", "tea and cake", "rain", "a long walk", ""]),
+        ),
+        max_size=8,
+    )
+)
+def test_however_files_change_their_search_finds_what_one_that_kept_nothing_finds(
+    steps: list[tuple[str, int, str]],
+) -> None:
+    kept, now = NoteSearch(), [*WRITTEN]
+    for what, where, text in steps:
+        if what == "add":
+            now = _add(now, Note(date(2023, 5, 8 + where % 3), f"{text} {where}"))
+        elif what == "take" and now:
+            now.pop(where % len(now))
+        elif what == "change" and now:
+            now[where % len(now)] = replace(now[where % len(now)], text=text or "nothing")
+        elif what == "search elsewhere":
+            for n in range(KEPT):
+                kept.find(f"{n}", WRITTEN, "tea", 3, UTC)
+        for question in ("tea", "what about the walk in the rain on May 9?", text):
+            fresh = NoteSearch().find("me", now, question, 5, UTC)
+            found = kept.find("me", now, question, 5, UTC)
+            assert [hit.note for hit in found.hits] == [hit.note for hit in fresh.hits]
+            assert found.total == fresh.total

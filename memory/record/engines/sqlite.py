@@ -154,9 +154,10 @@ def connect(path: Path) -> SqliteFile:
     return database
 
 
-def in_memory() -> SqliteFile:
-    """A database that is gone with its connection, with all tables."""
-    database = SqliteFile(":memory:")
+def in_memory(*, is_shared: bool = False) -> SqliteFile:
+    """A database that is gone with its connection, with all tables; one that `is_shared` is for any
+    thread, one at a time."""
+    database = SqliteFile(":memory:", thread_safe=not is_shared, check_same_thread=not is_shared)
     database.connect()
     migrate(database)
     return database

@@ -1,7 +1,7 @@
 """Search in what was said and written down: one `Hit`, whichever way it was found.
 
-`find` ranks what was said in an audience's conversations (`index.py`, `ranking.py`), `find_notes`
-the parts of its daily files; `scan` looks for texts letter by letter, and `passages` shows messages
+`find` ranks what was said in an audience's conversations (`index.py`, `ranking.py`), `notes.py` the
+parts of its daily files; `scan` looks for texts letter by letter, and `passages` shows messages
 side by side, by words, by place or by turn.
 """
 
@@ -10,17 +10,14 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
-from datetime import datetime, time, tzinfo
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
 
 from memory.context.replay import TakenAway
-from memory.keys import ConversationKey
-from memory.messages import SEARCHES, Message
-from memory.record import conversations, transcript
+from memory.messages import SEARCHES
+from memory.record import transcript
 from memory.record.daily import Note
 from memory.record.database import Database
-from memory.record.engines.sqlite import in_memory
 from memory.record.search import index, words
 from memory.record.search.dates import NamedDate
 from memory.record.search.ranking import (
@@ -150,37 +147,6 @@ class HistorySearch:
             said, name = to_search_text(entry.message), self._reach.name(place)
             neighbours = neighbour(sitting, place - 1), neighbour(sitting, place + 1)
             yield Hit(entry, said, spans(said, wanted), name, *neighbours)
-
-
-_NOTES = Scope("notes")
-
-
-def find_notes(notes: Sequence[Note], text: str, most: int, zone: tzinfo) -> Found:
-    """The parts of daily files that answer a text best, ranked just as what was said is.
-
-    People may edit the files, so nothing of them is kept: their parts go into a database in memory,
-    as if each day were a conversation.
-    """
-    if not notes:
-        return Found()
-    with closing(in_memory()) as database:
-        with database.atomic():
-            _fill(database, notes, zone)
-        found = find(database, _NOTES, text, most, zone)
-    return replace(found, hits=tuple(replace(h, note=notes[h.entry.turn]) for h in found.hits))
-
-
-def _fill(database: Database, notes: Sequence[Note], zone: tzinfo) -> None:
-    """Put the notes into a transcript, each as the turn of its own number."""
-    for number, note in enumerate(notes):
-        key = ConversationKey(str(note.day), _NOTES.audience)
-        row = conversations.find_or_create(database, key)
-        at = datetime.combine(note.day, time(), zone)
-        entry = Entry(row.last_seq + 1, number, Message("note", note.text), 0, at)
-        transcript.insert(database, row.id, [entry])
-    for row_id in index.behind(database, _NOTES.audience):
-        while index.catch_up(database, row_id):
-            pass
 
 
 # --- letter by letter ----------------------------------------------------------------------

@@ -72,7 +72,7 @@ class Reach:
     ) -> Iterator[Range]:
         """The places of a conversation that may be found, but for the gaps in them."""
         shared = self._shared.get(one.row, 0)
-        if mine.cleared <= shared:
+        if shared and mine.cleared <= shared:
             yield range_of(one.row, mine.cleared, shared)
         running, begin = self._scope.running
         first = max(away.cleared, shared + 1 if shared else 0)
