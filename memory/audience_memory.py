@@ -18,6 +18,7 @@ from pathlib import Path
 from memory.long_term.document import facts, parse
 from memory.record import conversations, daily, memory_file, search, summaries, transcript
 from memory.record.daily import Note
+from memory.record.database import Database
 from memory.record.memory_file import NAME as MEMORY
 from memory.record.memory_file import MemoryFileError
 from memory.record.search import Found, index
@@ -125,9 +126,17 @@ class AudienceMemory:
         return await self._find(replace(self._scope, is_model=True), text, most)
 
     async def _find(self, scope: Scope, text: str, most: int) -> Remembered:
-        await self._indexer.catch_up(scope.audience)
-        zone = self._services.zone()
-        said = await self._services.store.read(lambda db: search.find(db, scope, text, most, zone))
+        zone, read = self._services.zone(), self._services.store.read
+
+        def find(database: Database) -> Found:
+            return search.find(database, scope, text, most, zone)
+
+        def find_if_indexed(database: Database) -> Found | None:
+            return None if index.behind(database, scope.audience) else find(database)
+
+        if (said := await read(find_if_indexed)) is None:
+            await self._indexer.catch_up(scope.audience)
+            said = await read(find)
         return Remembered(await asyncio.to_thread(self._find_notes, text, most), said)
 
     def _find_notes(self, text: str, most: int) -> Found:
