@@ -1,0 +1,128 @@
+"""The record copied from SQLite to PostgreSQL and back: all of it, once, and no number twice."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from memory.record import mailbox, tables
+from memory.record.database import DatabaseEngine, StoreError
+from memory.record.engines.postgresql import PostgresqlEngine
+from memory.record.engines.sqlite import SqliteEngine
+from memory.record.mailbox import AddressColumns, InboxRow
+from memory.record.store import Store
+from memory.record.transfer import TableDigest, copy_in, copy_out, digest, shapes
+from tests.memory.rooms import Lodge
+
+PLACE = AddressColumns("pipe", "main", "", "")
+
+pytestmark = pytest.mark.sqlite  # it is about both, whichever one the others run on
+
+
+@pytest.fixture
+async def file(tmp_path: Path) -> Path:
+    """A database in which something was said, summarised, cut, branched, and answered."""
+    lodge = Lodge(tmp_path)
+    lodge.limit(max_turns=4)
+    await lodge.open()
+    for number in range(9):
+        await lodge.says(f"Number {number}? \0 ☺ 天气", ["a result"], reply="It's € 4 – “fine”.")
+    await lodge.conversations.fork((await lodge.conversation()).key)
+    await lodge.settle()
+    for number in range(3):
+        row = InboxRow(0, PLACE, str(number), "Hi", "Ann", 1.25)
+        await lodge.store.write(lambda db, row=row: mailbox.receive(db, row, "digest"))  # type: ignore[misc]
+    await lodge.store.write(lambda db: db.execute_sql("DELETE FROM inbox WHERE id = 3"))
+    await lodge.close()
+    return tmp_path / "parley.db"
+
+
+def digests(engine: DatabaseEngine) -> dict[str, TableDigest]:
+    with engine.visit() as database:
+        return {shape.name: digest(database, shape) for shape in shapes()}
+
+
+def silent(line: str) -> None:
+    pass
+
+
+def stop_at(table: str) -> Callable[[str], None]:
+    """What says how far it is, and dies after this table."""
+
+    def say(line: str) -> None:
+        if line.startswith(f"{table}: "):
+            raise KeyboardInterrupt
+
+    return say
+
+
+def test_all_of_it_is_there_and_comes_back(file: Path, postgresql: str, tmp_path: Path) -> None:
+    engine, back = PostgresqlEngine(postgresql), tmp_path / "back.db"
+    count = copy_in(file, engine, silent)
+    wanted = digests(SqliteEngine(file))
+    assert wanted["message"].rows == 36
+    assert count == sum(table.rows for table in wanted.values())
+    assert digests(engine) == wanted
+    assert copy_out(engine, back) == count
+    assert digests(SqliteEngine(back)) == wanted
+
+
+@pytest.mark.parametrize("table", ["conversation", "message", "usage", "branch"])
+def test_one_that_was_interrupted_goes_on_where_it_was(
+    table: str, file: Path, postgresql: str
+) -> None:
+    engine = PostgresqlEngine(postgresql)
+    with pytest.raises(KeyboardInterrupt):
+        copy_in(file, engine, stop_at(table))
+    with pytest.raises(StoreError, match="was moved to this database only in part"):
+        engine.prepare()
+    copy_in(file, engine, silent)
+    engine.prepare()
+    assert digests(engine) == digests(SqliteEngine(file))
+
+
+def test_what_was_changed_after_an_interruption_is_copied_as_it_is_now(
+    file: Path, postgresql: str
+) -> None:
+    engine = PostgresqlEngine(postgresql)
+    with pytest.raises(KeyboardInterrupt):
+        copy_in(file, engine, stop_at("summary"))
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE message SET text = 'other' WHERE seq = 2")
+        database.execute("DELETE FROM message WHERE seq = 5")
+    copy_in(file, engine, silent)
+    assert digests(engine) == digests(SqliteEngine(file))
+
+
+def test_nothing_is_copied_over_a_bot(file: Path, postgresql: str) -> None:
+    engine = PostgresqlEngine(postgresql)
+    copy_in(file, engine, silent)
+    with pytest.raises(StoreError, match="holds a bot already"):
+        copy_in(file, engine, silent)
+
+
+async def test_no_number_that_was_ever_given_out_comes_to_mean_another_row(
+    file: Path, postgresql: str, tmp_path: Path
+) -> None:
+    engine, back = PostgresqlEngine(postgresql), tmp_path / "back.db"
+    copy_in(file, engine, silent)
+    copy_out(engine, back)
+    for place in (engine, SqliteEngine(back)):
+        store = await Store.open(place)
+        row = InboxRow(0, PLACE, "new", "Hi", "Ann", 1.25)
+        kept, is_new = await store.write(lambda db: mailbox.receive(db, row, "digest"))  # noqa: B023
+        assert (kept.id, is_new) == (4, True), "3 was deleted"
+        newest = await store.read(lambda db: [*tables.Conversation.select().tuples().execute(db)])
+        assert len(newest) == 2
+        await store.close()
+
+
+def test_a_row_that_nobody_can_read_ends_in_a_sentence(file: Path, postgresql: str) -> None:
+    with closing(sqlite3.connect(file)) as database, database:
+        database.execute("UPDATE message SET text = x'ff00ff' WHERE seq = 2")
+    with pytest.raises(StoreError, match="A row of the table message is damaged"):
+        copy_in(file, PostgresqlEngine(postgresql), silent)
