@@ -98,7 +98,30 @@ class _Lane(threading.Thread):
                 for job in jobs:
                     _run_alone(database, job)
             else:
-                self._carry_out_together(database, list(jobs))
+                self._write(database, list(jobs))
+
+    def _write(self, database: Database, group: list[_Job[Any]]) -> None:
+        if len(group) > 1:
+            self._carry_out_together(database, group)
+            return
+        (job,) = group
+        self._carry_out_lone(database, job)
+        if job.error is not None and database.tolerates(job.error):
+            self._carry_out_lone(database, job)
+
+    def _carry_out_lone(self, database: Database, job: _Job[Any]) -> None:
+        """A job that has a transaction to itself, which its failure takes back."""
+
+        def work() -> None:
+            self.check(database)
+            job.run(database)
+            if job.error is not None:
+                raise job.error
+
+        try:
+            database.commit_together(work, is_synced=job.is_synced)
+        except Exception as error:  # noqa: BLE001 - it belongs to the awaiter, who sees it raised
+            job.error = job.error or _first_of(error)
 
     def _carry_out_together(self, database: Database, group: list[_Job[Any]]) -> None:
         def work() -> None:
