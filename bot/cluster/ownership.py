@@ -218,6 +218,8 @@ class Ownership:
                 await self._move()
             except BrokerError as error:
                 log.info("%s", error)
+            except Exception:  # what fails now may not the next time, and nobody else shares
+                log.exception("what is owned could not be shared")
             self._shares.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(BEAT):

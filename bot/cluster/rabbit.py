@@ -41,7 +41,7 @@ PREFETCH = 500
 """Calls of one queue that are in hand at a time."""
 PATIENCE = 10.0
 """Seconds for which something that must be told waits for a broken connection."""
-FIRST_PAUSE, LONGEST_PAUSE = 0.1, 2.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.1, 1.0
 """Seconds between two attempts to connect."""
 _TOKEN, _CALL, _TOLD, _MORE, _LAST = "token", "call", "told", "more", "last"
 _GONE = (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError)
@@ -230,6 +230,8 @@ class RabbitMQ:
         async def on_message(message: AbstractIncomingMessage) -> None:
             take(name, _Delivered(message, self._call_in(message)))
 
+        if name not in link.queues:  # the connection is new, and its queues are declared next
+            raise BrokerError(UNREACHABLE)
         queue, _ = link.queues[name]
         try:
             link.queues[name] = (queue, await queue.consume(on_message))

@@ -18,6 +18,7 @@ from tests.cluster.cluster_processes import Processes, answered, cluster_of, say
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.fakes import openai_server
 from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.servers.postgresql import PostgresqlServer
 
 CHATS = {f"chat{number}": 3 for number in range(8)}
 
@@ -152,6 +153,30 @@ async def test_a_worker_hands_over_when_it_is_told_to_stop(
         await gateway.until(lambda: len(gateway.replies) > 3)
         send_signal(processes.workers[0], signal.SIGTERM)
         assert await processes.workers[0].gone() == 0, processes.workers[0].errors
+        await gateway.until(lambda: len(gateway.replies) >= 1 + 3 * len(CHATS))
+        await gateway.ended()
+        replies = answered(gateway, CHATS | {"main": 1})
+        assert {chat: replies[chat] for chat in CHATS} == expected()
+
+
+async def test_servers_that_are_killed_and_come_back_cost_a_delay(
+    tmp_path: Path,
+    servers: Mapping[str, Any],
+    broker: RabbitMQServer,
+    postgresql_server: PostgresqlServer,
+) -> None:
+    def restart_database() -> None:
+        postgresql_server.stop(signal.SIGQUIT)
+        postgresql_server.start()
+
+    async with living(tmp_path, servers) as processes:
+        gateway = await processes.add_gateway()
+        await gateway.says("hello")
+        await says_all(gateway, CHATS)
+        await gateway.until(lambda: len(gateway.replies) > 3)
+        await asyncio.to_thread(broker.restart)
+        await gateway.until(lambda: len(gateway.replies) > 9)
+        await asyncio.to_thread(restart_database)
         await gateway.until(lambda: len(gateway.replies) >= 1 + 3 * len(CHATS))
         await gateway.ended()
         replies = answered(gateway, CHATS | {"main": 1})
