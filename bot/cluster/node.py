@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -18,10 +19,11 @@ from bot.cluster import wire
 from bot.cluster.base import BrokerError
 from bot.cluster.ownership import BEAT, Ownership
 from bot.cluster.rabbit import RabbitMQ
+from bot.delivery import columns_of
 from bot.sending import Sender
 from channels.base import Channel
 from channels.message import Outbound
-from memory.record import cluster, overrides
+from memory.record import cluster, mailbox, overrides
 from memory.record.cluster import NOBODY, FencedError
 from memory.record.database import Database
 from memory.record.store import Store, StoreError
@@ -29,6 +31,8 @@ from memory.tasks import BackgroundTasks, cancel_and_wait
 
 log = logging.getLogger(__name__)
 
+MOST_KNOWN = 10_000
+"""Replies of which a gateway remembers that it has had them in hand."""
 BEATS, CHANGES = "beat", "changed"
 """The topics of signs of life, and of settings and people that were changed."""
 
@@ -51,7 +55,7 @@ class ClusterSender(Sender):
         super().__init__(store, channels, data)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._in_hand: set[int] = set()
+        self._known: OrderedDict[int, bool] = OrderedDict()  # replies here, and whether sent
         self.put_off: set[int] = set()  # what their channel did not take
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
@@ -70,17 +74,39 @@ class ClusterSender(Sender):
     def deliver(self, outbound: Outbound, tries: int = 0) -> None:
         """Send a reply from here, unless it is on its way already."""
         if outbound.id:
-            if outbound.id in self._in_hand:
+            if outbound.id in self._known:
                 return
-            self._in_hand.add(outbound.id)
+            self._know(outbound.id, is_sent=False)
         super().send(outbound, tries)
 
+    def _know(self, outbox: int, is_sent: bool) -> None:
+        self._known[outbox] = is_sent
+        while len(self._known) > MOST_KNOWN:
+            self._known.popitem(last=False)
+
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        if outbound.id and self.is_claimed(channel.name):
-            claimed = await self._claim(outbound)
-            if claimed is None:
-                return
-            outbound = claimed
+        """Send a reply, after those before it in its chat of which nobody was told: who wrote them
+        may have died over that."""
+        if outbound.id:
+            place = columns_of(outbound.address)
+            before = await self._store.read(
+                lambda db: mailbox.list_unsent_before(db, place, outbound.id)
+            )
+            for row in before:
+                if row.id not in self.put_off and (one := await self.read(row, False)):
+                    await self._send_one(channel, one, row.tries)
+        await self._send_one(channel, outbound, tries)
+
+    async def _send_one(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        if outbound.id:
+            if self._known.get(outbound.id):
+                return  # it was sent before its turn came
+            self._know(outbound.id, is_sent=True)
+            if self.is_claimed(channel.name):
+                claimed = await self._claim(outbound)
+                if claimed is None:
+                    return
+                outbound = claimed
         await super()._send(channel, outbound, tries)
         if (outbound.address, outbound.reply_to) in self._held:
             self.put_off.add(outbound.id)

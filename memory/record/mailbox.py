@@ -182,6 +182,15 @@ def list_outbox(database: Database) -> list[OutboxRow]:
     return [_outbox_row(row) for row in query.dicts().execute(database)]
 
 
+def list_unsent_before(database: Database, place: AddressColumns, outbox: int) -> list[OutboxRow]:
+    """Replies to the same chat that were written before this one and not sent, oldest first."""
+    columns = tables.Outbox
+    is_there = (columns.channel == place.channel) & (columns.chat == place.chat)
+    is_due = (columns.is_sent == 0) & (columns.id < outbox) & (columns.thread == place.thread)
+    query = columns.select().where(is_there & is_due).order_by(columns.id)
+    return [_outbox_row(row) for row in query.dicts().execute(database)]
+
+
 def count_tries(database: Database, tries: Mapping[int, int]) -> None:
     """How often replies, by their ids, were tried in vain."""
     for outbox, count in tries.items():

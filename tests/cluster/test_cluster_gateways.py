@@ -11,6 +11,7 @@ import pytest
 
 from bot.cluster import wire
 from bot.cluster.node import topic_of
+from bot.sending import dump_reply
 from channels.base import Delta, KeyHolder
 from channels.message import (
     Address,
@@ -20,12 +21,17 @@ from channels.message import (
     Given,
     NotCompleted,
     Outbound,
+    Reply,
 )
+from memory.record import mailbox
+from memory.record.mailbox import AddressColumns, OutboxRow
 from tests.cluster.cluster_house import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Fail, OpenAIServer, Say, Script
 from tests.whole.house import Hands
+
+_UNTOLD = dump_reply(Reply("Untold."))
 
 
 class Everywhere(Hands):
@@ -84,6 +90,19 @@ async def test_what_is_told_twice_is_sent_once(tmp_path: Path, broker: RabbitMQS
             await gateway.node.broker.tell(topic, wire.dump({"outbound": again}))
         assert (await house.says("Hi again")).text == "Again."
         assert [out.reply.text for out in house.sent] == ["Hello!", "Again."]
+
+
+async def test_a_reply_that_nobody_was_told_of_goes_before_the_next_in_its_chat(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with living(tmp_path, broker, [Say("Hello!"), Say("Again.")]) as cluster:
+        house = Hands("pipe")
+        await cluster.add_gateway(house)
+        await house.says("Hi")
+        row = OutboxRow(AddressColumns("pipe", "main", "", ""), "lost", None, _UNTOLD)
+        await cluster.workers[0].app.store.write(lambda db: mailbox.put_out(db, row))
+        assert (await house.says("Hi again")).text == "Again."
+        assert [out.reply.text for out in house.sent] == ["Hello!", "Untold.", "Again."]
 
 
 async def test_a_setting_holds_in_all_processes_and_so_does_who_is_let_in(
