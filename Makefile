@@ -14,7 +14,8 @@ MAKEFLAGS += --no-print-directory
 
 # What the database system could make a difference to; the tests of it alone run with all others.
 ON_POSTGRESQL := tests/contracts $(addprefix tests/memory/test_,store.py branches.py recall.py \
-	ranges.py taken_away.py passages.py memory_versions.py conversations.py calibration.py cluster.py)
+	ranges.py taken_away.py passages.py memory_versions.py conversations.py calibration.py cluster.py) \
+	$(addprefix tests/whole/test_,spending.py memory_search.py sent_requests.py forms.py)
 
 .PHONY: run test bench docs lock clean
 

@@ -7,7 +7,6 @@ import asyncio
 import os
 import sys
 import tempfile
-from functools import partial
 from pathlib import Path
 
 from agent.models.embedded import is_installed
@@ -19,7 +18,6 @@ from bot.data_folder import DATABASE, FolderError, find_database, lock_data_fold
 from bot.restore import SET_ASIDE, Contents, restore
 from bot.settings import SettingError, load_layers
 from memory.record.engines import engine_for
-from memory.record.engines.sqlite import SqliteEngine, snapshot
 from memory.record.store import StoreError
 from memory.record.transfer import copy_in, copy_out
 
@@ -100,11 +98,8 @@ def _audit(options: argparse.Namespace) -> int:
 def _save(options: argparse.Namespace) -> int:
     """Save the data folder; the bot may be running."""
     place = _place(options)
-    if isinstance(place, Path):
-        database = SavedDatabase(DATABASE, partial(snapshot, place))
-    else:
-        copy = partial(copy_out, engine_for(place))
-        database = SavedDatabase(DATABASE, copy, is_on_server=True)
+    is_on_server = not isinstance(place, Path)
+    database = SavedDatabase(DATABASE, engine_for(place).save_to, is_on_server)
     saved = backup(options.data, options.file, database, VERSION)
     say(f"Saved {saved.files} files in {options.file} ({saved.size / 1e6:.1f} MB).")
     if saved.left_out:
@@ -155,7 +150,7 @@ def _move(options: argparse.Namespace) -> int:
             raise FolderError(
                 f"There is no bot in {options.data}; name its folder with --data DIR."
             )
-        snapshot(file, Path(work, DATABASE))
+        engine_for(file).save_to(Path(work, DATABASE))
         count = copy_in(Path(work, DATABASE), engine_for(address), say)
     say(f"Moved {count} rows, and compared them. {file} is as it was: keep it until all is well.")
     return 0
@@ -163,7 +158,7 @@ def _move(options: argparse.Namespace) -> int:
 
 def _move_back(address: str, file: Path, work: Path) -> int:
     """From a server into a file."""
-    if not SqliteEngine(file).is_unborn():
+    if not engine_for(file).is_unborn():
         raise FolderError(f"{file} holds a bot already; move it away first.")
     count = copy_out(engine_for(address), work / DATABASE, say=say)
     (work / DATABASE).rename(file)

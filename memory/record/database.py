@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import peewee
@@ -156,6 +157,10 @@ class DatabaseEngine(Protocol):
     def find_damage(self, patience: float) -> str:
         """What is wrong inside of the database, as a sentence; "" where nothing is, or where that
         takes longer than so many seconds. Nobody is held up meanwhile."""
+
+    def save_to(self, path: Path) -> None:
+        """Copy the record, as it is now, into a new SQLite file, also while a bot writes to it.
+        Raises StoreError."""
 
     def examine(self) -> str:
         """All that is wrong with the database, as a sentence; "" for nothing, or where there is

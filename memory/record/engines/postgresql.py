@@ -18,6 +18,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -31,6 +32,7 @@ from memory.record.engines.sqlite import in_memory
 from memory.record.engines.stems import stems
 from memory.record.migrations import MIGRATIONS, migrate
 from memory.record.soundness import JSON_COLUMNS
+from memory.record.transfer import copy_out
 
 log = logging.getLogger(__name__)
 
@@ -526,6 +528,9 @@ class PostgresqlEngine:
 
     def find_damage(self, patience: float) -> str:
         return ""  # the server's own affair: it checks what it reads
+
+    def save_to(self, path: Path) -> None:
+        copy_out(self, path)
 
     def examine(self) -> str:
         try:

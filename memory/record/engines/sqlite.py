@@ -223,6 +223,16 @@ class SqliteEngine:
     def find_damage(self, patience: float) -> str:
         return soundness.check_integrity(self.path, patience)
 
+    def save_to(self, path: Path) -> None:
+        try:
+            with (
+                closing(sqlite3.connect(self.path)) as source,
+                closing(sqlite3.connect(path)) as copy,
+            ):
+                source.backup(copy)
+        except soundness.UNUSABLE as error:
+            raise StoreError(f"The database {self.path} can't be copied ({error}).") from error
+
     def examine(self) -> str:
         path = self.path
         if not path.exists():
@@ -234,15 +244,6 @@ class SqliteEngine:
         except (OSError, *soundness.UNUSABLE) as error:
             return f"{path} can't be read ({error})."
         return f"{path} holds {rows}." if rows else ""
-
-
-def snapshot(path: Path, target: Path) -> None:
-    """Copy a database consistently, also while a bot writes to it. Raises StoreError."""
-    try:
-        with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(target)) as copy:
-            source.backup(copy)
-    except soundness.UNUSABLE as error:
-        raise StoreError(f"The database {path} can't be copied ({error}).") from error
 
 
 _MEND = (
