@@ -15,6 +15,7 @@ from pathlib import Path
 from agent.models.base import ModelError
 from agent.models.selection import AUTO, EMBEDDED
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
+from memory.record.store import StoreError
 
 PINS = Path(__file__).parents[1] / "requirements.txt"
 OLDEST_PYTHON = (3, 11)
@@ -36,7 +37,8 @@ class Finding:
 class Probes:
     """What the doctor has other rooms look at.
 
-    `database` tells what is wrong with the database, "" for nothing or where there is none yet;
+    `database` tells what is wrong with the database, "" for nothing or where there is none yet, or
+    raises StoreError where it can't be reached;
     `models` lists the endpoint's models or raises ModelError; `has_embedded` says whether the
     embedded model is installed.
     """
@@ -54,7 +56,7 @@ async def examine(
         check_python(sys.version_info[:3]),
         check_packages(PINS.read_text(encoding="utf-8"), find_installed_version),
         check_data_folder(data),
-        check_database(await probes.database()),
+        await _look_at_database(probes),
     ]
     try:
         layers = load_layers(config, environ)
@@ -125,6 +127,13 @@ def check_data_folder(data: Path) -> Finding:
             "data", False, f"The disk of {place} is nearly full.", "Free some space on it."
         )
     return Finding("data", True, f"{data} can be written; {free / 1e9:.1f} GB are free.")
+
+
+async def _look_at_database(probes: Probes) -> Finding:
+    try:
+        return check_database(await probes.database())
+    except StoreError as error:  # it says what to do
+        return Finding("database", False, str(error))
 
 
 def check_database(fault: str) -> Finding:

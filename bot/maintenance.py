@@ -74,11 +74,10 @@ def _examine(options: argparse.Namespace) -> int:
 
 def _examine_database(options: argparse.Namespace) -> str:
     try:
-        return engine_for(_place(options)).examine()
+        place = _place(options)
     except SettingError:
         return ""  # the doctor says so
-    except StoreError as error:
-        return str(error)
+    return engine_for(place).examine()
 
 
 def _place(options: argparse.Namespace) -> Path | str:

@@ -164,4 +164,4 @@ class DatabaseEngine(Protocol):
 
     def examine(self) -> str:
         """All that is wrong with the database, as a sentence; "" for nothing, or where there is
-        none yet."""
+        none yet. Raises StoreError where nobody can tell."""

@@ -107,6 +107,7 @@ async def test_doctor_and_audit_know_where_the_record_is(tmp_path: Path, postgre
     told = command(tmp_path, "doctor").stdout
     assert "BAD  database: " in told
     assert "can't be reached; start it, or correct" in told
+    assert "Restore a backup" not in told, "that would not help"
 
 
 def test_an_address_with_its_password_is_refused_in_the_configuration(tmp_path: Path) -> None:

@@ -533,14 +533,11 @@ class PostgresqlEngine:
         copy_out(self, path)
 
     def examine(self) -> str:
-        try:
-            with self.visit(patience=0) as session:
-                _check_server(session)
-                if not session.schema_version():
-                    return ""
-                rows = _list_unreadable(session)
-        except StoreError as error:
-            return str(error)
+        with self.visit(patience=0) as session:
+            _check_server(session)
+            if not session.schema_version():
+                return ""
+            rows = _list_unreadable(session)
         return f"The PostgreSQL database holds {rows}." if rows else ""
 
 
