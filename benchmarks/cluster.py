@@ -5,7 +5,7 @@
     python -m benchmarks.cluster --short              as CI runs it
 
 A gateway with the pipe, workers, and an endpoint that takes a while for each answer. Every chat
-says its next message when it has heard the answer to the one before. Meanwhile workers and the
+says two messages, and the next two when it has heard the answers. Meanwhile workers and the
 gateway are killed (kill -9) at random moments and started again; a message that was not confirmed
 is said again with the same id, as platforms do. Then what was said is compared with what came back.
 """
@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import random
@@ -127,6 +128,8 @@ class Mail:
         self.bench = bench
         self.accepted: dict[str, float] = {}
         self.replies: dict[str, list[Json]] = {}
+        self.order: dict[str, list[int]] = {}
+        self.times: dict[str, list[float]] = {}
         self.heard = asyncio.Event()
         self._read = Counter[int]()
 
@@ -144,12 +147,17 @@ class Mail:
         if "accepted" in line:
             self.accepted.setdefault(line["accepted"], time.monotonic())
         elif "reply_to" in line:
+            if line["reply_to"] not in self.replies:
+                number = int(line["reply_to"].rpartition("-")[2])
+                self.order.setdefault(line["chat"], []).append(number)
+                self.times.setdefault(line["chat"], []).append(time.monotonic())
             self.replies.setdefault(line["reply_to"], []).append(line)
 
-    async def ask(self, chat: str, name: str, text: str) -> None:
-        """Say it until it is answered; again over each new gateway, unless it was confirmed."""
+    async def ask(self, chat: str, name: str, text: str, *, is_awaited: bool = True) -> None:
+        """Say it until it is answered, or confirmed where the answer is not awaited; again over
+        each new gateway, unless it was confirmed."""
         gateway = None
-        while name not in self.replies:
+        while name not in self.replies and (is_awaited or name not in self.accepted):
             if gateway is not self.bench.gateway and name not in self.accepted:
                 gateway = self.bench.gateway
                 assert gateway is not None
@@ -164,14 +172,16 @@ class Chat:
     name: str
     said: int = 0
     waiting: float = 0.0
-    answered: list[float] = field(default_factory=list)
+    answered: int = 0
 
     async def talk(self, mail: Mail, is_over: asyncio.Event) -> None:
         while not is_over.is_set():
-            number, self.said = self.said, self.said + 1
+            number, self.said = self.said, self.said + 2
             self.waiting = time.monotonic()
+            await mail.ask(self.name, f"{self.name}-{number}", str(number), is_awaited=False)
+            await mail.ask(self.name, f"{self.name}-{number + 1}", str(number + 1))
             await mail.ask(self.name, f"{self.name}-{number}", str(number))
-            self.answered.append(time.monotonic())
+            self.answered += 2
             self.waiting = 0.0
 
 
@@ -184,11 +194,14 @@ class Verdict:
     wrong: int = 0
     twice: int = 0
     marked: int = 0
+    out_of_order: int = 0
 
 
 def judge(chats: list[Chat], mail: Mail) -> Verdict:
     verdict = Verdict()
     for chat in chats:
+        heard = mail.order.get(chat.name, [])
+        verdict.out_of_order += sum(a > b for a, b in itertools.pairwise(heard))
         for number in range(chat.said):
             replies = mail.replies.get(f"{chat.name}-{number}", [])
             plain = [one for one in replies if not one.get("resent")]
@@ -241,16 +254,16 @@ async def run_kills(bench: Bench, kills: int, stops: int, chance: random.Random,
             os.kill(victim.process.pid, signal.SIGCONT)
             bench.workers.append(victim)
             continue
-        counts = {chat.name: len(chat.answered) for chat in mine}
+        counts = {chat.name: len(mail.times.get(chat.name, [])) for chat in mine}
         died = time.monotonic()
         await victim.kill()
         async with asyncio.timeout(90):
             while number < calm and any(  # noqa: ASYNC110 - other processes tell no event
-                len(one.answered) == counts[one.name] for one in mine
+                len(mail.times.get(one.name, [])) == counts[one.name] for one in mine
             ):
                 await asyncio.sleep(0.005)
         if number < calm:
-            times += [chat.answered[counts[chat.name]] - died for chat in mine]
+            times += [mail.times[one.name][counts[one.name]] - died for one in mine]
         await bench.add_worker()
     is_over.set()
     async with asyncio.timeout(120):
@@ -264,7 +277,7 @@ async def run_kills(bench: Bench, kills: int, stops: int, chance: random.Random,
             f" {bench.model.pause:g} s of the model: median {statistics.median(times):.2f} s, worst"
             f" {max(times):.2f} s"
         )
-    return not (verdict.lost or verdict.wrong or verdict.twice)
+    return not (verdict.lost or verdict.wrong or verdict.twice or verdict.out_of_order)
 
 
 async def run_load(bench: Bench, chats: int, seconds: float) -> None:
@@ -277,9 +290,9 @@ async def run_load(bench: Bench, chats: int, seconds: float) -> None:
     gateway = bench.gateway
     assert gateway is not None
     await asyncio.sleep(2)
-    before = busy(gateway), sum(map(busy, bench.workers)), sum(len(one.answered) for one in people)
+    before = busy(gateway), sum(map(busy, bench.workers)), sum(one.answered for one in people)
     await asyncio.sleep(seconds)
-    after = busy(gateway), sum(map(busy, bench.workers)), sum(len(one.answered) for one in people)
+    after = busy(gateway), sum(map(busy, bench.workers)), sum(one.answered for one in people)
     is_over.set()
     await asyncio.gather(*talking_)
     following.cancel()
