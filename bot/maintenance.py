@@ -7,6 +7,8 @@ import asyncio
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from agent.models.embedded import is_installed
@@ -85,6 +87,18 @@ def _place(options: argparse.Namespace) -> Path | str:
     return find_database(load_layers(options.config, os.environ), options.data)
 
 
+@contextmanager
+def _hold(data: Path, place: Path | str) -> Iterator[None]:
+    """Keep every bot off the data folder and the database, on which several processes may be one
+    bot that does not hold the folder. Raises FolderError and StoreError."""
+    with lock_data_folder(data):
+        if isinstance(place, Path):
+            yield
+            return
+        with engine_for(place).visit(claim="alone"):
+            yield
+
+
 def _audit(options: argparse.Namespace) -> int:
     """Say what is open, weak or shared in this installation."""
     from bot import audit  # noqa: PLC0415 - slow, and nothing for the other commands
@@ -110,7 +124,7 @@ def _bring_back(options: argparse.Namespace) -> int:
     """Restore a backup; what is in the data folder now is moved aside, never deleted."""
     consent = (lambda contents: True) if options.with_code else _confirm
     place = _place(options)
-    with lock_data_folder(options.data):
+    with _hold(options.data, place):
         if not isinstance(place, Path) and not engine_for(place).is_unborn():
             raise StoreError(
                 "The setting database names a database that holds a bot already; name an empty "
@@ -142,7 +156,7 @@ def _move(options: argparse.Namespace) -> int:
             "Set database first, to the address of a PostgreSQL database: put DATABASE_URL=… into "
             '.env, and "database": "{{secret.DATABASE_URL}}" into the configuration.'
         )
-    with lock_data_folder(options.data), tempfile.TemporaryDirectory(dir=options.data) as work:
+    with _hold(options.data, address), tempfile.TemporaryDirectory(dir=options.data) as work:
         if options.to == "sqlite":
             return _move_back(address, file, Path(work))
         if not file.exists():

@@ -19,6 +19,7 @@ from bot.cluster import wire
 from bot.cluster.base import BrokerError
 from bot.cluster.ownership import BEAT, Ownership
 from bot.cluster.rabbit import RabbitMQ
+from bot.cluster.versions import BEATS, MixedVersionsError, describe
 from bot.delivery import columns_of
 from bot.sending import Sender
 from channels.base import Channel
@@ -33,8 +34,8 @@ log = logging.getLogger(__name__)
 
 MOST_KNOWN = 10_000
 """Replies of which a gateway remembers that it has had them in hand."""
-BEATS, CHANGES = "beat", "changed"
-"""The topics of signs of life, and of settings and people that were changed."""
+CHANGES = "changed"
+"""The topic of settings and people that were changed."""
 
 
 def name_process(role: str) -> str:
@@ -141,9 +142,15 @@ class Node:
         broker.on_lost, broker.on_back = self._disconnected, self._reconnected
 
     async def join(self) -> None:
-        """Take part. Raises BrokerError and StoreError."""
+        """Take part. Raises BrokerError, StoreError and MixedVersionsError."""
         store = self.app.store
         await store.write(partial(_join, process=self.me, role=self.role))
+        # Who joined while this one looked is seen by one of both: it is in the record before it
+        # looks.
+        strangers = await store.read(lambda db: cluster.list_strangers(db, VERSION))
+        if strangers:
+            await store.write(lambda db: cluster.leave(db, self.me))
+            raise MixedVersionsError(describe(strangers, cluster.SCHEMA))
         store.fence(self._check)
         await self.broker.start()
         for topic in (BEATS, CHANGES):
@@ -245,4 +252,5 @@ class Node:
 
 
 def _join(database: Database, process: str, role: str) -> None:
+    cluster.forget_fenced(database)
     cluster.join(database, process, role, VERSION)

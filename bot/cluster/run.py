@@ -14,9 +14,12 @@ from bot.cluster.base import BrokerError
 from bot.cluster.gateway import Gateway
 from bot.cluster.node import ClusterSender, Node, name_process
 from bot.cluster.rabbit import RabbitMQ
+from bot.cluster.versions import check_versions
 from bot.cluster.worker import Worker
+from bot.data_folder import find_database
 from bot.settings import Layers, Settings
 from channels.base import Channel, ChannelError
+from memory.record import engines
 from memory.tasks import cancel_and_wait
 
 PASSED_OVER = (
@@ -88,6 +91,8 @@ async def _join(
     stopping: asyncio.Event,
 ) -> tuple[App, Node]:
     app: App
+    engine = engines.engine_for(find_database(plan.layers, plan.data))
+    await check_versions(engine, RabbitMQ(plan.broker, name_process("start")))
     made = [*channels(lambda: app.config.book.effective())]
     app = await assemble(plan.layers, plan.data, made, ClusterSender)
     return app, Node(app, RabbitMQ(plan.broker, name_process(role)), role, stopping)

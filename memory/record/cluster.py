@@ -9,13 +9,16 @@ while and goes on, nothing is written after its successor has begun.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from memory.record import tables
 from memory.record.database import Database, StoreError
+from memory.record.migrations import MIGRATIONS
 
 NOBODY = ""
+SCHEMA = len(MIGRATIONS)
+"""The version of the tables that this program works with."""
 
 
 class FencedError(StoreError):
@@ -112,11 +115,29 @@ def list_processes(database: Database) -> list[ProcessRow]:
     ]
 
 
-def forget_processes(database: Database, but: Sequence[str]) -> None:
-    """Delete those that own nothing and are not among these."""
+def list_strangers(database: Database, version: str) -> list[ProcessRow]:
+    """Those that take part, or died and were never missed, and do not go together with a process
+    of this version that is about to start: theirs is another, or the tables are not as this program
+    has them. It may be asked of any database, also of one that has no tables yet."""
+    if "process" not in database.get_tables():
+        return []
+    is_same = database.schema_version() == SCHEMA
+    rows = [row for row in list_processes(database) if not row.is_fenced]
+    return [row for row in rows if not is_same or row.version != version]
+
+
+def shut_out(database: Database, processes: Collection[str]) -> None:
+    """Let these write nothing more; what they own goes to whoever takes it."""
+    table = tables.Process
+    table.update(is_fenced=True).where(table.id.in_([*processes])).execute(database)
+
+
+def forget_fenced(database: Database) -> None:
+    """Delete those that were shut out and own nothing any more; deleted, they stay shut out."""
     table, owner = tables.Process, tables.Owner
     owning = owner.select(owner.process)
-    table.delete().where(table.id.not_in([*but]) & table.id.not_in(owning)).execute(database)
+    is_over = (table.is_fenced == 1) & table.id.not_in(owning)
+    table.delete().where(is_over).execute(database)
 
 
 def claim(database: Database, outbox: int, process: str) -> str | None:

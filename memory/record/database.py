@@ -140,9 +140,10 @@ class DatabaseEngine(Protocol):
         """A new connection, for one thread. Where it can't have what it claims, its use raises
         StoreError."""
 
-    def visit(self, is_frozen: bool = False) -> AbstractContextManager[Database]:
+    def visit(self, is_frozen: bool = False, claim: Claim = "") -> AbstractContextManager[Database]:
         """A connection for a while; `is_frozen`: all that is read is as it was at the first look.
-        Raises StoreError where the system fails meanwhile."""
+        Raises StoreError where the system fails meanwhile, or others work on it against the
+        claim."""
 
     def is_unborn(self) -> bool:
         """Whether nothing was ever said there. Raises StoreError."""

@@ -12,8 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.process import BotProcess, talking
+from tests.whole.process import PATIENCE, BotProcess, talking
 
 
 @dataclass
@@ -27,14 +29,14 @@ class Processes:
     workers: list[BotProcess] = field(default_factory=list)
 
     async def add_worker(self) -> BotProcess:
-        worker = await self._start("--role", "worker")
+        worker = await self.start("--role", "worker")
         self.workers.append(worker)
         return worker
 
     async def add_gateway(self) -> BotProcess:
-        return await self._start("--role", "gateway", "--jsonl")
+        return await self.start("--role", "gateway", "--jsonl")
 
-    async def _start(self, *arguments: str) -> BotProcess:
+    async def start(self, *arguments: str) -> BotProcess:
         return await self.stack.enter_async_context(
             talking(self.folder, self.endpoint, self.settings, arguments=arguments)
         )
@@ -80,3 +82,16 @@ async def says_all(gateway: BotProcess, chats: Mapping[str, int]) -> None:
 
 def dump(lines: list[Any]) -> str:
     return "\n".join(json.dumps(line) for line in lines)
+
+
+def read(url: str, query: str) -> list[tuple[Any, ...]]:
+    """What a query finds in the record."""
+    with psycopg.connect(url) as connection:
+        return connection.execute(query.encode()).fetchall()
+
+
+async def until_joined(url: str, count: int) -> None:
+    """Until so many processes stand in the record."""
+    async with asyncio.timeout(PATIENCE):
+        while len(await asyncio.to_thread(read, url, "SELECT id FROM process")) < count:
+            pass  # what happens in other processes tells nobody

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import pytest
 from aiohttp import web
 
 from tests.cluster.cluster_processes import Processes, answered, cluster_of, says_all, send_signal
@@ -43,20 +42,6 @@ async def living(
         cluster_of(folder, endpoint, servers, workers) as processes,
     ):
         yield processes
-
-
-@pytest.fixture
-def servers(
-    broker: RabbitMQServer, postgresql: str, monkeypatch: pytest.MonkeyPatch
-) -> dict[str, Any]:
-    """The settings that name the servers, which run, and are empty but for other tests' queues."""
-    monkeypatch.setenv("BROKER_URL", broker.url)
-    monkeypatch.setenv("DATABASE_URL", postgresql)
-    return {
-        "broker": "{{secret.BROKER_URL}}",
-        "database": "{{secret.DATABASE_URL}}",
-        "shutdown_timeout": 20,
-    }
 
 
 def expected() -> dict[str, list[str]]:

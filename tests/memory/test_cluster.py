@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from memory.record import cluster, mailbox, overrides
 from memory.record.cluster import NOBODY, FencedError
 from memory.record.database import Database
-from memory.record.engines.sqlite import in_memory
+from memory.record.engines.sqlite import SqliteFile, in_memory
 from memory.record.mailbox import AddressColumns, OutboxRow
 from memory.record.store import Store
 
@@ -127,11 +128,42 @@ async def test_a_reply_is_claimed_by_one_and_its_next_sender_learns_who_that_was
     assert await claim("three") is None
 
 
-async def test_processes_that_own_nothing_are_forgotten(stores: dict[str, Store]) -> None:
-    await _take(stores["one"], "slice.0", "one")
-    await stores["two"].write(lambda db: cluster.forget_processes(db, ["two"]))
-    left = [row.id for row in await stores["two"].read(cluster.list_processes)]
-    assert sorted(left) == ["one", "two"]
+async def test_who_was_shut_out_is_forgotten_once_it_owns_nothing(
+    stores: dict[str, Store],
+) -> None:
+    for name in NAMES:
+        await _take(stores["one"], name, "one")
+    left = []
+    for name in NAMES:
+        await _take(stores["two"], name, "two")
+        await stores["two"].write(cluster.forget_fenced)
+        left.append({row.id for row in await stores["two"].read(cluster.list_processes)})
+    assert left == [{"one", "two", "three"}, {"two", "three"}]
+    with pytest.raises(FencedError):
+        await _write(stores["one"], "after")
+
+
+async def test_only_what_may_be_alive_and_is_of_another_version_is_a_stranger(
+    stores: dict[str, Store],
+) -> None:
+    def strangers(version: str) -> Callable[[Database], list[str]]:
+        return lambda db: [row.id for row in cluster.list_strangers(db, version)]
+
+    read, write = stores["three"].read, stores["three"].write
+    assert await read(strangers("1")) == []
+    assert sorted(await read(strangers("2"))) == sorted(PROCESSES)
+    await write(lambda db: cluster.shut_out(db, ["one"]))
+    assert sorted(await read(strangers("2"))) == ["three", "two"]
+    with pytest.raises(FencedError):
+        await _write(stores["one"], "after")
+    await write(lambda db: db.execute_sql("PRAGMA user_version = 1"))
+    assert sorted(await read(strangers("1"))) == ["three", "two"], "the tables are older ones"
+
+
+def test_a_database_without_tables_knows_of_nobody() -> None:
+    with closing(SqliteFile(":memory:")) as database:
+        database.connect()
+        assert cluster.list_strangers(database, "1") == []
 
 
 class Owners(RuleBasedStateMachine):

@@ -479,9 +479,9 @@ class PostgresqlEngine:
 
     @contextmanager
     def visit(
-        self, is_frozen: bool = False, patience: float | None = None
+        self, is_frozen: bool = False, claim: Claim = "", patience: float | None = None
     ) -> Iterator[PostgresqlSession]:
-        session = PostgresqlSession(self._url)
+        session = PostgresqlSession(self._url, claim)
         try:
             session.reconnect(time.monotonic() + (PATIENCE if patience is None else patience))
             if is_frozen:

@@ -186,9 +186,9 @@ class SqliteEngine:
         return connect(self.path)  # whoever works on the data folder holds that
 
     @contextmanager
-    def visit(self, is_frozen: bool = False) -> Iterator[Database]:
+    def visit(self, is_frozen: bool = False, claim: Claim = "") -> Iterator[Database]:
         try:
-            with closing(self.connect()) as database:
+            with closing(self.connect(claim)) as database:
                 if is_frozen:
                     database.execute_sql("BEGIN")
                 yield database
