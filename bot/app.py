@@ -41,6 +41,7 @@ from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
     LetIn,
+    Processes,
     RunningTurns,
     StoredLedger,
     StoredSettings,
@@ -102,6 +103,7 @@ class App:
     schedule: Schedule
     forms: Forms
     shared: SharedChanges
+    processes: Processes
 
     async def run(self, until: str = "") -> None:
         """Take up what was left, listen until the channels end (or the one that `until` names) or a
@@ -293,6 +295,7 @@ async def assemble(
     prompt = Prompt(plugins.prompt_hooks)
     by_name = {channel.name: channel for channel in channels}
     sender, shared = sender_type(store, by_name, data), SharedChanges()
+    processes = Processes()
     delivery = Delivery(store, by_name, sender)
     forms = Forms(store, by_name)
     approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
@@ -384,6 +387,7 @@ async def assemble(
             data,
             time.monotonic(),
         ),
+        processes=processes,
         models=ChosenModels(book, models),
         agents=ConfiguredAgents(book, models),
         ledger=StoredLedger(store),
@@ -441,6 +445,7 @@ async def assemble(
         schedule=Schedule(config.zone, retention, run_often),
         forms=forms,
         shared=shared,
+        processes=processes,
     )
 
 

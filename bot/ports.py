@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from memory.record.ledger import Bill
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import AgentInfo, CommandError, ModelInfo, Person, SettingInfo, Status
+from plugins.processes import ClusterInfo
 
 WELCOME = "You are in now: just write to me, or send /start."
 
@@ -219,6 +220,21 @@ class LetIn:
             raise CommandError(f"{who!r} could be {names}; give /revoke one of these.")
         await self._access.revoke(found[0])
         return found[0]
+
+
+async def _alone() -> ClusterInfo | None:
+    """This process is all of the bot."""
+    return None
+
+
+@dataclass(slots=True)
+class Processes:
+    """Which processes are this bot: one, unless there is a `survey` of many."""
+
+    survey: Callable[[], Awaitable[ClusterInfo | None]] = _alone
+
+    async def look(self) -> ClusterInfo | None:
+        return await self.survey()
 
 
 @dataclass(frozen=True, slots=True)

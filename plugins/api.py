@@ -39,6 +39,7 @@ from memory.record.ledger import Bill
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry
+from plugins.processes import ProcessesPort
 from plugins.rules import Rule
 
 __all__ = [
@@ -409,6 +410,7 @@ class Ports:
 
     settings: SettingsPort
     turns: TurnsPort
+    processes: ProcessesPort
     models: ModelsPort
     agents: AgentsPort
     ledger: LedgerPort

@@ -20,8 +20,7 @@ from bot.cluster import wire
 from bot.cluster.base import BrokerError, OwnerCall
 from bot.cluster.node import ClusterSender, Node, topic_of
 from bot.cluster.ownership import Ownership
-from bot.cluster.slices import SLICES, slice_of
-from bot.cluster.worker import name_of_slice
+from bot.cluster.slices import SLICES, name_of_slice, slice_of
 from bot.received import key_of
 from channels.base import (
     Accepted,

@@ -6,6 +6,7 @@ import asyncio
 import logging
 import os
 import socket
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -15,9 +16,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from bot.app import VERSION, App
-from bot.cluster import wire
+from bot.cluster import census, wire
 from bot.cluster.base import BrokerError
-from bot.cluster.ownership import BEAT, Ownership
+from bot.cluster.ownership import BEAT, SILENCE, Ownership
 from bot.cluster.rabbit import RabbitMQ
 from bot.cluster.versions import BEATS, MixedVersionsError, describe
 from bot.delivery import columns_of
@@ -29,6 +30,7 @@ from memory.record.cluster import NOBODY, FencedError
 from memory.record.database import Database
 from memory.record.store import Store, StoreError
 from memory.tasks import BackgroundTasks, cancel_and_wait
+from plugins.processes import ClusterInfo
 
 log = logging.getLogger(__name__)
 
@@ -138,6 +140,9 @@ class Node:
         self._loop = asyncio.get_running_loop()
         assert isinstance(app.sender, ClusterSender), "what goes out goes through the gateways"
         app.sender.node = self
+        app.processes.survey = self._survey
+        self._heard: dict[str, float] = {}
+        self._begun = time.monotonic()
         broker.hear = self._hear
         broker.on_lost, broker.on_back = self._disconnected, self._reconnected
 
@@ -221,11 +226,26 @@ class Node:
     def _hear_beat(self, body: bytes) -> None:
         said = wire.parse(body)
         process = str(said["me"])
+        if "version" in said:
+            self._heard[process] = time.monotonic()
+        else:
+            self._heard.pop(process, None)  # it says farewell
         for group, ownership in self.ownerships.items():
             if group in said["groups"]:
                 ownership.see(process)
             else:
                 ownership.unsee(process)
+
+    async def _survey(self) -> ClusterInfo:
+        recorded = await self.app.store.read(census.read)
+        now, queued = time.monotonic(), None
+        if self.broker.is_up:
+            with suppress(BrokerError):
+                queued = await self.broker.count_waiting(census.SLICE_NAMES)
+        heard = {name for name, at in self._heard.items() if now - at < SILENCE}
+        if now - self._begun < SILENCE:  # nobody has had the time to be heard
+            heard |= {row.id for row in recorded.processes}
+        return census.count(recorded, queued, heard, time.time())
 
     def _disconnected(self) -> None:
         for ownership in self.ownerships.values():

@@ -27,7 +27,12 @@ from aio_pika.abc import (
     AbstractIncomingMessage,
     AbstractQueue,
 )
-from aio_pika.exceptions import AMQPError, ChannelInvalidStateError, DeliveryError
+from aio_pika.exceptions import (
+    AMQPError,
+    ChannelInvalidStateError,
+    ChannelNotFoundEntity,
+    DeliveryError,
+)
 
 from bot.cluster.base import BrokerError, OwnerCall, Take
 from memory.tasks import BackgroundTasks, cancel_and_wait
@@ -115,6 +120,18 @@ class RabbitMQ:
             raise BrokerError(UNREACHABLE) from None
         self._is_up.set()
         self._running = asyncio.create_task(self._stay(), name="broker")
+
+    @property
+    def is_up(self) -> bool:
+        """Whether there is a connection now."""
+        return self._is_up.is_set()
+
+    @property
+    def version(self) -> str:
+        """That of the server, as it says it; "" where there is no connection."""
+        transport = self._link.connection.transport if self._link else None
+        said = transport.connection.server_properties.get("version") if transport else ""
+        return said.decode() if isinstance(said, bytes) else str(said or "")
 
     async def close(self) -> None:
         if self._running is not None:
@@ -275,6 +292,24 @@ class RabbitMQ:
                         return
             await asyncio.sleep(pause)
             pause *= 2
+
+    async def count_waiting(self, names: Sequence[str]) -> dict[str, int]:
+        """How many calls lie in these queues that no process has in hand; of those that were never
+        declared, nothing is said. Raises BrokerError."""
+        link, counts = await self._linked(), dict[str, int]()
+        try:
+            channel = await link.connection.channel()  # a queue that is not there closes it
+            for name in names:
+                queue = await channel.declare_queue(f"{self._kin}.{name}", passive=True)
+                found = queue.declaration_result
+                token = 0 if found.consumer_count else 1  # without an owner it lies there, too
+                counts[name] = max(0, (found.message_count or 0) - token)
+            await channel.close()
+        except ChannelNotFoundEntity:
+            log.info("some queues are not there yet")
+        except _GONE as error:
+            raise BrokerError(UNREACHABLE) from error
+        return counts
 
     # --- calls --------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 SLICES = 64
 """Into how many slices all conversations are divided. It is part of what is stored: never change
 it."""
+_SLICE = "slice."
 
 
 def slice_of(identity: str) -> int:
@@ -16,6 +17,15 @@ def slice_of(identity: str) -> int:
     memory."""
     chat = "/".join(identity.split("/")[:2])
     return int.from_bytes(_digest(chat), "big") % SLICES
+
+
+def name_of_slice(number: int) -> str:
+    """What it is called where it is owned, and its queue."""
+    return f"{_SLICE}{number}"
+
+
+def number_of_slice(name: str) -> int:
+    return int(name.removeprefix(_SLICE))
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from bot.cluster import wire
 from bot.cluster.base import GiveBack, OwnerCall
 from bot.cluster.node import Node
 from bot.cluster.ownership import Ownership
-from bot.cluster.slices import SLICES, slice_of
+from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 from channels.base import KeyHolder
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
@@ -37,17 +37,12 @@ WATCHED = 30.0
 """Seconds for which somebody watches a conversation without saying so again."""
 REFRESH = 30.0
 """Seconds after which what others have spent is read anew."""
-_SLICE = "slice."
 INTERRUPTED = (
     "The bot was interrupted while it carried this out. Check whether it took effect (/context "
     "shows it), and send it again if not."
 )
 FAILED = "This failed inside the bot; the log has the details (data/logs)."
 IN_USE = "it is still with another process"
-
-
-def name_of_slice(number: int) -> str:
-    return f"{_SLICE}{number}"
 
 
 @dataclass(slots=True)
@@ -120,7 +115,7 @@ class Worker:
     async def gain(self, name: str) -> None:
         """Go on where the owner before stopped: with what its inbox holds, as at a start. Many come
         at once, when a worker has died: they are taken over together."""
-        number = int(name.removeprefix(_SLICE))
+        number = number_of_slice(name)
         gained = self._coming[number] = asyncio.get_running_loop().create_future()
         if not self._gaining.locked():
             self.node.tasks.start(self._gain_all(), "take over")
@@ -162,7 +157,7 @@ class Worker:
     async def lose(self, name: str) -> None:
         """Finish what is under way, for as long as there is patience, and leave the rest to the
         next owner."""
-        number = int(name.removeprefix(_SLICE))
+        number = number_of_slice(name)
         if number not in self._owned:
             return
 

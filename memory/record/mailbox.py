@@ -16,6 +16,7 @@ from typing import Any, Literal
 from urllib.parse import unquote
 
 import orjson
+from peewee import fn
 
 from memory.keys import home_of
 from memory.record import tables
@@ -173,6 +174,25 @@ def is_waiting(database: Database, channels: Sequence[str], but: Collection[int]
     is_unsent = (outbox.is_sent == 0) & outbox.id.not_in([*but])
     unsent = outbox.select(outbox.id).where(is_unsent & outbox.channel.in_(channels))
     return any(list(query.limit(1).tuples().execute(database)) for query in (unanswered, unsent))
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What waits: messages without an answer, when the oldest came (seconds since 1970; 0 where
+    there is none), and replies that are not sent."""
+
+    unanswered: int
+    oldest: float
+    unsent: int
+
+
+def measure_backlog(database: Database) -> Backlog:
+    """How much waits for an answer, or to be sent."""
+    inbox, outbox = tables.Inbox, tables.Outbox
+    waiting = inbox.select(fn.COUNT(inbox.id), fn.MIN(inbox.at)).where(inbox.is_done == 0)
+    ((unanswered, oldest),) = waiting.tuples().execute(database)
+    unsent = outbox.select(fn.COUNT(outbox.id)).where(outbox.is_sent == 0)
+    return Backlog(unanswered, oldest or 0.0, next(iter(unsent.tuples().execute(database)))[0])
 
 
 def list_outbox(database: Database) -> list[OutboxRow]:

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import asdict
 
 from memory.context.change import Change
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.processes import describe
 from plugins.wording import cell, clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
@@ -93,7 +95,8 @@ async def cancel(ask: Ask) -> Reply:
 
 @command("status", "Show how the bot is doing")
 async def status(ask: Ask) -> Reply:
-    """Uptime, work under way, channels, plugins and what went wrong with them."""
+    """Uptime, work under way, channels, plugins and what went wrong with them; for owners of a bot
+    of several processes, those, too."""
     now = ask.bot.turns.status(ask.conversation.key)
     model = ask.bot.models.about(ask.conversation.key)
     lines = [
@@ -104,7 +107,11 @@ async def status(ask: Ask) -> Reply:
         f"Data folder: `{now.data}`.",
         *now.problems,
     ]
-    return Reply("\n\n".join(lines), asdict(now))
+    data = asdict(now)
+    if ask.person.is_owner and (cluster := await ask.bot.processes.look()) is not None:
+        lines.append(describe(cluster, time.time()))
+        data["cluster"] = asdict(cluster)
+    return Reply("\n\n".join(lines), data)
 
 
 @command("whoami", "Show who the bot thinks you are")

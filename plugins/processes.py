@@ -1,0 +1,91 @@
+"""The processes that are one bot, as `/status` shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from plugins.wording import cell, count, duration, table
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessInfo:
+    """One of them: `since` in seconds since 1970, `slices` how many it owns; one that is not heard
+    of has given no sign of life for some seconds."""
+
+    name: str
+    role: str
+    version: str
+    since: float
+    slices: int
+    is_heard: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterInfo:
+    """All of them. `unowned` is how many slices nobody has; `queued` and `longest` how many calls
+    lie in all queues, and in the longest, that no process has in hand (None: the broker can't be
+    asked); `lag` for how many seconds the oldest of the `unanswered` messages waits; `unsent` how
+    many replies are not sent."""
+
+    processes: tuple[ProcessInfo, ...]
+    unowned: int
+    queued: int | None
+    longest: int | None
+    unanswered: int
+    lag: float
+    unsent: int
+
+    @property
+    def versions(self) -> tuple[str, ...]:
+        """The versions of those that are heard of."""
+        return tuple(sorted({one.version for one in self.processes if one.is_heard}))
+
+
+class ProcessesPort(Protocol):
+    async def look(self) -> ClusterInfo | None:
+        """Who is there, and what waits; None where one process is the bot. Raises StoreError."""
+        ...
+
+
+def describe(cluster: ClusterInfo, now: float) -> str:
+    """A table of the processes, and what waits between them; `now` in seconds since 1970."""
+    rows = [(cell(_short(one.name)), _state(one, now), one.slices) for one in cluster.processes]
+    return "\n\n".join(
+        [
+            table(("process", "up", "slices:"), rows),
+            f"All run Parley {format_versions(cluster.versions)}."
+            + (f" Nobody owns {count(cluster.unowned, 'slice')}." if cluster.unowned else ""),
+            describe_queues(cluster),
+            describe_backlog(cluster),
+        ]
+    )
+
+
+def describe_queues(cluster: ClusterInfo) -> str:
+    if cluster.queued is None:
+        return "The message broker can't be reached, so nobody knows what waits there."
+    longest = f", {cluster.longest} of them for one slice" if cluster.queued else ""
+    return f"In the broker's queues: {count(cluster.queued, 'call')}{longest}."
+
+
+def describe_backlog(cluster: ClusterInfo) -> str:
+    oldest = f", the oldest for {duration(cluster.lag)}" if cluster.unanswered else ""
+    return (
+        f"Not answered yet: {count(cluster.unanswered, 'message')}{oldest}. Not sent yet: "
+        f"{count(cluster.unsent, 'reply') if cluster.unsent == 1 else f'{cluster.unsent} replies'}."
+    )
+
+
+def format_versions(versions: Sequence[str]) -> str:
+    return " and ".join(versions) or "of no version"
+
+
+def _short(name: str) -> str:
+    """Without what makes it differ from all that ever ran."""
+    return name.rpartition("-")[0] or name
+
+
+def _state(one: ProcessInfo, now: float) -> str:
+    return duration(max(0.0, now - one.since)) if one.is_heard else "silent"

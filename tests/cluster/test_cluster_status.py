@@ -1,0 +1,118 @@
+"""`/status` of a bot of several processes: who owns what, and what waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from bot.app import VERSION
+from bot.cluster.rabbit import RabbitMQ
+from channels.message import Address, Reply
+from memory.record import cluster
+from memory.tasks import cancel_and_wait
+from tests.cluster.cluster_house import clustered
+from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.fakes.openai_server import OpenAIServer
+from tests.whole.house import PATIENCE, Hands
+from tests.whole.house import living as alone
+
+NAMES = ("slice.0", "slice.1")
+
+
+def of(reply: Reply) -> dict[str, Any]:
+    data = reply.data
+    assert isinstance(data, dict)
+    found = data["cluster"]
+    assert isinstance(found, dict)
+    return found
+
+
+async def status_where(house: Hands, is_so: Callable[[dict[str, Any]], bool]) -> Reply:
+    """/status, once it says this."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            reply = await house.says("/status")
+            if is_so(of(reply)):
+                return reply
+
+
+def silent(shown: dict[str, Any]) -> list[str]:
+    return [one["name"] for one in shown["processes"] if not one["is_heard"]]
+
+
+async def test_status_shows_owners_every_process_its_slices_and_what_waits(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with OpenAIServer([]) as endpoint, clustered(tmp_path, broker, endpoint) as living:
+        house = Hands("pipe")
+        gateway = await living.add_gateway(house)
+        reply = await house.says("/status")
+        shown = of(reply)
+        assert {one["name"]: one["slices"] for one in shown["processes"]} == {
+            gateway.node.me: 0,
+            **{one.node.me: 32 for one in living.workers},
+        }
+        assert {one["version"] for one in shown["processes"]} == {VERSION}
+        assert silent(shown) == []
+        assert (shown["unowned"], shown["queued"], shown["longest"]) == (0, 0, 0)
+        assert (shown["unanswered"], shown["unsent"]) == (1, 0), "this command alone"
+        assert 0 <= shown["lag"] < PATIENCE
+        assert f"All run Parley {VERSION}." in reply.text
+        assert "| process | up | slices |" in reply.text
+        assert "Not answered yet: 1 message, the oldest for" in reply.text
+
+        gone = "worker-long-gone-1-abc"
+        store = living.workers[0].app.store
+        await store.write(lambda db: cluster.join(db, gone, "worker", VERSION))
+        reply = await status_where(house, lambda shown: silent(shown) == [gone])
+        assert "| worker-long-gone-1 | silent | 0 |" in reply.text
+
+
+async def test_status_tells_a_user_nothing_of_the_processes(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with (
+        OpenAIServer([]) as endpoint,
+        clustered(tmp_path, broker, endpoint, workers=1) as living,
+    ):
+        house = Hands("pipe")
+        await living.add_gateway(house)
+        lee = Address("pipe", "lee", user="lee")
+        app = living.workers[0].app
+        assert await app.processes.look() is not None
+        await app.access.open_chat(lee, "pipe/main")
+        reply = await (await house.bot()).command(lee, "/status")
+        assert "Up for" in reply.text
+        assert "slices" not in reply.text
+        assert isinstance(reply.data, dict)
+        assert "cluster" not in reply.data
+
+
+async def test_calls_that_wait_for_an_owner_are_counted_and_tokens_are_not(
+    broker: RabbitMQServer,
+) -> None:
+    server = RabbitMQ(broker.url, "one", uuid4().hex)
+    await server.start()
+    try:
+        assert server.version.split(".")[0].isdigit()
+        assert await server.count_waiting(NAMES) == {}, "nothing is there yet"
+        await server.declare(NAMES)
+        calling = asyncio.create_task(anext(server.call(NAMES[1], b"{}", PATIENCE)))
+        async with asyncio.timeout(PATIENCE):
+            while (waiting := await server.count_waiting(NAMES))[NAMES[1]] == 0:
+                assert not calling.done()
+        assert waiting == {NAMES[0]: 0, NAMES[1]: 1}
+        await cancel_and_wait(calling)
+    finally:
+        await server.close()
+
+
+async def test_one_process_has_no_others(tmp_path: Path) -> None:
+    async with alone(tmp_path) as house:
+        reply = await house.says("/status")
+    assert isinstance(reply.data, dict)
+    assert "cluster" not in reply.data
+    assert "slices" not in reply.text
