@@ -26,7 +26,7 @@ from pathlib import Path
 
 from agent.models.embedded import NAME as SMALL_MODEL
 from agent.models.selection import Models
-from bot import key_commands, maintenance
+from bot import doctor, key_commands, maintenance
 from bot.access import Access, Rules
 from bot.app import VERSION, App, assemble, credentials
 from bot.backup import BackupError
@@ -114,7 +114,7 @@ def make_parser() -> argparse.ArgumentParser:
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
     key_commands.add_commands(commands)
-    maintenance.add_commands(commands)
+    maintenance.add_commands(commands, _examine_cluster)
     return parser
 
 
@@ -181,6 +181,19 @@ def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -
         asyncio.run(run.live(plan))
     finally:
         close_logs()
+
+
+async def _examine_cluster(settings: Settings) -> Sequence[doctor.Finding]:
+    if not settings.database:
+        advice = "Set database, too: several processes can't share an SQLite file."
+        return [doctor.Finding("cluster", False, "broker is set without database.", advice)]
+    try:
+        from bot.cluster import checkup  # noqa: PLC0415 - only for this, and its client is an extra
+    except ModuleNotFoundError as error:
+        advice = ".venv/bin/python -m pip install -r bot/cluster/requirements.txt"
+        sentence = f"The setting broker needs a package that is not installed ({error.name})."
+        return [doctor.Finding("broker", False, sentence, f"Install it: {advice}")]
+    return await checkup.examine(settings.broker, engine_for(settings.database))
 
 
 def _faces(layers: Layers, settings: Callable[[], Settings]) -> list[Channel]:

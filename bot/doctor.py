@@ -33,6 +33,15 @@ class Finding:
     advice: str = ""
 
 
+ClusterProbe = Callable[[Settings], Awaitable[Sequence[Finding]]]
+"""Looks at a bot of several processes, whose broker is set."""
+
+
+async def _no_cluster(settings: Settings) -> Sequence[Finding]:
+    """Nothing is looked at."""
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class Probes:
     """What the doctor has other rooms look at.
@@ -40,12 +49,13 @@ class Probes:
     `database` tells what is wrong with the database, "" for nothing or where there is none yet, or
     raises StoreError where it can't be reached;
     `models` lists the endpoint's models or raises ModelError; `has_embedded` says whether the
-    embedded model is installed.
+    embedded model is installed; `cluster` looks at a bot of several processes.
     """
 
     database: Callable[[], Awaitable[str]]
     models: Callable[[Layers], Awaitable[Sequence[str]]]
     has_embedded: Callable[[], bool]
+    cluster: ClusterProbe = _no_cluster
 
 
 async def examine(
@@ -64,6 +74,8 @@ async def examine(
     except SettingError as error:
         return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
+    if settings.broker:
+        findings += await probes.cluster(settings)
     return findings + await _check_models(settings, layers, probes)
 
 

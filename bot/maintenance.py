@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 from agent.models.embedded import is_installed
@@ -26,10 +27,13 @@ from memory.record.transfer import copy_in, copy_out
 _MOST_SHOWN = 40  # lines of a list, and 80 characters of a value, so that what counts is seen
 
 
-def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Add these commands to the command line's."""
+def add_commands(
+    commands: argparse._SubParsersAction[argparse.ArgumentParser],
+    look_at_cluster: doctor.ClusterProbe,
+) -> None:
+    """Add these commands to the command line's; the doctor has a cluster looked at."""
     examine = commands.add_parser("doctor", help="check the installation")
-    examine.set_defaults(run=_examine)
+    examine.set_defaults(run=partial(_examine, look_at_cluster=look_at_cluster))
     look = commands.add_parser(
         "audit", help="say what is open, weak or shared in this installation"
     )
@@ -55,7 +59,7 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
-def _examine(options: argparse.Namespace) -> int:
+def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) -> int:
     """Check the installation, and say what to do."""
     findings = asyncio.run(
         doctor.examine(
@@ -66,6 +70,7 @@ def _examine(options: argparse.Namespace) -> int:
                 database=lambda: asyncio.to_thread(_examine_database, options),
                 models=lambda layers: Models(credentials(layers)).list_models(),
                 has_embedded=is_installed,
+                cluster=look_at_cluster,
             ),
         )
     )
