@@ -17,11 +17,13 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ctypes
 import gc
 import os
 import socket
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from agent.models.embedded import NAME as SMALL_MODEL
@@ -125,6 +127,7 @@ def _talk(options: argparse.Namespace) -> int:
     is_person = all(stream and stream.isatty() for stream in streams)
     is_terminal = is_person and not (options.jsonl or options.telegram or options.web)
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    _share_one_heap()
     place = find_database(layers, options.data)
     if SettingsStore(layers).effective().broker:
         if not options.new:
@@ -144,6 +147,16 @@ def _talk(options: argparse.Namespace) -> int:
         finally:
             close_logs()
     return 0
+
+
+def _share_one_heap() -> None:
+    """glibc gives each thread a heap of its own, and each keeps what it once held: 3 MB in all. One
+    serves, since Python's threads run one at a time. Other C libraries have no such thing."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).mallopt(_ARENA_MAX, 1)
+
+
+_ARENA_MAX = -8  # M_ARENA_MAX of <malloc.h>
 
 
 def _take_part(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> None:
