@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -27,6 +28,8 @@ from memory.record.engines.postgresql import PostgresqlEngine
 _TEMPLATE = "parley_template"
 _QUICK = ("fsync=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=200")
 _numbers = count(1)
+# The kernel ends a server with the thread that started it (--pdeathsig): not with one of a test's.
+_starter = ThreadPoolExecutor(1)
 
 
 def find_binaries() -> Path | None:
@@ -65,13 +68,14 @@ class PostgresqlServer:
     def start(self) -> None:
         options = [f"-c{setting}" for setting in (*self.settings, f"port={self.port}")]
         log = (self.folder / "log").open("ab")
-        self.process = subprocess.Popen(
+        self.process = _starter.submit(
+            subprocess.Popen,
             [
                 *_unprivileged(), str(self.binaries / "postgres"), "-D", "data",
                 "-k", str(self.folder), f"-clisten_addresses={self.host}", *options,
             ],
             cwd=self.folder, stdout=log, stderr=log, start_new_session=True,
-        )  # fmt: skip
+        ).result()  # fmt: skip
         log.close()
         self.wait()
 
