@@ -258,8 +258,7 @@ class Compactor:
         change = await compaction.measure(plan.change, view, self._services.meter)
         spec = self.forecaster.spec(plan, actor)
         ready = await self.summaries.at_once(spec) if plan.leaving else None
-        is_told = plan.leaving and state.strategy.preface == "system"
-        snapshot = await state.snapshot(view) if is_told else None
+        snapshot = await state.snapshot(view) if plan.leaving else None
         after = view.apply(change)
         if ready is not None and change.stand_in is not None:
             change = replace(change, stand_in=replace(change.stand_in, summary=ready.id))

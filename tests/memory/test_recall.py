@@ -443,6 +443,21 @@ def test_notes_are_ranked_as_what_was_said_is() -> None:
     assert notes.find("another", WRITTEN[:1], "tea", 3, UTC).total == 1
 
 
+def test_notes_that_are_in_no_file_any_more_do_not_stay_in_memory() -> None:
+    notes = NoteSearch()
+    for name in ("me", "another"):
+        notes.find(name, [Note(DAYS[0], f"The code of {name} is quokka.")], "code", 3, UTC)
+    assert holds(notes, "code of me")
+    notes.find("me", [], "code", 3, UTC)
+    assert not holds(notes, "code of me")
+    assert holds(notes, "code of another")
+
+
+def holds(notes: NoteSearch, text: str) -> bool:
+    """Whether a text is anywhere in what a search keeps from one time to the next."""
+    return text in repr([vars(one) for one in notes._indexed.values()])  # by no other way seen
+
+
 def _add(notes: list[Note], note: Note) -> list[Note]:
     return sorted([*notes, note], key=lambda one: one.day)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from channels.base import Activity, Delta
 from tests.fakes.openai_server import Answer, Received, Say
+from tests.points.scene import answering, steps, whole
 from tests.whole.house import living
 
 SLIM = {"context": {"strategy": "slim", "fold_turns": 1, "full_turns": 1}}
@@ -146,3 +147,18 @@ async def test_the_preview_shows_what_a_raised_setting_brings_back(tmp_path: Pat
     shown = [row["beginning"] for row in preview.data["messages"] if row["message"] == "user"][:-1]
     assert shown == asked == [f"question {number}" for number in range(2, 6)]
     assert "come back" in preview.text
+
+
+async def test_what_was_at_hand_at_a_cut_is_told_again_under_a_strategy_chosen_later(
+    tmp_path: Path,
+) -> None:
+    settings = {"context": {"strategy": "trim"}}
+    async with living(tmp_path, answering(lambda _: Say("Fine.")), settings) as house:
+        for number in range(4):
+            await house.says(f"Question {number}. " + "word " * 300)
+        await house.says("/context compact")
+        await house.says("Between.")
+        assert "Tools at hand" not in whole(steps(house)[-1])
+        await house.says("/config context.strategy summarize --here")
+        await house.says("After.")
+        assert "Tools at hand (native tool calls): " in whole(steps(house)[-1])

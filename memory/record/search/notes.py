@@ -39,19 +39,28 @@ class NoteSearch:
     ) -> Found:
         """Those of all notes of an audience, which are by day, that answer a text best."""
         if not notes:
+            self._forget(audience)
             return Found()
         by_day = defaultdict[date, list[Note]](list)
         for note in notes:
             by_day[note.day].append(note)
         with self._one_at_a_time:
             indexed = self._indexed.pop(audience, None)
-            if indexed is None or not indexed.may_become(by_day, zone):
-                indexed = _IndexedNotes(zone)
+            if indexed is not None and not indexed.may_become(by_day, zone):
+                indexed.close()
+                indexed = None
+            indexed = indexed or _IndexedNotes(zone)
             indexed.add(by_day)
             self._indexed[audience] = indexed
             while len(self._indexed) > KEPT:
-                self._indexed.popitem(last=False)
+                self._indexed.popitem(last=False)[1].close()
             return indexed.find(text, most)
+
+    def _forget(self, audience: str) -> None:
+        """What is in no file any more stays in no memory either."""
+        with self._one_at_a_time:
+            if indexed := self._indexed.pop(audience, None):
+                indexed.close()
 
 
 class _IndexedNotes:
@@ -92,6 +101,9 @@ class _IndexedNotes:
         transcript.insert(self._database, row.id, entries)
         self._notes += notes
         self._by_day.setdefault(day, []).extend(notes)
+
+    def close(self) -> None:
+        self._database.close()
 
     def find(self, text: str, most: int) -> Found:
         found = find(self._database, _NOTES, text, most, self._zone)
