@@ -202,7 +202,7 @@ class Sessions:
         start = feed.end
         waiting = await submit_awaiting(self.bot, feed, inbound)
         if ASYNC in request.headers.get("prefer", ""):
-            return as_json({"id": inbound.id}, 202)
+            return as_json({"id": inbound.id, "is_answered": waiting.done()}, 202)
         if EVENT_STREAM not in request.headers.get("accept", ""):
             return as_json((await await_answer(waiting)).data)
         return stream(_raw(follow_answer(feed, inbound.id, waiting, start)))

@@ -103,9 +103,10 @@ class MessageReply(CommandReply):
 
 
 class MessageAccepted(BaseModel):
-    """A message is on disk and will be answered."""
+    """A message is on disk and will be answered; a repeat of one may be answered already."""
 
     id: str
+    is_answered: bool = False
 
 
 class SessionItem(BaseModel):

@@ -8,10 +8,13 @@ export class Refused extends Error {
   }
 }
 
+/** Nobody answered: whether the request arrived is not known. */
+export class Unreachable extends Error {}
+
 const AWAY = "The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.";
 
 async function request(path, options = {}) {
-  const response = await fetch(path, options).catch(() => { throw new Error(AWAY); });
+  const response = await fetch(path, options).catch(() => { throw new Unreachable(AWAY); });
   if (response.status === 401 && await signedIn()) return request(path, options);
   const body = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refused(response.status, body.error?.message ?? `Error ${response.status}.`);
@@ -61,18 +64,9 @@ export function messages(session, { before, limit = 30 } = {}) {
   return request(`${root(session)}/messages?${query}`);
 }
 
-/** Returns once the message is on disk. It has an id, so that it may be sent again when the
-    connection broke and nobody knows whether it arrived. */
-export async function say(session, message, attempts = 4) {
-  try {
-    return await posted(`${root(session)}/messages`, message, { Prefer: "respond-async" });
-  } catch (error) {
-    if (error.status === 409) return message; // it did arrive
-    if (error instanceof Refused || attempts === 1) throw error;
-    await new Promise((resolve) => setTimeout(resolve, 1000));
-    return say(session, message, attempts - 1);
-  }
-}
+/** Returns once the message is on disk. It has an id, so that it may be sent again when nobody knows
+    whether it arrived; a repeat may be answered already. */
+export const say = (session, message) => posted(`${root(session)}/messages`, message, { Prefer: "respond-async" });
 
 /** Follow a session from an event on; returns what ends it. Events are handled one after the other.
     The browser comes again by itself after the last event that it saw; where it gives up (the bot

@@ -29,6 +29,7 @@ export class Chat {
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting());
     this.mark(this.#page.states());
+    this.#page.loaded();
     this.#toEnd(true);
     return event;
   }
@@ -49,17 +50,40 @@ export class Chat {
   }
 
   /** A message that was just sent. */
-  expect({ id, text, attachments = [] }) {
-    const names = attachments.map((file) => h("span", { class: "chip" }, file.name));
+  expect({ id, text, files = [] }) {
+    const names = files.map((file) => h("span", { class: "chip" }, file.name));
+    this.#find(id)?.remove();
     this.#put(h("article", { class: "turn pending", "data-id": id }, question(text, names), waiting()));
     this.#page.running(true);
     this.#toEnd(true);
   }
 
-  failed(id, why) {
+  /** A message that is not on disk yet; `state` says why, and what can be done. */
+  unsent(message, state) {
+    if (!this.#find(message.id)) this.expect(message);
+    const article = this.#find(message.id);
+    article.className = "turn unsent";
+    article.replaceChildren(article.firstChild, state);
+    this.#drawRunning();
+  }
+
+  /** A message that was unsent is on disk now; unless its answer is there already. */
+  sent({ id }) {
+    const article = this.#find(id);
+    if (!article?.classList.contains("unsent")) return;
+    article.className = "turn pending";
+    article.replaceChildren(article.firstChild, waiting());
+    this.#drawRunning();
+  }
+
+  /** A message that is shown elsewhere, or not at all. */
+  remove({ id }) {
     this.#find(id)?.remove();
+    this.#drawRunning();
+  }
+
+  #drawRunning() {
     this.#page.running(this.#log.querySelector(".pending") !== null);
-    this.notice(why);
   }
 
   /** The answer so far. */
@@ -71,6 +95,7 @@ export class Chat {
       article = h("article", { class: "turn pending", "data-id": id }, question(text));
       this.#put(article);
     }
+    article.className = "turn pending";
     article.setAttribute("aria-busy", "true");
     const drawn = parts.map((part) => part.tool ? toolLine(part) : cleaned(part.html));
     article.replaceChildren(article.firstChild, ...(drawn.length ? drawn : [waiting()]));

@@ -1,23 +1,26 @@
-// Where one writes: messages, commands with completion, files.
+// Where one writes: messages, commands with completion, files. What is typed is kept as a draft.
 import { byId, h } from "./dom.js";
+import * as kept from "./kept.js";
 
 export class Composer {
   #page;
   #text = byId("text");
+  #button = byId("send");
   #options = byId("completions");
+  #session = "";
   #commands = null;
-  #files = [];
+  #files = []; // {name, media_type, blob}
   #chosen = -1;
+  #isRunning = false;
 
   constructor(page) {
     this.#page = page;
-    byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.#send(); });
-    byId("stop").addEventListener("click", () => page.run("/stop"));
-    byId("picker").addEventListener("change", (event) => this.#take(event.target));
-    this.#text.addEventListener("input", () => { this.#grow(); this.#complete(); });
+    byId("composer").addEventListener("submit", (event) => { event.preventDefault(); this.#press(); });
+    byId("picker").addEventListener("change", (event) => this.take(event.target.files));
+    this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));
-    this.#text.addEventListener("paste", (event) => this.#take(event.clipboardData));
+    this.#text.addEventListener("paste", (event) => this.take(event.clipboardData.files));
   }
 
   focus() {
@@ -25,24 +28,88 @@ export class Composer {
   }
 
   running(is) {
-    byId("stop").hidden = !is;
+    this.#isRunning = is;
+    this.#drawButton();
   }
 
   command(line) {
     return this.#page.run(line);
   }
 
-  async #send() {
-    const text = this.#text.value.trim();
-    if (!text && !this.#files.length) return;
-    const attachments = this.#files;
-    this.#text.value = "";
-    this.#files = [];
+  /** Another session is shown: its draft stands here. */
+  async open(session) {
+    this.#session = session;
+    this.#put(kept.draft(session), []);
+    const files = await kept.files(session);
+    if (session !== this.#session || !files.length) return;
+    this.#files = [...files, ...this.#files];
+    this.#drawFiles();
+  }
+
+  /** A message comes back to be changed; what stands here already stays below it. */
+  async restore({ session, text, files }) {
+    const isHere = session === this.#session;
+    const now = isHere ? this.#text.value : kept.draft(session);
+    const all = [...files, ...isHere ? this.#files : await kept.files(session)];
+    const whole = [text, now].filter(Boolean).join("\n\n");
+    kept.keepDraft(session, whole);
+    await kept.keepFiles(session, all);
+    if (session !== this.#session) return;
+    this.#put(whole, all);
+    this.#text.focus();
+  }
+
+  #put(text, files) {
+    this.#text.value = text;
+    this.#files = files;
     this.#drawFiles();
     this.#grow();
     this.#offer([]);
-    if (/^\/[a-z_]/i.test(text)) await this.#page.run(text);
-    else await this.#page.say({ id: fresh(), text, attachments });
+    this.#drawButton();
+  }
+
+  #changed() {
+    kept.keepDraft(this.#session, this.#text.value);
+    this.#grow();
+    this.#drawButton();
+  }
+
+  // --- sending -------------------------------------------------------------------------------
+
+  get #isEmpty() {
+    return !this.#text.value.trim() && !this.#files.length;
+  }
+
+  /** One button: it stops an answer, unless there is something to send. */
+  #drawButton() {
+    const stops = this.#isRunning && this.#isEmpty;
+    this.#button.textContent = stops ? "■" : "↑";
+    this.#button.setAttribute("aria-label", stops ? "Stop the answer" : "Send");
+    this.#button.classList.toggle("stops", stops);
+  }
+
+  #press() {
+    return this.#isRunning && this.#isEmpty ? this.#page.run("/stop") : this.#send();
+  }
+
+  async #send() {
+    if (this.#isEmpty) return;
+    const [session, text, files] = [this.#session, this.#text.value.trim(), this.#files];
+    this.#put("", []);
+    if (/^\/[a-z_]/i.test(text) && !files.length) {
+      if (await this.#page.run(text)) this.#sent(session, text);
+      else await this.restore({ session, text, files });
+      return;
+    }
+    await this.#page.say({ id: fresh(), session, text, files, at: Date.now(), why: "" });
+    await this.#sent(session, text);
+  }
+
+  /** It is kept elsewhere by now; what was typed meanwhile is the draft. */
+  #sent(session, text) {
+    if (session === this.#session) kept.keepDraft(session, this.#text.value);
+    else if (kept.draft(session).trim() === text) kept.keepDraft(session, "");
+    return kept.keepFiles(session, session === this.#session ? this.#files : []);
   }
 
   #grow() {
@@ -52,26 +119,34 @@ export class Composer {
 
   // --- files ---------------------------------------------------------------------------------
 
-  async #take({ files }) {
-    this.#files.push(...await Promise.all([...files].map(read)));
-    this.#drawFiles();
+  /** Put files to the message. */
+  take(list) {
+    if (!list.length) return;
+    this.#files = [...this.#files, ...[...list].map(taken)];
     byId("picker").value = "";
+    this.#filesChanged();
+  }
+
+  #filesChanged() {
+    this.#drawFiles();
+    this.#drawButton();
+    kept.keepFiles(this.#session, this.#files);
   }
 
   #drawFiles() {
     byId("files").replaceChildren(...this.#files.map((file) => h("li", { class: "chip" }, file.name,
       h("button", { type: "button", class: "icon", "aria-label": `Leave ${file.name} out`, onclick: () => {
         this.#files = this.#files.filter((other) => other !== file);
-        this.#drawFiles();
+        this.#filesChanged();
       } }, "✕"))));
   }
 
   // --- completion ----------------------------------------------------------------------------
 
   async #complete() {
-    if (this.#text.value.startsWith("/")) this.#commands ??= await this.#page.commands().then(lines);
+    if (this.#text.value.startsWith("/")) this.#commands ??= await this.#page.commands().then(lines, () => null);
     const typed = this.#text.value; // as it is by now: more may have been typed meanwhile
-    if (!/^\/\w*( \w*)?$/.test(typed)) return this.#offer([]);
+    if (!this.#commands || !/^\/\w*( \w*)?$/.test(typed)) return this.#offer([]);
     const fitting = this.#commands.filter(({ line }) => line.startsWith(typed.toLowerCase()) && line !== typed);
     const isSub = typed.includes(" ");
     return this.#offer(fitting.filter(({ line }) => line.includes(" ") === isSub).slice(0, 8));
@@ -97,6 +172,7 @@ export class Composer {
 
   #fill(line) {
     this.#text.value = `${line} `;
+    this.#changed();
     this.#complete();
   }
 
@@ -125,11 +201,9 @@ const lines = (commands) => commands.flatMap(({ name, summary, subcommands }) =>
 
 const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-function read(file) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve({ name: file.name || "file", media_type: file.type || "application/octet-stream", data: reader.result.split(",")[1] });
-    reader.onerror = () => reject(reader.error);
-    reader.readAsDataURL(file);
-  });
-}
+/** A file as it is kept and sent; browsers add parameters to some types. */
+const taken = (file) => ({
+  name: file.name || "file",
+  media_type: (file.type || "application/octet-stream").split(";")[0],
+  blob: file,
+});

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
+import { Outbox } from "./outbox.js";
 import { Panel } from "./panel.js";
 import { Sessions } from "./sessions.js";
 import { byId } from "./dom.js";
@@ -10,6 +11,7 @@ const chat = new Chat({
   changed: () => panel.refresh(),
   running: (is) => composer.running(is),
   states: () => panel.states,
+  loaded: () => outbox.draw(),
   run: (line) => composer.command(line),
 });
 const panel = new Panel({
@@ -19,29 +21,33 @@ const panel = new Panel({
   drawn: () => chat.mark(panel.states),
 });
 const composer = new Composer({
-  say: async (message) => {
-    chat.expect(message);
-    try {
-      await api.say(session, message);
-    } catch (error) {
-      chat.failed(message.id, error.message);
-    }
-    sessions.refresh();
-  },
+  say: (message) => outbox.add(message),
   run: async (line) => {
     try {
       const reply = await api.command(session, line);
       if (reply.data?.is_current) await show(reply.data.number);
       chat.reply(line, reply);
+      return true;
     } catch (error) {
       chat.notice(error.message);
+      return false;
+    } finally {
+      panel.refresh();
+      sessions.refresh().catch(console.warn); // it says so where something is asked for
     }
-    panel.refresh();
-    sessions.refresh();
   },
   commands: async () => (await api.command(session, "/help")).data.commands,
 });
-const sessions = new Sessions({ open, current: () => session, command: api.command });
+const outbox = new Outbox({
+  session: () => session,
+  expect: (message) => chat.expect(message),
+  unsent: (message, state) => chat.unsent(message, state),
+  sent: (message) => { chat.sent(message); sessions.refresh(); },
+  known: (message) => { chat.remove(message); if (message.session === session) chat.load(session); },
+  remove: (message) => chat.remove(message),
+  edit: (message) => composer.restore(message),
+});
+const sessions = new Sessions({ open, current: () => session, command: api.command, forget: (name) => outbox.forget(name) });
 
 let session = "";
 let branch = 0;
@@ -63,6 +69,7 @@ async function open(name) {
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
   close();
   chat.clear(name);
+  composer.open(name);
   leave = await load(name);
   sessions.mark();
   composer.focus();
@@ -86,7 +93,10 @@ async function load(name) {
       panel.refresh();
       sessions.refresh();
     },
-  }, (is) => document.body.toggleAttribute("data-offline", !is));
+  }, (is) => {
+    document.body.toggleAttribute("data-offline", !is);
+    if (is) outbox.wake();
+  });
 }
 
 // --- drawers on small screens, colours -------------------------------------------------------
@@ -128,6 +138,7 @@ const named = decodeURIComponent(location.hash.slice(1));
 try {
   await open(named || (await sessions.refresh())[0]?.id || Sessions.fresh());
   sessions.refresh();
+  outbox.start();
 } catch (error) { // why nobody is let in, for one
   chat.notice(error.message);
 }

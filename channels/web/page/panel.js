@@ -32,9 +32,8 @@ export class Panel {
 
   async #load() {
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
-    if (this.#panel.querySelector(".settings :focus")?.matches("input, select")) return; // it is being changed
     const state = await this.#page.load().catch((error) => this.#page.tell(error.message));
-    if (!state) return;
+    if (!state || this.#panel.querySelector(".settings :focus")?.matches("input, select, textarea")) return; // it is being changed
     this.states = new Map(state.turns.map(({ turn, state: words }) => [turn, words]));
     this.usage(state.overview.usage);
     this.#panel.replaceChildren(...this.#drawn(state));

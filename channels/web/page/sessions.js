@@ -58,6 +58,7 @@ export class Sessions {
     const question = `Delete “${title}” for good, with all its branches? Nothing can bring it back.`;
     if (await asked({ question, action: "Delete" }) === null) return;
     await this.#bot.command(id, "/forget branches yes");
+    await this.#bot.forget(id);
     const left = await this.refresh();
     if (id === this.#bot.current()) await this.#bot.open(left[0]?.id ?? Sessions.fresh());
   }

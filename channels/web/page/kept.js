@@ -1,0 +1,74 @@
+// What this browser keeps of what was typed until the bot has it: drafts, their files, and messages
+// on their way. Texts are written at once, so that no closing of a tab is faster; files are too
+// large for that place.
+
+const memory = { files: new Map(), outbox: new Map() }; // where a browser keeps no database
+
+const opened = new Promise((resolve) => {
+  try {
+    const request = indexedDB.open("parley", 1);
+    request.onupgradeneeded = () => {
+      request.result.createObjectStore("files");
+      request.result.createObjectStore("outbox");
+    };
+    request.onsuccess = () => resolve(request.result);
+    request.onerror = request.onblocked = () => resolve(null);
+  } catch {
+    resolve(null);
+  }
+});
+
+/** Do one thing with one of the stores; resolves when it is on disk. */
+async function within(name, mode, work, instead) {
+  const database = await opened;
+  if (!database) return instead(memory[name]);
+  return new Promise((resolve, reject) => {
+    const transaction = database.transaction(name, mode);
+    const request = work(transaction.objectStore(name));
+    transaction.oncomplete = () => resolve(request.result);
+    transaction.onerror = transaction.onabort = () => reject(transaction.error);
+  });
+}
+
+const put = (name, key, value) => within(name, "readwrite", (store) => store.put(value, key), (map) => map.set(key, value))
+  .catch(() => { memory[name].set(key, value); }); // the disk may be full: as long as the tab lives, then
+const drop = (name, key) => {
+  memory[name].delete(key);
+  return within(name, "readwrite", (store) => store.delete(key), () => {}).catch(() => {});
+};
+const everything = async (name) => {
+  const found = await within(name, "readonly", (store) => store.getAll(), () => []).catch(() => []);
+  return [...found, ...memory[name].values()];
+};
+
+const place = (session) => `draft/${session}`;
+
+/** The text that was typed in a session and not sent. */
+export const draft = (session) => localStorage.getItem(place(session)) ?? "";
+
+export function keepDraft(session, text) {
+  try {
+    if (text) localStorage.setItem(place(session), text);
+    else localStorage.removeItem(place(session));
+  } catch { /* it is full; the tab has it */ }
+}
+
+/** The files that were put to it. */
+export async function files(session) {
+  const found = await within("files", "readonly", (store) => store.get(session), () => undefined).catch(() => undefined);
+  return found ?? memory.files.get(session) ?? [];
+}
+
+export const keepFiles = (session, list) => (list.length ? put("files", session, list) : drop("files", session));
+
+/** Messages that the bot has not confirmed, in the order they were written. */
+export const outbox = async () => (await everything("outbox")).sort((one, other) => one.at - other.at);
+export const keepMessage = (message) => put("outbox", message.id, message);
+export const dropMessage = (id) => drop("outbox", id);
+
+/** Nothing of a session that was deleted stays here. */
+export async function forget(session) {
+  keepDraft(session, "");
+  await keepFiles(session, []);
+  for (const message of await outbox()) if (message.session === session) await dropMessage(message.id);
+}

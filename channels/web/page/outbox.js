@@ -1,0 +1,134 @@
+// Messages on their way to the bot. Each is kept in this browser until the bot has confirmed it, and
+// sent again when the bot is back; its id makes a repeat harmless.
+import * as api from "./api.js";
+import { h } from "./dom.js";
+import * as kept from "./kept.js";
+
+const LONGEST = 15_000; // milliseconds between two attempts
+const AWAY = new Set([502, 503, 504]); // what a proxy says of a bot that is not there
+
+export class Outbox {
+  #page;
+  #messages = []; // {id, session, text, files, at, why}; why: what the bot said against it
+  #going = null;
+  #timer = 0;
+  #pause = 1000;
+  #isAway = false;
+
+  constructor(page) {
+    this.#page = page;
+    addEventListener("online", () => this.wake());
+  }
+
+  /** Take up what an earlier page has left. */
+  async start() {
+    const known = new Set(this.#messages.map(({ id }) => id));
+    this.#messages.unshift(...(await kept.outbox()).filter(({ id }) => !known.has(id)));
+    this.draw();
+    this.wake();
+  }
+
+  /** Send a message; resolves once this browser has kept it. */
+  async add(message) {
+    this.#messages.push(message);
+    this.#page.expect(message);
+    await kept.keepMessage(message);
+    this.wake();
+  }
+
+  /** Show those of the session that is open. */
+  draw() {
+    for (const message of this.#messages) {
+      if (message.session === this.#page.session()) this.#page.unsent(message, this.#state(message));
+    }
+  }
+
+  /** The bot may be there again. */
+  wake() {
+    clearTimeout(this.#timer);
+    this.#pause = 1000;
+    this.#go();
+  }
+
+  async forget(session) {
+    this.#messages = this.#messages.filter((message) => message.session !== session);
+    await kept.forget(session);
+  }
+
+  #go() {
+    this.#going ??= this.#sendAll().finally(() => { this.#going = null; });
+  }
+
+  /** Send all that may be sent, in order; later again, where the bot can't be reached. */
+  async #sendAll() {
+    for (let next; (next = this.#messages.find(({ why }) => !why));) {
+      this.#isAway = !await this.#send(next);
+      if (!this.#isAway) continue;
+      this.draw();
+      this.#timer = setTimeout(() => this.#go(), this.#pause);
+      this.#pause = Math.min(this.#pause * 2, LONGEST);
+      return;
+    }
+  }
+
+  /** Whether the bot has said what becomes of the message. */
+  async #send(message) {
+    try {
+      const attachments = await Promise.all(message.files.map(encoded));
+      const { is_answered: isAnswered } = await api.say(message.session, { id: message.id, text: message.text, attachments });
+      await this.#remove(message);
+      isAnswered ? this.#page.known(message) : this.#page.sent(message);
+    } catch (error) {
+      if (error.status === 409) { // it did arrive
+        await this.#remove(message);
+        this.#page.known(message);
+        return true;
+      }
+      if (error instanceof api.Unreachable || AWAY.has(error.status)) return false;
+      message.why = error.message;
+      await kept.keepMessage(message);
+      this.draw();
+    }
+    return true;
+  }
+
+  async #remove(message) {
+    this.#messages = this.#messages.filter((other) => other !== message);
+    await kept.dropMessage(message.id);
+  }
+
+  /** What became of a message so far, and what can be done. */
+  #state(message) {
+    if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? "Waiting to be sent: the bot is away." : "Being sent…");
+    const button = (label, act) => h("button", { type: "button", onclick: act }, label);
+    return h("div", { class: "unsent-state failed", role: "alert" },
+      h("p", {}, "Not sent. ", message.why),
+      h("div", { class: "choices" },
+        button("Send again", () => { message.why = ""; this.#page.unsent(message, this.#state(message)); this.wake(); }),
+        button("Edit", () => this.#edit(message)),
+        button("Discard", () => this.#discard(message))));
+  }
+
+  async #edit(message) {
+    await this.#page.edit(message); // first there, then gone from here
+    await this.#discard(message);
+  }
+
+  async #discard(message) {
+    this.#page.remove(message);
+    await this.#remove(message);
+  }
+}
+
+async function encoded({ name, media_type, blob }) {
+  return { name, media_type, data: await base64(blob, name) };
+}
+
+function base64(blob, name) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new Error(`${name} can't be read any more; add it again.`));
+    reader.readAsDataURL(blob);
+  });
+}
