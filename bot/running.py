@@ -169,4 +169,5 @@ def _to_said(entry: Entry) -> Said:
         calls=tuple(call.name for call in message.tool_calls),
         tool=message.tool,
         is_error=message.is_error,
+        reasoning=message.reasoning,
     )

@@ -146,7 +146,8 @@ class Session:
 class Said:
     """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (what the bot
     itself told the model); `calls` are the names
-    of the tools that it calls, `tool` the one whose result it is."""
+    of the tools that it calls, `tool` the one whose result it is; `reasoning` is what the model
+    thought before."""
 
     turn: str
     role: str
@@ -155,6 +156,7 @@ class Said:
     calls: tuple[str, ...] = ()
     tool: str = ""
     is_error: bool = False
+    reasoning: str = ""
 
 
 KEY_PREFIX = "parley-"

@@ -5,27 +5,77 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
+from typing import Any
 
 import nh3
 from markdown_it import MarkdownIt
+from markdown_it.token import Token
+from mdit_py_plugins.footnote import footnote_plugin
+from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels.splitting import has_vast_table, split
+from channels.web.code import highlight
+from channels.web.formulas import MATH_ATTRIBUTES, MATH_TAGS, formulas
 
-_TEXT = frozenset({"a", "br", "code", "del", "em", "p", "s", "strong"})
+_TEXT = frozenset({"a", "br", "code", "del", "em", "p", "s", "section", "span", "strong", "sup"})
 _BLOCKS = frozenset({"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "pre"})
 _LISTS = frozenset({"li", "ol", "ul", "table", "tbody", "td", "th", "thead", "tr"})
-_ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "code": {"class"}}
+_ATTRIBUTES = {
+    "a": {"class", "href", "id", "title"},
+    "code": {"class"},
+    "li": {"class", "id"},
+    "ol": {"start"},
+    "p": {"class"},
+    "section": {"class"},
+    "span": {"aria-label", "class", "role"},
+    "td": {"class"},
+    "th": {"class"},
+    "ul": {"class"},
+    **{tag: set(MATH_ATTRIBUTES) for tag in MATH_TAGS},
+}
 _ADDED = {"a": {"target": "_blank"}}
+
+
+def _cell(
+    renderer: Any,
+    tokens: Sequence[Token],
+    at: int,
+    options: Mapping[str, Any],
+    env: MutableMapping[str, Any],
+) -> str:
+    """The beginning of a table's cell, its side as a class: the page allows no style."""
+    del renderer, options, env
+    side = str(tokens[at].attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{tokens[at].tag} class="{side}">' if side else f"<{tokens[at].tag}>"
+
+
+def _box(
+    renderer: Any,
+    tokens: Sequence[Token],
+    at: int,
+    options: Mapping[str, Any],
+    env: MutableMapping[str, Any],
+) -> str:
+    """The box before a task; no other HTML gets as far as here."""
+    del renderer, options, env
+    is_done = "checked" in tokens[at].content
+    name, sign = ("done", "☑") if is_done else ("to do", "☐")
+    return f'<span class="task" role="img" aria-label="{name}">{sign}</span>'
+
 
 # Raw HTML shows as the text that it is, and a picture as a link to it: whoever writes one could
 # otherwise tell by its being loaded that, and from where, it was read.
-_markdown = MarkdownIt("commonmark", {"html": False, "breaks": True})
+_markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight": highlight})
 _markdown.enable(["table", "strikethrough"]).disable("image")
+_markdown.use(footnote_plugin).use(tasklists_plugin).use(formulas)
+for _name, _rule in (("th_open", _cell), ("td_open", _cell), ("html_inline", _box)):
+    _markdown.add_render_rule(_name, _rule)
 _cleaner = nh3.Cleaner(
-    tags=set(_TEXT | _BLOCKS | _LISTS),
+    tags=set(_TEXT | _BLOCKS | _LISTS | MATH_TAGS),
     attributes=_ATTRIBUTES,
     set_tag_attribute_values=_ADDED,
     url_schemes={"http", "https", "mailto"},
@@ -44,11 +94,17 @@ _LONGEST = 200_000
 
 def html(markdown: str) -> str:
     """Markdown text as HTML, cleaned. It takes CPU for a while where `is_long`."""
+    return "".join(blocks(markdown))
+
+
+def blocks(markdown: str) -> list[str]:
+    """The same, block by block: paragraphs, lists, code. Of a text that grows, all but the last
+    ones stay as they are."""
     if len(markdown) <= _PIECE:
-        return _html(markdown)
-    shown = "".join(map(_html, split(markdown[:_LONGEST], _PIECE)))
+        return list(_blocks(markdown))
+    shown = [one for piece in split(markdown[:_LONGEST], _PIECE) for one in _blocks(piece)]
     rest = markdown[_LONGEST:]
-    return f"{shown}<pre>{escape(rest)}</pre>" if rest else shown
+    return [*shown, f"<pre>{escape(rest)}</pre>"] if rest else shown
 
 
 def is_long(markdown: str) -> bool:
@@ -57,10 +113,25 @@ def is_long(markdown: str) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _html(markdown: str) -> str:
+def _blocks(markdown: str) -> tuple[str, ...]:
     if has_vast_table(markdown):
-        return f"<pre>{escape(markdown)}</pre>"
-    return _cleaner.clean(_markdown.render(markdown))
+        return (f"<pre>{escape(markdown)}</pre>",)
+    env: dict[str, Any] = {}
+    tokens = _markdown.parse(markdown, env)
+    return tuple(
+        _cleaner.clean(_markdown.renderer.render(block, _markdown.options, env))
+        for block in _in_blocks(tokens)
+    )
+
+
+def _in_blocks(tokens: Sequence[Token]) -> Iterator[Sequence[Token]]:
+    """The tokens of one block of the text after the other."""
+    begin = depth = 0
+    for at, token in enumerate(tokens, 1):
+        depth += token.nesting
+        if not depth:
+            yield tokens[begin:at]
+            begin = at
 
 
 PREFIX = "/api/pictures/"

@@ -130,6 +130,7 @@ class TranscriptItem(BaseModel):
     calls: list[str]
     tool: str
     is_error: bool
+    reasoning: str
 
 
 class Transcript(BaseModel):
@@ -211,6 +212,7 @@ def transcript_item(said: Said) -> dict[str, Any]:
         "calls": list(said.calls),
         "tool": said.tool,
         "is_error": said.is_error,
+        "reasoning": said.reasoning,
     }
 
 

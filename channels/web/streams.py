@@ -9,7 +9,7 @@ from typing import Any
 
 from channels.web.draft import StreamDraft
 from channels.web.feed import Feed, FeedEvent
-from channels.web.markup import html, is_long
+from channels.web.markup import blocks, html, is_long
 from channels.web.operations import event
 
 PACE = 0.08
@@ -26,15 +26,18 @@ async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
     runs comes first, and the transcript has the rest."""
     after = feed.place_after(place)
     yield _RETRY
+    pictures = DraftPictures() if is_page else None
     if after is None:
         after = feed.end
-        snapshot = await render_draft(feed.draft)
-        yield event({"draft": snapshot}, "snapshot", feed.place(after))
-    elif is_page and (draft := await render_draft(feed.draft)) is not None:
+        draw = pictures.draw if pictures else render_draft
+        yield event({"draft": await draw(feed.draft)}, "snapshot", feed.place(after))
+    elif pictures and (draft := await pictures.draw(feed.draft)) is not None:
         yield event(draft, "draft", place)
     async for batch in feed.batches(after):
         begin = time.monotonic()
-        yield (await _add_pictures(feed, batch) if is_page else raw(batch)) or STILL_HERE
+        yield (
+            await _with_pictures(pictures, feed, batch) if pictures else raw(batch)
+        ) or STILL_HERE
         if is_page and batch:  # what comes meanwhile is in the next picture
             await asyncio.sleep(max(PACE, _REST * (time.monotonic() - begin)))
 
@@ -44,15 +47,50 @@ def raw(batch: Sequence[FeedEvent]) -> bytes:
     return b"".join(event(one.data, one.kind, one.place) for one in batch)
 
 
-async def _add_pictures(feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
-    """Events for the page: the answer so far, whole, in place of its pieces."""
+async def _with_pictures(pictures: DraftPictures, feed: Feed, batch: Sequence[FeedEvent]) -> bytes:
+    """Events for the page: the answer so far in place of its pieces."""
     others = raw([one for one in batch if one.kind not in _DRAWN])
     if all(one.kind not in _DRAWN for one in batch):
         return others
-    draft = await render_draft(feed.draft)
+    draft = await pictures.draw(feed.draft)
     if draft is None:
         return others
     return others + event(draft, "draft", batch[-1].place)
+
+
+class DraftPictures:
+    """The answer so far as one follower is shown it: what is new of it since it was shown last."""
+
+    def __init__(self) -> None:
+        self._id = ""
+        self._shown: list[list[str]] = []
+
+    async def draw(self, draft: StreamDraft) -> dict[str, Any] | None:
+        """A draft as JSON; of a text `blocks` of HTML that stand behind the first `keep` that were
+        shown before. None where no turn runs."""
+        if not draft.id:
+            return None
+        if draft.id != self._id:
+            self._id, self._shown = draft.id, []
+        parts = [dict(part) for part in draft.parts]  # as it is now: it goes on meanwhile
+        picture = {"id": draft.id, "question": draft.question}
+        shown = [await render_blocks(part.get("text", "")) for part in parts]
+        for at, (part, now) in enumerate(zip(parts, shown, strict=True)):
+            if "text" in part:
+                before = self._shown[at] if at < len(self._shown) else []
+                keep = _count_same(before, now)
+                del part["text"]
+                part |= {"keep": keep, "blocks": now[keep:]}
+        self._shown = shown
+        return {**picture, "parts": parts}
+
+
+def _count_same(before: Sequence[str], now: Sequence[str]) -> int:
+    """How many blocks are the same, from the first on."""
+    pairs = zip(before, now, strict=False)
+    return next(
+        (at for at, (old, new) in enumerate(pairs) if old != new), min(len(before), len(now))
+    )
 
 
 async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
@@ -70,6 +108,11 @@ async def render_draft(draft: StreamDraft) -> dict[str, Any] | None:
 async def render(markdown: str) -> str:
     """Markdown as HTML; nobody waits for a long one."""
     return await asyncio.to_thread(html, markdown) if is_long(markdown) else html(markdown)
+
+
+async def render_blocks(markdown: str) -> list[str]:
+    """The same in blocks."""
+    return await asyncio.to_thread(blocks, markdown) if is_long(markdown) else blocks(markdown)
 
 
 async def follow_answer(

@@ -432,7 +432,7 @@ async def test_a_diff_is_read_whole_on_a_phone(tmp_path: Path, browser: Browser)
         await tab.writes("/context diff")
         await tab.sees(".card .code .added")
         code = tab.page.locator(".card .code")
-        copy, line = code.locator(".copy"), code.locator("span").first
+        copy, line = code.locator(".copy"), code.locator("pre span").first
         button, first = await copy.bounding_box(), await line.bounding_box()
         assert button
         assert first

@@ -200,7 +200,7 @@ async def test_who_comes_in_the_middle_is_shown_what_is_there(tmp_path: Path) ->
             async with site.follows(query="?as=html") as events:
                 draft = (await anext(events)).data["draft"]
                 assert draft["question"] == "Tell me."
-                assert draft["parts"] == [{"text": "Half an ans", "html": "<p>Half an ans</p>\n"}]
+                assert draft["parts"] == [{"keep": 0, "blocks": ["<p>Half an ans</p>\n"]}]
                 await site.commands("/stop")
                 done = (await until_done(events))[-1]
     assert "Stopped, as you asked." in done.data["text"]

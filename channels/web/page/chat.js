@@ -1,6 +1,9 @@
 // The middle column: what was said, and the answer that is being written.
 import * as api from "./api.js";
-import { asked, byId, cleaned, h, shown } from "./dom.js";
+import { asked, byId, h, shown } from "./dom.js";
+import { Draft } from "./draft.js";
+import { cleaned } from "./text.js";
+import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone"]; // states of turns that are out of the context
 
@@ -9,6 +12,7 @@ export class Chat {
   #log = byId("log");
   #session = "";
   #older = null;
+  #draft = null;
 
   constructor(page) {
     this.#page = page;
@@ -86,7 +90,7 @@ export class Chat {
     this.#page.running(this.#log.querySelector(".pending") !== null);
   }
 
-  /** The answer so far. */
+  /** The answer so far: what is new of it. */
   draft({ id, question: text, parts }) {
     const isAtEnd = this.#isAtEnd();
     let article = this.#find(id);
@@ -96,9 +100,10 @@ export class Chat {
       this.#put(article);
     }
     article.className = "turn pending";
-    article.setAttribute("aria-busy", "true");
-    const drawn = parts.map((part) => part.tool ? toolLine(part) : cleaned(part.html));
-    article.replaceChildren(article.firstChild, ...(drawn.length ? drawn : [waiting()]));
+    if (this.#draft?.id !== id) this.#draft = new Draft(id);
+    this.#draft.take(parts);
+    if (parts.length) article.replaceChildren(article.firstChild, this.#draft.element);
+    else article.replaceChildren(article.firstChild, waiting());
     this.#page.running(true);
     if (byId("status").textContent !== "Parley is writing.") byId("status").textContent = "Parley is writing.";
     this.#toEnd(isAtEnd);
@@ -161,54 +166,6 @@ export class Chat {
   #toEnd(should) {
     if (should) this.#log.scrollTop = this.#log.scrollHeight;
   }
-}
-
-/** Messages by turn: [["t1", [...]], ...]. */
-function turnsOf(messages) {
-  const turns = new Map();
-  for (const message of messages) {
-    if (!turns.has(message.turn)) turns.set(message.turn, []);
-    turns.get(message.turn).push(message);
-  }
-  return [...turns];
-}
-
-function drawnTurn([turn, messages]) {
-  const last = messages.at(-1);
-  const isOpen = last.role !== "assistant" || last.calls.length > 0;
-  const results = messages.filter((message) => message.role === "tool");
-  const drawn = messages.flatMap((message) => {
-    if (message.role === "user") return question(message.text);
-    if (message.role !== "assistant") return [];
-    const tools = message.calls.map((name) => toolLine(result(name, results.shift())));
-    return [message.text && cleaned(message.html), ...tools];
-  });
-  const time = new Date(messages[0].at);
-  return h("article", { class: "turn", "data-turn": turn, "data-open": isOpen }, ...drawn,
-    h("footer", {},
-      h("span", { class: "id" }, turn), " ",
-      h("time", { datetime: messages[0].at }, time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })), " ",
-      h("span", { class: "state" })));
-}
-
-const result = (name, message) => ({
-  tool: name,
-  state: message ? (message.is_error ? "failed" : "done") : "running",
-  text: message?.text,
-});
-
-const question = (text, extras = []) => h("div", { class: "question" }, text, ...extras);
-
-const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, "Waiting for the answer"),
-  ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
-
-function toolLine({ tool, state, text, arguments: given }) {
-  const words = { running: "is running", done: "was used", failed: "failed" }[state];
-  const head = [h("code", {}, tool), ` ${words}`];
-  const more = text ?? given;
-  return more
-    ? h("details", { class: `tool ${state}` }, h("summary", {}, ...head), h("pre", { tabindex: 0 }, more))
-    : h("p", { class: `tool ${state}` }, ...head);
 }
 
 function card(line, reply, run) {

@@ -12,39 +12,6 @@ export function h(tag, properties = {}, ...children) {
   return element;
 }
 
-/** An element with HTML that the server has cleaned, and a copy button on each block of code. */
-export function cleaned(html) {
-  const element = h("div", { class: "text" });
-  element.innerHTML = html;
-  for (const code of element.querySelectorAll("code.language-diff")) colour(code);
-  for (const block of element.querySelectorAll("pre")) {
-    block.tabIndex = 0; // a long line is scrolled with the keyboard, too
-    const frame = h("div", { class: "code" });
-    block.replaceWith(frame);
-    frame.append(block, copying(block.textContent));
-  }
-  return element;
-}
-
-/** The lines of a diff, each coloured by its sign. */
-function colour(code) {
-  const kinds = { "+": "added", "-": "removed" };
-  const lines = code.textContent.split("\n").map((line, at, all) => (
-    h("span", { class: kinds[line[0]] }, at < all.length - 1 ? `${line}\n` : line)
-  ));
-  code.replaceChildren(...lines);
-}
-
-function copying(text) {
-  const button = h("button", { type: "button", class: "copy" }, "Copy");
-  button.addEventListener("click", async () => {
-    await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
-    setTimeout(() => { button.textContent = "Copy"; }, 1500);
-  });
-  return button;
-}
-
 export const byId = (id) => document.getElementById(id);
 
 /** Tokens as people read them: 950, 12.4k, 1.5M. */

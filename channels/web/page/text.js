@@ -1,0 +1,74 @@
+// Text that the server has made HTML of and cleaned, made ready for the page.
+import { h } from "./dom.js";
+
+/** An element with cleaned HTML: code can be copied, what is wide scrolls, each paragraph runs in
+    its own direction. */
+export function cleaned(html) {
+  return h("div", { class: "text" }, ...partsOf(html));
+}
+
+/** The nodes of a piece of cleaned HTML. */
+export function partsOf(html) {
+  const template = document.createElement("template");
+  template.innerHTML = html;
+  const { content } = template;
+  for (const code of content.querySelectorAll("code.language-diff")) colour(code);
+  for (const block of content.querySelectorAll("pre")) frame(block);
+  for (const table of content.querySelectorAll("table")) {
+    const wide = h("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" });
+    table.replaceWith(wide);
+    wide.append(table);
+  }
+  for (const block of content.children) if (!block.matches(".code")) block.dir = "auto"; // and what is in it: messages.css
+  link(content);
+  return [...content.childNodes];
+}
+
+/** Footnotes lead to one another within their text: the page has many, of the same names. */
+function link(content) {
+  for (const target of content.querySelectorAll("[id^=fn]")) {
+    target.dataset.note = target.id;
+    target.removeAttribute("id");
+  }
+  for (const anchor of content.querySelectorAll("a[href^='#']")) {
+    anchor.removeAttribute("target");
+    anchor.addEventListener("click", (event) => {
+      event.preventDefault(); // or the page would take it for the name of a conversation
+      const name = CSS.escape(anchor.getAttribute("href").slice(1));
+      const there = anchor.closest(".text").querySelector(`[data-note=${name}]`);
+      there?.scrollIntoView({ block: "nearest" });
+      (there?.matches("a") ? there : there?.querySelector("a"))?.focus();
+    });
+  }
+}
+
+/** A frame around code: its language, and a button to copy it. */
+function frame(block) {
+  const language = block.querySelector("code")?.className.match(/language-(\S+)/)?.[1] ?? "";
+  block.tabIndex = 0; // a long line is scrolled with the keyboard, too
+  block.dir = "ltr";
+  const around = h("div", { class: "code" }, h("header", {},
+    h("span", {}, language), copying(block.textContent)));
+  block.replaceWith(around);
+  around.append(block);
+}
+
+/** The lines of a diff, each coloured by its sign. */
+function colour(code) {
+  const kinds = { "+": "added", "-": "removed" };
+  const lines = code.textContent.split("\n").map((line, at, all) => (
+    h("span", { class: kinds[line[0]] }, at < all.length - 1 ? `${line}\n` : line)
+  ));
+  code.replaceChildren(...lines);
+}
+
+/** A button that copies a text. */
+export function copying(text, label = "Copy") {
+  const button = h("button", { type: "button", class: "copy" }, label);
+  button.addEventListener("click", async () => {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    setTimeout(() => { button.textContent = label; }, 1500);
+  });
+  return button;
+}

@@ -1,0 +1,55 @@
+// A turn as the transcript has it: the question, what was thought and done, the answer.
+import { h } from "./dom.js";
+import { cleaned } from "./text.js";
+
+/** Messages in order, as [turn, messages] pairs. */
+export function turnsOf(messages) {
+  const turns = new Map();
+  for (const message of messages) {
+    if (!turns.has(message.turn)) turns.set(message.turn, []);
+    turns.get(message.turn).push(message);
+  }
+  return [...turns];
+}
+
+export function drawnTurn([turn, messages]) {
+  const last = messages.at(-1);
+  const isOpen = last.role !== "assistant" || last.calls.length > 0;
+  const results = messages.filter((message) => message.role === "tool");
+  const drawn = messages.flatMap((message) => {
+    if (message.role === "user") return question(message.text);
+    if (message.role !== "assistant") return [];
+    const tools = message.calls.map((name) => toolLine(result(name, results.shift())));
+    return [message.reasoning && thoughts(message.reasoning), message.text && cleaned(message.html), ...tools];
+  });
+  const time = new Date(messages[0].at);
+  return h("article", { class: "turn", "data-turn": turn, "data-open": isOpen }, ...drawn,
+    h("footer", {},
+      h("span", { class: "id" }, turn), " ",
+      h("time", { datetime: messages[0].at }, time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })), " ",
+      h("span", { class: "state" })));
+}
+
+const result = (name, message) => ({
+  tool: name,
+  state: message ? (message.is_error ? "failed" : "done") : "running",
+  text: message?.text,
+});
+
+export const question = (text, extras = []) => h("div", { class: "question", dir: "auto" }, text, ...extras);
+
+/** What the model thought before it answered, folded. */
+const thoughts = (text) => h("details", { class: "thoughts" },
+  h("summary", {}, "What it thought first"), h("div", { dir: "auto", tabindex: 0 }, text));
+
+export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, "Waiting for the answer"),
+  ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
+
+export function toolLine({ tool, state, text, arguments: given }) {
+  const words = { running: "is running", done: "was used", failed: "failed" }[state];
+  const head = [h("code", {}, tool), ` ${words}`];
+  const more = text ?? given;
+  return more
+    ? h("details", { class: `tool ${state}` }, h("summary", {}, ...head), h("pre", { tabindex: 0 }, more))
+    : h("p", { class: `tool ${state}` }, ...head);
+}
