@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from agent.models.embedded import NAME as SMALL_MODEL
+from agent.models import embedded
 from agent.models.selection import Models
 from bot import doctor, key_commands, maintenance
 from bot.access import Access, Rules
@@ -54,8 +54,8 @@ from plugins.api import CommandError
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 SMALL = (
-    f"No OPENAI_API_KEY is set, so {SMALL_MODEL} answers: a small model for trying things out, "
-    "and often wrong. Put a key into .env to use a better one."
+    f"{embedded.SHOWN}, answers: it is small and often wrong. `python main.py init` sets up a "
+    "better model."
 )
 
 

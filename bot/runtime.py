@@ -84,6 +84,7 @@ class RuntimeConfig:
             known
             and known.version == self.book.version
             and known.known_window == known.model.window
+            and known.limits.model == known.model.name
         ):
             return known
         settings = self.book.effective(key.id)

@@ -16,7 +16,8 @@ class ContextUsage:
     """The context of one conversation in one line's worth of numbers.
 
     `tokens` of `max_tokens` and `turns` of `max_turns` are in play; `cost` is in US dollars, and
-    None while a price is unknown; `is_measured` says whether the provider counted `tokens`.
+    None while a price is unknown; `is_measured` says whether the provider counted `tokens`;
+    `model` is the one that answers, as people are shown its name.
     """
 
     tokens: int
@@ -25,6 +26,7 @@ class ContextUsage:
     max_turns: int
     cost: float | None
     is_measured: bool
+    model: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,10 @@ class ContextState:
         """What would be sent besides the conversation now."""
         return self._services.prefix_for(self.key)
 
+    def count_tools(self) -> dict[str, int]:
+        """The size of each tool that would be sent, in raw tokens, by its name."""
+        return self._services.meter.tools(self.prefix)
+
     @property
     def pressure(self) -> float:
         """How full the window is: tokens by the meter / (window - reserve) (Digitorn)."""

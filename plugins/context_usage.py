@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from agent.models import embedded
 from channels.base import ContextUsage
 from memory.context_state import ContextState
 
@@ -18,4 +19,10 @@ def usage_of(context: ContextState) -> ContextUsage:
         max_turns=limits.max_turns if limits.strategy == "trim" else 0,
         cost=None if bill.unknown else bill.cost,
         is_measured=view.scale.is_measured,
+        model=shown_name(limits.model),
     )
+
+
+def shown_name(model: str) -> str:
+    """A model's name as people are shown it."""
+    return embedded.SHOWN if model == embedded.NAME else model

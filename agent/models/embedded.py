@@ -21,6 +21,8 @@ from agent.models.base import Model, ModelReply, ModelRequest, ModelUnreachable,
 from agent.models.openai import Endpoint, OpenAIModel
 
 NAME = "SmolLM2-135M-Instruct (embedded)"
+SHOWN = "SmolLM2 135M, for trying out"
+"""How people are told who answers, wherever there is little room."""
 WINDOW = 2048
 """Tokens for each of two slots, in 260 MB. More memory would buy little: a prompt that fills this
 takes 5 to 10 seconds to read."""

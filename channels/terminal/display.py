@@ -20,6 +20,7 @@ from rich.theme import Theme
 from channels.base import ContextUsage
 from channels.message import Action
 from channels.splitting import has_vast_table, split
+from channels.terminal import figures
 
 _SEQUENCES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # CSI: colours, cursor, modes
@@ -73,16 +74,30 @@ def command_reply(source: str, width: int) -> str:
     return "\n".join(_render(Padding(page, (0, 0, 0, 2)), width) for page in _pages(source))
 
 
-def _pages(source: str) -> Iterator[RenderableType]:
+def context_reply(source: str, figure: figures.Figure, width: int) -> str:
+    """The same for what is said of a context, which is drawn below its first line."""
+    head, rest = figures.around_bar(source)
+    indent = (0, 0, 0, 2)
+    drawing = figures.Map(figure) if figure.blocks else figures.PartBar(figure)
+    shown = [
+        *(_render(Padding(page, indent), width) for page in _pages(head)),
+        _render(Padding(drawing, indent), width),
+        *(_render(Padding(page, indent), width) for page in _pages(rest, has_parts=True)),
+    ]
+    return "\n".join(filter(None, shown))
+
+
+def _pages(source: str, has_parts: bool = False) -> Iterator[RenderableType]:
     """A text, a piece after the other: what the parser takes long over stays short. What comes
-    behind the longest is shown as its source."""
+    behind the longest is shown as its source. Where it `has_parts`, those in a table get their
+    colours."""
     # rich.markdown is slow to import, and the first prompt doesn't wait for it.
     from channels.terminal.markdown import Page  # noqa: PLC0415
 
     clean = without_controls(source)
     pieces = [clean] if len(clean) <= _PAGE else split(clean[:_LONGEST], _PAGE)
     for piece in pieces:
-        yield Text(piece) if has_vast_table(piece) else Page(piece)
+        yield Text(piece) if has_vast_table(piece) else Page(piece, has_parts)
     if rest := clean[_LONGEST:]:
         yield Text(rest)
 
@@ -152,20 +167,36 @@ _WARM, _HOT = 0.75, 0.9
 
 
 def bar_text(usage: ContextUsage, width: int) -> str:
-    """`ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02`, shorter where `width` columns don't hold it.
+    """`gpt-5-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02`, shorter where `width` columns don't
+    hold it. A cost that is not known, and before the first turn, is left out.
 
     `~` marks a number of tokens that is our estimate and not the provider's count.
     """
     tokens = ("" if usage.is_measured else "~") + _of(usage.tokens, usage.max_tokens)
-    turns = _of(usage.turns, usage.max_turns)
-    cost = _cost(usage) and f" · {_cost(usage)}"
+    meter = f"{tokens} {_meter(fullness(usage))}"
+    model, turns, cost = one_line(usage.model), _of(usage.turns, usage.max_turns), _cost(usage)
+    noun = "turn" if turns == "1" else "turns"
     forms = (
-        f"ctx {tokens} {_meter(fullness(usage))} · {turns} turns{cost}",
-        f"ctx {tokens} · {turns} turns{cost}",
-        f"{tokens} · {turns}t",
-        tokens,
+        (model, meter, f"{turns} {noun}", cost),
+        (_shorten(model), meter, f"{turns} {noun}", cost),
+        (meter, f"{turns} {noun}", cost),
+        (tokens, f"{turns} {noun}", cost),
+        (tokens, f"{turns}t"),
+        (tokens,),
     )
-    return next((form for form in forms if cell_len(form) <= width), "")
+    lines = (" · ".join(filter(None, form)) for form in forms)
+    return next((line for line in lines if cell_len(line) <= width), "")
+
+
+_SHORT_NAME = 24  # columns
+
+
+def _shorten(name: str) -> str:
+    """A model's name without what follows a comma, and without its maker."""
+    name = name.partition(",")[0].rpartition("/")[2]
+    text = Text(name)
+    text.truncate(_SHORT_NAME, overflow="ellipsis")
+    return text.plain
 
 
 def bar_style(usage: ContextUsage) -> str:
@@ -180,8 +211,9 @@ def fullness(usage: ContextUsage) -> float:
 
 
 def _meter(full: float) -> str:
-    cells = min(_CELLS, round(full * _CELLS))
-    return "▇" * cells + "▁" * (_CELLS - cells)
+    """What is in use is never drawn as nothing."""
+    cells = min(_CELLS, max(round(full * _CELLS), int(full > 0)))
+    return "▓" * cells + "░" * (_CELLS - cells)
 
 
 def _of(part: int, whole: int) -> str:
@@ -200,7 +232,7 @@ def _short(number: int) -> str:
 def _cost(usage: ContextUsage) -> str:
     """Nothing before the first turn: no cost yet doesn't mean that the model is free."""
     if usage.cost is None:
-        return "$?"
+        return ""
     if usage.cost == 0:
         return "$0" if usage.turns else ""
     return f"${usage.cost:.2f}" if usage.cost >= 0.005 else "<$0.01"

@@ -15,6 +15,8 @@ from rich.syntax import Syntax
 from rich.table import Table
 from rich.text import Text
 
+from channels.terminal.figures import swatch
+
 # No word of an answer is left out: HTML tags and link definitions are shown as the text they are.
 _PARSER = MarkdownIt(options_update={"maxNesting": 100}).enable(["table", "strikethrough"])
 _PARSER.disable(["html_block", "html_inline", "reference"])
@@ -73,12 +75,29 @@ class _WholeTable(TableElement):
     """A table that breaks no word: where it is too wide for that, each row is a paragraph, with the
     columns' names. Nothing of it is left out."""
 
+    has_parts = False
+
+    @classmethod
+    def create(cls, markdown: Markdown, token: Token) -> _WholeTable:
+        table = cls()
+        table.has_parts = isinstance(markdown, Page) and markdown.has_parts
+        return table
+
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for table in super().__rich_console__(console, options):
             if isinstance(table, Table):
+                if self.has_parts:
+                    _colour_parts(table)
                 yield from _show_table(table, console, options)
             else:
                 yield table
+
+
+def _colour_parts(table: Table) -> None:
+    """Let the names of parts stand behind their colours."""
+    if table.columns and str(table.columns[0].header) == "part":
+        cells = [_as_text(cell) for cell in table.columns[0].cells]
+        table.columns[0]._cells[:] = [swatch(cell.plain) + cell for cell in cells]
 
 
 def _show_table(table: Table, console: Console, options: ConsoleOptions) -> RenderResult:
@@ -125,8 +144,9 @@ class Page(Markdown):
         "table_open": _WholeTable,
     }
 
-    def __init__(self, source: str) -> None:
+    def __init__(self, source: str, has_parts: bool = False) -> None:
         super().__init__("")
+        self.has_parts = has_parts
         self.parsed = _PARSER.parse(source)
         for token in self.parsed:
             if token.type == "inline":

@@ -10,6 +10,7 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from prompt_toolkit import PromptSession
@@ -43,6 +44,7 @@ from channels.base import ToolStarted
 from channels.message import Form, Reply
 from channels.terminal import display
 from channels.terminal.completion import Suggestion
+from channels.terminal.figures import figure_of, kitty_picture, speaks_kitty
 
 _STYLE = Style.from_dict(
     {
@@ -116,6 +118,8 @@ class _LowerEnd(HSplit):
 
 class Screen:
     """A terminal that can move its cursor."""
+
+    is_drawing = True
 
     def __init__(self, history: History, listener: ScreenListener) -> None:
         output = get_app_session().output
@@ -282,7 +286,7 @@ class Screen:
 class DumbScreen:
     """A terminal that can only write on (TERM=dumb): nothing is drawn twice."""
 
-    width, height = 80, 24
+    width, height, is_drawing = 80, 24, False
 
     def __init__(self, history: History, listener: ScreenListener) -> None:
         self._listener = listener
@@ -344,9 +348,26 @@ class Scroll:
             self._put(display.markdown(markdown, self._screen.width))
 
     def command_reply(self, reply: Reply) -> None:
-        self._put(display.command_reply(reply.text, self._screen.width))
+        width = self._screen.width
+        picture = self._picture(reply.images[0]) if len(reply.images) == 1 else ""
+        if picture:
+            self._put(display.command_reply(reply.text, width))
+            self._put(picture)
+        elif figure := figure_of(reply.data):
+            self._put(display.context_reply(reply.text, figure, width))
+        else:
+            self._put(display.command_reply(reply.text, width))
         for path in reply.images:
             self.note(f"Picture: {path}")
+
+    def _picture(self, path: str) -> str:
+        """What shows a picture, where that can be done."""
+        if not (self._screen.is_drawing and speaks_kitty()):
+            return ""
+        try:
+            return kitty_picture(Path(path).read_bytes(), self._screen.width)
+        except OSError:
+            return ""
 
     def next_steps(self, reply: Reply) -> None:
         if reply.actions:

@@ -34,6 +34,7 @@ from channels.terminal.screen import DumbScreen, Screen, Scroll
 
 ADDRESS = Address("terminal", "main")
 _LEAVING = {"/quit", "/exit"}
+_AUTO = "auto"  # the name of a model before it is known which one it is
 _FRAME = 0.1  # seconds between two pictures of what moves
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 # Seconds that a reply waits for the end of its turn to be seen, so that it follows what streamed.
@@ -234,6 +235,8 @@ class Terminal:
     async def _look(self) -> None:
         if usage := await self._ask("/context", "usage"):
             self._usage = ContextUsage(**usage)
+            if (model := self._usage.model) not in ("", _AUTO) and model not in self._greeting:
+                self._scroll.note(f"{model} answers.")
             self._draw()
 
     async def _ask(self, command: str, what: str) -> Any:

@@ -140,6 +140,15 @@ class Meter:
             self._prefixes[id(prefix)] = known
         return known[1]
 
+    def tools(self, prefix: PromptPrefix) -> dict[str, int]:
+        """Tokens of each tool of a prefix, by its name."""
+        return {
+            tool.get("function", tool).get("name", "?"): self.count(
+                json.dumps(tool, ensure_ascii=False)
+            )
+            for tool in prefix.tools
+        }
+
     def _count_prefix(self, prefix: PromptPrefix) -> PrefixTokens:
         tools = json.dumps(prefix.tools, ensure_ascii=False) if prefix.tools else ""
         system = self.count(prefix.system) + _PER_MESSAGE if prefix.system else 0

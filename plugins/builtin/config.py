@@ -10,6 +10,7 @@ from typing import Any
 from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
+from plugins.builtin.help import format_strategies
 from plugins.wording import cell
 
 SIZES = (
@@ -19,6 +20,8 @@ SIZES = (
     "context.compression_trigger",
 )
 """Settings by which turns leave at so many tokens."""
+STRATEGY = "context.strategy"
+_OLDER_TURNS = "What happens to older turns:"
 HERE, UNSET = "--here", "--unset"
 EVERYWHERE = ""
 
@@ -69,6 +72,9 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
+    if setting.key == STRATEGY:
+        meaning = f"{_OLDER_TURNS}\n\n{format_strategies(str(setting.value))}"
+        setting = replace(setting, meaning=meaning)
     if ask.person.is_owner:
         built_in = _describe_built_in(ask, setting) if setting.key == "hooks" else ""
         text = "\n\n".join(filter(None, (about(setting), built_in)))

@@ -1,5 +1,5 @@
 """The conversation and the bot around it: `/new`, `/title`, `/stop`, `/cancel`, `/undo`, `/retry`,
-`/approve`, `/deny`, `/status`, `/whoami`, `/version`, `/start` and `/help`."""
+`/approve`, `/deny`, `/status`, `/whoami`, `/version` and `/start`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from memory.context.change import Change
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.processes import describe
-from plugins.wording import cell, clip, count, duration, literal
+from plugins.wording import clip, count, duration, literal
 
 LONGEST_TITLE = 80  # characters
 UNSET = "--unset"
@@ -198,44 +198,6 @@ def _words(turn: Turn) -> str:
     return f"“{literal(clip(turn.question.text))}”"
 
 
-@command("help", "List all commands, or explain one", "[COMMAND]")
-async def help_(ask: Ask) -> Reply:
-    """All commands in a table, or one of them whole."""
-    wanted = ask.text.strip().lstrip("/").lower()
-    commands = ask.bot.commands
-    if wanted in commands:
-        return Reply(_one(commands[wanted]), {"commands": [_data(commands[wanted])]})
-    name, _, rest = wanted.partition(" ")
-    subs = {sub.name: sub for sub in commands[name].subs} if name in commands else {}
-    if found := subs.get(rest.strip()):
-        one = {"name": f"{name} {found.name}", "summary": found.summary}
-        return Reply(f"`/{name} {found.name}`: {found.summary}", {"commands": [one]})
-    unknown = f"There is no command /{wanted}. These are all of them:\n\n" if wanted else ""
-    rows = "\n".join(
-        f"| /{name} {cell(commands[name].usage)} | {cell(commands[name].summary)} |"
-        for name in sorted(commands)
-    )
-    text = (
-        f"{unknown}| command | what it does |\n|---|---|\n{rows}\n\n"
-        "Anything else goes to the model; `//text` sends it a text that begins with a slash."
-    )
-    return Reply(text, {"commands": [_data(commands[name]) for name in sorted(commands)]})
-
-
-def _one(command: Command) -> str:
-    subs = "".join(f"\n- `/{command.name} {sub.name}`: {sub.summary}" for sub in command.subs)
-    return f"`/{command.name} {command.usage}`".replace(" `", "`") + f": {command.summary}{subs}"
-
-
-def _data(command: Command) -> dict[str, object]:
-    return {
-        "name": command.name,
-        "usage": command.usage,
-        "summary": command.summary,
-        "subcommands": [{"name": sub.name, "summary": sub.summary} for sub in command.subs],
-    }
-
-
 @command("start", "Say hello, and what to do next")
 async def start(ask: Ask) -> Reply:
     """A greeting for someone who has just arrived."""
@@ -293,7 +255,6 @@ def parley_commands() -> list[Command]:
         whoami,
         undo,
         retry,
-        help_,
         start,
         version,
         approve,

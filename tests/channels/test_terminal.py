@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import re
 import stat
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +21,7 @@ from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 from rich.cells import cell_len
 
+from agent.models.embedded import SHOWN
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
 from channels.message import Action, Outbound, Reply
 from channels.terminal import Terminal, display
@@ -36,22 +36,25 @@ from channels.terminal.display import (
 from channels.terminal.markdown import clip_to_end, measure_finished
 from channels.terminal.screen import Drawn
 from channels.terminal.terminal import ADDRESS
+from tests.channels.glass import Glass
 from tests.fakes.fake_bot import COMMANDS, FakeBot, Script, deltas
 
-USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True)
+USAGE = ContextUsage(12_400, 50_000, 7, 20, 0.02, is_measured=True, model="acme/gpt-9-mini")
 
 
 # The bar
 
 
-def test_the_bar_shows_tokens_turns_and_cost() -> None:
-    assert bar_text(USAGE, 80) == "ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02"
+def test_the_bar_shows_who_answers_and_tokens_turns_and_cost() -> None:
+    assert bar_text(USAGE, 80) == "acme/gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"
 
 
 @pytest.mark.parametrize(
     ("width", "text"),
     [
-        (40, "ctx 12.4k/50k · 7/20 turns · $0.02"),
+        (52, "gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
+        (45, "12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02"),
+        (32, "12.4k/50k · 7/20 turns · $0.02"),
         (24, "12.4k/50k · 7/20t"),
         (10, "12.4k/50k"),
         (5, ""),
@@ -61,16 +64,26 @@ def test_a_narrow_terminal_shortens_the_bar(width: int, text: str) -> None:
     assert bar_text(USAGE, width) == text
 
 
+def test_the_small_model_is_known_by_its_name_where_there_is_little_room() -> None:
+    small = replace(USAGE, model=SHOWN, tokens=40, max_tokens=1536, turns=1, max_turns=0, cost=0.0)
+    assert bar_text(small, 80) == "SmolLM2 135M, for trying out · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
+    assert bar_text(small, 48) == "SmolLM2 135M · 40/1.5k ▓░░░░░░░ · 1 turn · $0"
+
+
 def test_an_estimate_is_marked() -> None:
-    assert bar_text(replace(USAGE, is_measured=False), 80).startswith("ctx ~12.4k/50k")
+    assert "· ~12.4k/50k" in bar_text(replace(USAGE, is_measured=False), 80)
 
 
 @pytest.mark.parametrize(
     ("cost", "shown"),
-    [(None, "$?"), (0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
+    [(0.0, "$0"), (0.001, "<$0.01"), (0.126, "$0.13"), (12.0, "$12.00")],
 )
-def test_the_cost_is_said_plainly(cost: float | None, shown: str) -> None:
+def test_the_cost_is_said_plainly(cost: float, shown: str) -> None:
     assert bar_text(replace(USAGE, cost=cost), 80).endswith(f"turns · {shown}")
+
+
+def test_a_cost_that_nobody_knows_is_not_shown() -> None:
+    assert bar_text(replace(USAGE, cost=None), 80).endswith("7/20 turns")
 
 
 def test_before_the_first_turn_no_cost_is_claimed() -> None:
@@ -82,7 +95,9 @@ def test_before_the_first_turn_no_cost_is_claimed() -> None:
     [(0, "0"), (999, "999"), (1_000, "1k"), (99_960, "100k"), (128_000, "128k"), (999_900, "1M")],
 )
 def test_numbers_are_short(tokens: int, shown: str) -> None:
-    assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(f"ctx {shown} ")
+    assert bar_text(replace(USAGE, tokens=tokens, max_tokens=0), 80).startswith(
+        f"acme/gpt-9-mini · {shown} "
+    )
 
 
 @pytest.mark.parametrize(
@@ -107,6 +122,7 @@ def test_the_bar_turns_yellow_and_then_red(tokens: int, style: str) -> None:
         st.integers(0, 10**6),
         st.none() | st.floats(0, 10**6),
         st.booleans(),
+        st.text(max_size=40),
     ),
     st.integers(0, 120),
 )
@@ -407,94 +423,6 @@ def test_the_first_prompt_waits_for_no_markdown() -> None:
 # The whole channel
 
 
-class Glass(io.StringIO):
-    """A terminal with all that a person sees, also when they scroll up.
-
-    Like tmux it keeps what is erased from the very top of the screen.
-    """
-
-    height = 24
-
-    def __init__(self, columns: int) -> None:
-        super().__init__()
-        self.columns = columns
-        self.raw = ""
-        self._rows: list[dict[int, str]] = [{}]
-        self._x = self._y = self._top = 0
-        self._is_changed = asyncio.Event()
-
-    @property
-    def text(self) -> str:
-        rows = (
-            "".join(row.get(x, " ") for x in range(max(row, default=-1) + 1)) for row in self._rows
-        )
-        return "\n".join(row.rstrip() for row in rows)
-
-    async def shows(self, text: str) -> None:
-        await self.until(lambda: text in self.text)
-
-    async def until(self, holds: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
-            while not holds():
-                self._is_changed.clear()
-                await self._is_changed.wait()
-
-    def write(self, data: str) -> int:
-        self.raw += data
-        for sign in re.findall(r"\x1b\[[0-?]*[ -/]*[@-~]|.", data, re.DOTALL):
-            self._take(sign)
-        self._is_changed.set()
-        return len(data)
-
-    def _take(self, sign: str) -> None:
-        number = int(re.sub(r"\D", "", sign) or 1) if len(sign) > 1 else 1
-        match sign[-1] if len(sign) > 1 else sign:
-            case "\r":
-                self._x = 0
-            case "\n":
-                self._move(self._y + 1)
-            case "\x08":
-                self._x -= 1
-            case "A" if len(sign) > 1:
-                self._move(max(self._top, self._y - number))
-            case "B" if len(sign) > 1:
-                self._move(self._y + number)
-            case "C" if len(sign) > 1:
-                self._x += number
-            case "D" if len(sign) > 1:
-                self._x = max(0, self._x - number)
-            case "J" | "K" if len(sign) > 1:
-                self._erase(is_down=sign[-1] == "J")
-            case _ if len(sign) == 1:
-                self._put(sign)
-
-    def _put(self, sign: str) -> None:
-        width = cell_len(sign)
-        if self._x + width > self.columns:
-            self._move(self._y + 1)
-            self._x = 0
-        row = self._rows[self._y]
-        row[self._x] = sign
-        if width == 2:
-            row[self._x + 1] = ""
-        self._x += width
-
-    def _move(self, y: int) -> None:
-        self._y = y
-        self._top = max(self._top, y - self.height + 1)
-        self._rows += [{} for _ in range(y + 1 - len(self._rows))]
-
-    def _erase(self, *, is_down: bool) -> None:
-        if is_down and (self._x, self._y) == (0, self._top) and any(self._rows[self._top :]):
-            self._move(len(self._rows))
-            self._top = self._y
-            return
-        row = self._rows[self._y]
-        self._rows[self._y] = {x: sign for x, sign in row.items() if x < self._x}
-        if is_down:
-            del self._rows[self._y + 1 :]
-
-
 @dataclass
 class Seat:
     """Someone at a terminal."""
@@ -581,7 +509,7 @@ async def test_the_unfinished_block_is_seen_before_it_ends(tmp_path: Path) -> No
 async def test_the_bar_shows_the_context_and_that_the_model_thinks(tmp_path: Path) -> None:
     hold = asyncio.Event()
     async with seat(tmp_path, says(hold)) as person:
-        await person.sees("ctx 12.4k/50k ▇▇▁▁▁▁▁▁ · 7/20 turns · $0.02")
+        await person.sees("gpt-9-mini · 12.4k/50k ▓▓░░░░░░ · 7/20 turns · $0.02")
         person.types("hi\r")
         await person.sees("thinking…")
         hold.set()

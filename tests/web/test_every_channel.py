@@ -24,7 +24,7 @@ from bot.settings import load_layers
 from channels.message import Address
 from channels.terminal import Terminal
 from channels.terminal.terminal import ADDRESS
-from tests.channels.test_terminal import Glass
+from tests.channels.glass import Glass
 from tests.fakes.openai_server import Answer, OpenAIServer, Received, Say
 from tests.web.browser import Tab, browsing, needs_chromium
 from tests.web.site import serving

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import re
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -688,3 +689,13 @@ async def test_steering_in_the_middle_of_tools_loses_nothing(tmp_path: Path) -> 
             await asyncio.sleep(0)
         assert (await house.reply_to("sums")).reply.text == "Done."
         assert len(await request_of(house, "Thanks")) == 6 + 2 + 20 * 3 + 1
+
+
+async def test_context_names_every_tool_with_its_size(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        reply = await house.says("/context")
+        figures = await data(house, "/context")
+        sizes = figures["tool_sizes"]
+        assert list(sizes.values()) == sorted(sizes.values(), reverse=True)
+        assert re.search(rf"Tools: context.?.?search {sizes['context_search']}, ", reply.text)
+        assert abs(sum(sizes.values()) - figures["parts"]["tools"]) < 30

@@ -78,7 +78,8 @@ class Overview:
     cut that waits for a person's word; `rules` are the ids of the person's own hook rules that
     compact; `remembered` is what of `MEMORY.md` is in the prompt; `cache` is what is known of the
     provider's; `cut_prompt` is the last request, where its server has cut it;
-    `soft` is how long a context its model handles well."""
+    `soft` is how long a context its model handles well; `tools` are tokens of each tool, the
+    largest first."""
 
     view: View
     limits: Limits
@@ -98,7 +99,7 @@ class Overview:
     chosen: str
     rules: tuple[str, ...]
     stored: int
-    tools: tuple[str, ...]
+    tools: Mapping[str, int]
     remembered: PromptMemory
     usage: ContextUsage
     zone: tzinfo
@@ -131,11 +132,17 @@ async def gather(ask: Ask) -> Overview:
         chosen=settings["context.strategy"].value,
         rules=find_compacting(parse(list(settings["hooks"].value))),
         stored=await conversation.count(),
-        tools=tuple(tool["function"]["name"] for tool in conversation.context.prefix.tools),
+        tools=_weigh_tools(conversation, view),
         remembered=ask.bot.remembered(conversation.key),
         usage=usage_of(conversation.context),
         zone=ask.bot.zone(),
     )
+
+
+def _weigh_tools(conversation: Conversation, view: View) -> dict[str, int]:
+    sizes = conversation.context.count_tools()
+    largest_first = sorted(sizes, key=lambda name: -sizes[name])
+    return {name: view.scale.part(sizes[name]) for name in largest_first}
 
 
 def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
@@ -219,7 +226,8 @@ def as_data(overview: Overview) -> dict[str, Any]:
         "log": ids(view.logged),
         "running_turn": f"t{view.current}" if view.current else None,
         "pinned": ids(tuple(sorted(view.boundaries.pinned))),
-        "tools": overview.tools,
+        "tools": list(overview.tools),
+        "tool_sizes": overview.tools,
         "memory": {"in_prompt": overview.remembered.shown, "lines": overview.remembered.total},
         "strategy": limits.strategy,
         "strategy_from_next_turn": overview.chosen,

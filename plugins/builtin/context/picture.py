@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import resvg_py
 
@@ -98,6 +98,14 @@ class Box:
     y: float
     width: float
     height: float = _BAR
+
+
+def as_data(picture: Picture) -> dict[str, Any]:
+    """What is drawn, for whoever draws it in another way."""
+    blocks = [
+        {"turn": f"t{b.number}", "tokens": b.tokens, "state": b.state} for b in picture.blocks
+    ]
+    return {"budget": picture.budget, "parts": picture.parts, "blocks": blocks}
 
 
 def svg(picture: Picture) -> str:
@@ -251,20 +259,19 @@ async def show(ask: Ask, rest: str) -> Reply:
     conversation = ask.conversation
     first = max(1, conversation.context.newest - NEWEST + 1)
     found = await rows(conversation, range(first, conversation.context.newest + 1))
-    drawing = svg(
-        Picture(
-            tokens=overview.view.tokens,
-            budget=overview.limits.budget,
-            is_measured=overview.view.scale.is_measured,
-            parts=parts(overview),
-            blocks=[TokenBlock(row.number, row.tokens, row.state) for row in found],
-            older=first - 1,
-        )
+    picture = Picture(
+        tokens=overview.view.tokens,
+        budget=overview.limits.budget,
+        is_measured=overview.view.scale.is_measured,
+        parts=parts(overview),
+        blocks=[TokenBlock(row.number, row.tokens, row.state) for row in found],
+        older=first - 1,
     )
+    drawing = svg(picture)
     root = ask.bot.workspace(conversation.key)
     path = await asyncio.to_thread(lambda: save(root, FILE, render(drawing)))
     image = str(path.resolve())
-    data = {"image": image, "svg": drawing}
+    data = {"image": image, "svg": drawing, **as_data(picture)}
     return Reply(headline(overview), data, (DETAILS,), images=(image,))
 
 

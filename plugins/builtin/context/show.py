@@ -26,10 +26,12 @@ from plugins.builtin.context.overview import (
     parts,
 )
 from plugins.rules import AUTO_COMPACT
-from plugins.wording import amount, bar, count, money, table
+from plugins.wording import amount, bar, count, literal, money, table
 
 BY_RULE = ("truncate", "summarize")
 """Strategies that a rule carries out, the built-in one or the person's own."""
+
+_MOST_TOOLS = 12  # that are named with their sizes
 
 DETAILS = Action("Details", "/context detail")
 MAP = Action("Map", "/context map")
@@ -90,6 +92,7 @@ def as_text(overview: Overview) -> str:
         headline(overview),
         cut_prompt(overview),
         sizes(overview),
+        tools(overview),
         format_counts(overview),
         in_force(overview),
         too_small(overview.view, overview.limits),
@@ -131,6 +134,15 @@ def sizes(overview: Overview) -> str:
     rows.append(("free", amount(max(0, limits.budget - view.tokens))))
     rows.append(("reserved for the reply", amount(limits.window - limits.ceiling)))
     return table(("part", "tokens:"), rows)
+
+
+def tools(overview: Overview) -> str:
+    """What each tool takes, the largest first; "" without tools."""
+    found = [f"{literal(name)} {amount(size)}" for name, size in overview.tools.items()]
+    rest = sum([*overview.tools.values()][_MOST_TOOLS:])
+    if len(found) > _MOST_TOOLS + 1:
+        found[_MOST_TOOLS:] = [f"{len(found) - _MOST_TOOLS} more {amount(rest)}"]
+    return f"Tools: {', '.join(found)} tokens." if found else ""
 
 
 def format_counts(overview: Overview) -> str:

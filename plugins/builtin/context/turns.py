@@ -74,7 +74,7 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
     pieces = (
         as_text(overview),
         _settings(overview),
-        f"Tools: {', '.join(overview.tools)}." if overview.tools else "Tools: none.",
+        "" if overview.tools else "Tools: none.",
         f"System prompt: {literal(conversation.context.prefix.system)}",
         _preface(overview),
         _messages(overview, where),

@@ -1,0 +1,222 @@
+"""The context as a terminal can draw it: a bar in the colours of its parts, a block for each turn;
+and pictures, where the terminal speaks kitty's protocol.
+
+The colours are the terminal's own sixteen, so that they suit a light and a dark one; where it has
+none, parts differ by their shade.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.style import Style
+from rich.text import Text
+
+PARTS: Mapping[str, str] = {
+    "system prompt": "magenta",
+    "memory": "cyan",
+    "tools": "bright_magenta",
+    "summary": "yellow",
+    "activity log": "bright_yellow",
+    "summaries of turns": "bright_yellow",
+    "turns": "blue",
+    "running turn": "green",
+}
+"""The colour of each part of a request."""
+FREE = "bright_black"
+_SHADES = "█▓▒"
+_STATES: Mapping[str, str] = {
+    "running": "green",
+    "pinned": "bright_red",
+    "in play": "blue",
+    "squeezed": "bright_blue",
+    "clipped": "cyan",
+    "results as stubs": "bright_cyan",
+    "in the log": "bright_yellow",
+    "summarised": "yellow",
+    "cleared": "bright_black",
+    "dropped": "bright_black",
+    "gone": "bright_black",
+}
+_LEFT = frozenset(("in the log", "summarised", "cleared", "dropped", "gone"))
+_WIDEST = 72
+_ROWS = 4
+"""Rows that the turns fill where they are many."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A turn: its name, its tokens, and its states, the main one first."""
+
+    name: str
+    tokens: int
+    state: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What is drawn of a context: tokens by part, of this budget, and the turns."""
+
+    budget: int
+    parts: Mapping[str, int]
+    blocks: tuple[Block, ...] = ()
+
+    @property
+    def free(self) -> int:
+        return max(0, self.budget - sum(self.parts.values()))
+
+
+def figure_of(data: Mapping[str, Any] | None) -> Figure | None:
+    """What the data of `/context` and `/context map` says; None for other data."""
+    match data or {}:
+        case {"budget": int(budget), "parts": {**parts}, **rest} if budget > 0:
+            sizes = {str(name): n for name, n in parts.items() if isinstance(n, int) and n > 0}
+            blocks = rest.get("blocks") or ()
+            return Figure(budget, sizes, tuple(_block(one) for one in blocks))
+    return None
+
+
+def _block(data: Mapping[str, Any]) -> Block:
+    return Block(str(data["turn"]), int(data["tokens"]), tuple(data["state"]))
+
+
+def swatch(part: str) -> Text:
+    """A square in a part's colour, for a legend; nothing for what is no part."""
+    name = max((one for one in PARTS if part.startswith(one)), key=len, default="")
+    if name:
+        return Text(f"{_shade(name)} ", PARTS[name])
+    return Text("░ ", FREE) if part == "free" else Text()
+
+
+def _shade(part: str) -> str:
+    return _SHADES[[*PARTS].index(part) % len(_SHADES)]
+
+
+@dataclass(frozen=True, slots=True)
+class PartBar:
+    """The next request against its budget, in one line."""
+
+    figure: Figure
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = min(_WIDEST, options.max_width)
+        shares = {name: size for name, size in self.figure.parts.items() if name in PARTS}
+        cells = share_out([*shares.values(), self.figure.free], width)
+        bar = Text()
+        for name, count in zip(shares, cells[:-1], strict=True):
+            bar.append(_shade(name) * count, PARTS[name])
+        yield bar.append("░" * cells[-1], FREE)
+
+
+def share_out(sizes: Sequence[int], cells: int) -> list[int]:
+    """So many cells for things of these sizes: each that is there has one at least, if there are
+    enough, and all together have all."""
+    present = [index for index, size in enumerate(sizes) if size > 0]
+    least = 1 if len(present) <= cells else 0
+    total, room = sum(sizes[index] for index in present), cells - least * len(present)
+    found = [0] * len(sizes)
+    given, taken = 0, 0
+    for index in present:
+        given += sizes[index]
+        upto = given * room // total
+        found[index] = least + upto - taken
+        taken = upto
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """The request as a bar with its legend, and below it a block for each turn."""
+
+    figure: Figure
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        figure, width = self.figure, min(_WIDEST, options.max_width)
+        yield PartBar(figure)
+        entries = [swatch(name).append(f"{name} {size:,}") for name, size in figure.parts.items()]
+        yield from _flow([*entries, swatch("free").append(f"free {figure.free:,}")], width, "   ")
+        if figure.blocks:
+            yield Text()
+            yield from _flow([_draw(b, w) for b, w in _widths(figure.blocks, width)], width, " ")
+            yield Text()
+            seen = {state for block in figure.blocks for state in block.state}
+            legend = (_draw(Block(state, 0, (state,)), 0) for state in _STATES if state in seen)
+            yield from _flow([*legend], width, "  ")
+
+
+def _widths(blocks: Sequence[Block], width: int) -> Iterator[tuple[Block, int]]:
+    largest, total = max(b.tokens for b in blocks), sum(b.tokens for b in blocks)
+    scale = min(width / 3 / max(1, largest), _ROWS * width / max(1, total))
+    return ((block, round(block.tokens * scale)) for block in blocks)
+
+
+def _draw(block: Block, width: int) -> Text:
+    """Solid while it is in play, hollow once it left; a star stands for further states."""
+    main, *others = block.state or ("gone",)
+    name = block.name + "*" * bool(others)
+    colour = _STATES.get(main, FREE)
+    if main in _LEFT:
+        return Text(f"╌{name}".ljust(max(width, len(name) + 2), "╌"), colour)
+    style = Style.parse(colour) + Style(reverse=True)
+    return Text(f" {name}".ljust(max(width, len(name) + 2)), style)
+
+
+def _flow(things: Sequence[Text], width: int, gap: str) -> Iterator[Text]:
+    """Things in lines, as words in a text; none of them wraps."""
+    line = Text()
+    for thing in things:
+        if line and line.cell_len + len(gap) + thing.cell_len > width:
+            yield line
+            line = Text()
+        line = Text.assemble(line, gap if line else "", thing)
+    if line:
+        yield line
+
+
+# Pictures
+
+_PIECE = 4_096  # characters of base64 at a time, as the protocol wants it
+_MOST = 20_000_000  # bytes of a picture that is shown
+_KITTY = ("KITTY_WINDOW_ID", "GHOSTTY_RESOURCES_DIR", "WEZTERM_PANE", "KONSOLE_VERSION")
+
+
+def speaks_kitty() -> bool:
+    """Whether this terminal shows pictures by kitty's protocol. tmux and screen stand between."""
+    if {"TMUX", "STY"} & os.environ.keys():
+        return False
+    return "kitty" in os.environ.get("TERM", "") or any(name in os.environ for name in _KITTY)
+
+
+def kitty_picture(png: bytes, width: int) -> str:
+    """What shows a PNG at most so many columns wide; "" for what is none, or is too large."""
+    if not png.startswith(b"\x89PNG\r\n\x1a\n") or len(png) < 24 or len(png) > _MOST:
+        return ""
+    across, down = struct.unpack(">II", png[16:24])
+    columns = max(1, min(width, _WIDEST, across // 8))
+    rows = max(1, round(columns * down / max(1, across) / 2))  # a cell is twice as high as wide
+    text = base64.b64encode(png).decode()
+    pieces = [text[start : start + _PIECE] for start in range(0, len(text), _PIECE)]
+    first = f"a=T,f=100,c={columns},r={rows},q=2,"
+    return (
+        "".join(
+            f"\x1b_G{first if n == 0 else ''}m={int(n < len(pieces) - 1)};{piece}\x1b\\"
+            for n, piece in enumerate(pieces)
+        )
+        + "\n"
+    )
+
+
+def around_bar(text: str) -> tuple[str, str]:
+    """A reply's headline without the bar that stands in it for those who have no colours, and what
+    follows it."""
+    head, _, rest = text.partition("\n\n")
+    before, _, code = head.partition(" `")
+    drawn, _, after = code.partition("` ")
+    is_bar = drawn and set(drawn) <= set("▇▁")
+    return (f"{before} · {after}" if is_bar else head), rest

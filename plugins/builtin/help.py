@@ -1,0 +1,138 @@
+"""`/help`: the commands in groups, one of them whole, and which strategy to use when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from plugins.api import Action, Ask, Command, Reply, command, hookimpl
+from plugins.wording import cell, table
+
+GROUPS: Mapping[str, Sequence[str]] = {
+    "Talking": (
+        *("new", "retry", "undo", "edit", "regenerate", "stop", "btw"),
+        *("fork", "branches", "title", "cancel"),
+    ),
+    "What the model sees and remembers": ("context", "memory", "remember", "forget"),
+    "Settings, models and cost": ("config", "model", "agent", "usage"),
+}
+"""The commands by what they are for, the most used first. All others are of `THE_BOT`."""
+THE_BOT = "The bot and its people"
+
+STRATEGIES: Mapping[str, tuple[str, str]] = {
+    "trim": (
+        "past a limit of turns or tokens, the oldest half leaves and a summary stands for it",
+        "you don't want to think about it: it is the default, and keeps costs level",
+    ),
+    "slim": (
+        "only the last turns are sent whole; each older one is a line of a log",
+        "a chat goes on for weeks over many small things, and must stay cheap",
+    ),
+    "full": (
+        "nothing leaves",
+        "a chat is short, or not a word may be missing; each turn costs more than the one before",
+    ),
+    "truncate": (
+        "near a limit, all but the newest messages leave, without a summary",
+        "what was said before hardly matters, and no call to a model may be spent on it",
+    ),
+    "summarize": (
+        "the same, and a summary stands for what left",
+        "the newest messages matter word for word, and of the rest the outline",
+    ),
+    "structured": (
+        "near a limit, a summary in five fields stands for all but the newest part",
+        "one long task is worked on: its goal, state, findings, next steps and rules stay apart",
+    ),
+    "stubs": (
+        "old tool results become a line each, which the model can read again",
+        "tools return much (files, pages), and what was said must all stay",
+    ),
+}
+"""Each strategy: what it does, and when to use it."""
+
+
+@command(
+    "help",
+    "List all commands, or explain one",
+    "[COMMAND | strategies]",
+    [("strategies", "what can happen to older turns, and which way to use when")],
+)
+async def help_(ask: Ask) -> Reply:
+    """All commands in groups, or one of them whole."""
+    wanted = ask.text.strip().lstrip("/").lower()
+    commands = ask.bot.commands
+    if wanted in commands:
+        return Reply(_one(commands[wanted]), {"commands": [_data(commands[wanted])]})
+    if wanted == "strategies":
+        chosen = ask.bot.settings.describe("context.strategy", ask.conversation.key.id)
+        return show_strategies(str(chosen.value))
+    name, _, rest = wanted.partition(" ")
+    subs = {sub.name: sub for sub in commands[name].subs} if name in commands else {}
+    if found := subs.get(rest.strip()):
+        one = {"name": f"{name} {found.name}", "summary": found.summary}
+        return Reply(f"`/{name} {found.name}`: {found.summary}", {"commands": [one]})
+    unknown = f"There is no command /{wanted}. These are all of them:\n\n" if wanted else ""
+    groups = "\n\n".join(
+        f"**{group}**\n\n{_list([commands[name] for name in names])}"
+        for group, names in grouped(commands).items()
+    )
+    text = (
+        f"{unknown}{groups}\n\nAnything else goes to the model; `//text` sends it a text that "
+        "begins with a slash. `/help COMMAND` explains a command, `/help strategies` what can "
+        "happen to older turns."
+    )
+    return Reply(text, {"commands": [_data(commands[name]) for name in sorted(commands)]})
+
+
+def grouped(commands: Mapping[str, Command]) -> dict[str, list[str]]:
+    """The names of all commands by their group, each once."""
+    found = {group: [n for n in names if n in commands] for group, names in GROUPS.items()}
+    placed = {name for names in found.values() for name in names}
+    return {**found, THE_BOT: sorted(commands.keys() - placed)}
+
+
+def _list(commands: Sequence[Command]) -> str:
+    return table(("command", "what it does"), ((f"/{c.name}", cell(c.summary)) for c in commands))
+
+
+def format_strategies(chosen: str = "") -> str:
+    """A list of what can happen to older turns, and when that is good; the chosen one marked."""
+    return "\n".join(
+        f"- **{name}**{' (chosen here)' * (name == chosen)}: {what}. Use it when {when}."
+        for name, (what, when) in STRATEGIES.items()
+    )
+
+
+def show_strategies(chosen: str) -> Reply:
+    """The list, with a step to each of the others."""
+    text = (
+        f"{format_strategies(chosen)}\n\n`/config context.strategy NAME --here` chooses one for "
+        "this conversation, without `--here` for all; `/context preview` shows what it would do."
+    )
+    data = {
+        "strategies": [
+            {"name": name, "what": what, "when": when} for name, (what, when) in STRATEGIES.items()
+        ]
+    }
+    others = [name for name in STRATEGIES if name != chosen]
+    actions = tuple(Action(name, f"/config context.strategy {name} --here") for name in others)
+    return Reply(text, data, actions)
+
+
+def _one(command: Command) -> str:
+    subs = "".join(f"\n- `/{command.name} {sub.name}`: {sub.summary}" for sub in command.subs)
+    return f"`/{command.name} {command.usage}`".replace(" `", "`") + f": {command.summary}{subs}"
+
+
+def _data(command: Command) -> dict[str, object]:
+    return {
+        "name": command.name,
+        "usage": command.usage,
+        "summary": command.summary,
+        "subcommands": [{"name": sub.name, "summary": sub.summary} for sub in command.subs],
+    }
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [help_]

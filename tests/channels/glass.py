@@ -1,0 +1,107 @@
+"""What a person sees of a terminal: the sequences that are written to it, carried out."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from collections.abc import Callable
+
+from rich.cells import cell_len
+
+_SIGNS = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b_[^\x1b]*\x1b\\|\x1b\][^\x07\x1b]*\x07|.", re.DOTALL
+)
+_CUT = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|_[^\x1b]*\x1b?|\][^\x07\x1b]*)?$")
+"""A sequence whose end is still to come."""
+
+
+class Glass(io.StringIO):
+    """A terminal with all that a person sees, also when they scroll up.
+
+    Like tmux it keeps what is erased from the very top of the screen.
+    """
+
+    height = 24
+
+    def __init__(self, columns: int) -> None:
+        super().__init__()
+        self.columns = columns
+        self.raw = self._begun = ""
+        self._rows: list[dict[int, str]] = [{}]
+        self._x = self._y = self._top = 0
+        self._is_changed = asyncio.Event()
+
+    @property
+    def text(self) -> str:
+        rows = (
+            "".join(row.get(x, " ") for x in range(max(row, default=-1) + 1)) for row in self._rows
+        )
+        return "\n".join(row.rstrip() for row in rows)
+
+    async def shows(self, text: str) -> None:
+        await self.until(lambda: text in self.text)
+
+    async def until(self, holds: Callable[[], bool], seconds: float = 10) -> None:
+        async with asyncio.timeout(seconds):
+            while not holds():
+                self._is_changed.clear()
+                await self._is_changed.wait()
+
+    def write(self, data: str) -> int:
+        self.raw += data
+        data = self._begun + data
+        cut = _CUT.search(data)
+        self._begun = cut[0] if cut else ""
+        for sign in _SIGNS.findall(data.removesuffix(self._begun)):
+            self._take(sign)
+        self._is_changed.set()
+        return len(data)
+
+    def _take(self, sign: str) -> None:
+        number = int(re.sub(r"\D", "", sign) or 1) if len(sign) > 1 else 1
+        match sign[-1] if len(sign) > 1 else sign:
+            case "\r":
+                self._x = 0
+            case "\n":
+                self._move(self._y + 1)
+            case "\x08":
+                self._x -= 1
+            case "A" if len(sign) > 1:
+                self._move(max(self._top, self._y - number))
+            case "B" if len(sign) > 1:
+                self._move(self._y + number)
+            case "C" if len(sign) > 1:
+                self._x += number
+            case "D" if len(sign) > 1:
+                self._x = max(0, self._x - number)
+            case "J" | "K" if len(sign) > 1:
+                self._erase(is_down=sign[-1] == "J")
+            case _ if len(sign) == 1:
+                self._put(sign)
+
+    def _put(self, sign: str) -> None:
+        width = cell_len(sign)
+        if self._x + width > self.columns:
+            self._move(self._y + 1)
+            self._x = 0
+        row = self._rows[self._y]
+        row[self._x] = sign
+        if width == 2:
+            row[self._x + 1] = ""
+        self._x += width
+
+    def _move(self, y: int) -> None:
+        self._y = y
+        self._top = max(self._top, y - self.height + 1)
+        self._rows += [{} for _ in range(y + 1 - len(self._rows))]
+
+    def _erase(self, *, is_down: bool) -> None:
+        if is_down and (self._x, self._y) == (0, self._top) and any(self._rows[self._top :]):
+            self._move(len(self._rows))
+            self._top = self._y
+            return
+        row = self._rows[self._y]
+        self._rows[self._y] = {x: sign for x, sign in row.items() if x < self._x}
+        if is_down:
+            del self._rows[self._y + 1 :]

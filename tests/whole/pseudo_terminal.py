@@ -1,0 +1,110 @@
+"""The bot as a person starts it: `python main.py` on a pseudo-terminal, with keys and a screen.
+
+async with sitting(tmp_path, endpoint) as person:
+    person.types("Hi\\r")
+    await person.sees("Hello!")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import fcntl
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from tests.channels.glass import Glass
+from tests.whole.process import MAIN, PATIENCE, Endpoint
+
+_OURS = re.compile("OPENAI_|PARLEY_|KITTY|WEZTERM|GHOSTTY|KONSOLE|NO_COLOR|TMUX|STY|EDITOR|VISUAL")
+
+
+class Sitter:
+    """Someone at a terminal at which a process runs."""
+
+    def __init__(self, process: asyncio.subprocess.Process, keyboard: int, glass: Glass) -> None:
+        self.process, self.glass, self._keyboard = process, glass, keyboard
+
+    def types(self, keys: str) -> None:
+        os.write(self._keyboard, keys.encode())
+
+    async def sees(self, text: str, times: int = 1) -> None:
+        """Wait until a text stands on the screen, so many times."""
+        try:
+            await self.glass.until(lambda: self.glass.text.count(text) >= times, PATIENCE)
+        except TimeoutError:
+            raise AssertionError(
+                f"{text!r} did not come; there stands\n{self.glass.text}"
+            ) from None
+
+    async def ended(self) -> int:
+        async with asyncio.timeout(PATIENCE):
+            return await self.process.wait()
+
+    async def leaves(self) -> int:
+        """Ctrl-D; returns the exit code."""
+        self.types("\x04")
+        return await self.ended()
+
+
+@asynccontextmanager
+async def sitting(
+    folder: Path,
+    endpoint: Endpoint | None = None,
+    *,
+    arguments: tuple[str, ...] = (),
+    environ: Mapping[str, str] | None = None,
+    columns: int = 80,
+) -> AsyncIterator[Sitter]:
+    """A bot at a terminal, started in `folder`, where its data are; killed if it still runs.
+    Without an endpoint there is no key."""
+    ours, theirs = pty.openpty()
+    glass = Glass(columns)
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", glass.height, columns, 0, 0))
+    surroundings = {name: value for name, value in os.environ.items() if not _OURS.match(name)}
+    if endpoint:
+        surroundings |= {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, str(MAIN), *arguments),
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        cwd=folder,
+        env={**surroundings, "TERM": "xterm-256color", **(environ or {})},
+        preexec_fn=_own_terminal,
+    )
+    os.close(theirs)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        try:
+            data = os.read(ours, 65536)
+        except OSError:
+            data = b""
+        if not data:
+            loop.remove_reader(ours)
+        glass.write(decoder.decode(data))
+
+    loop.add_reader(ours, read)
+    try:
+        yield Sitter(process, ours, glass)
+    finally:
+        loop.remove_reader(ours)
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+        os.close(ours)
+
+
+def _own_terminal() -> None:
+    """In the child: the terminal is its own, so that Ctrl-C is its signal."""
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)

@@ -1,0 +1,38 @@
+"""`/help`: the commands in groups, and which strategy to use when."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from memory.settings import ContextSettings
+from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT, grouped
+from plugins.docs import builtin
+from tests.whole.house import living
+
+
+async def test_help_has_four_groups_and_every_command_once(tmp_path: Path) -> None:
+    async with living(tmp_path) as house:
+        text = (await house.says("/help")).text
+    groups = re.findall(r"^\*\*(.+)\*\*$", text, re.MULTILINE)
+    assert groups == [*GROUPS, THE_BOT]
+    names = re.findall(r"^\| /(\w+) \|", text, re.MULTILINE)
+    assert sorted(names) == sorted(command.name for command in builtin())
+    assert len(names) == len(set(names))
+
+
+def test_a_command_of_a_plugin_is_in_a_group_too() -> None:
+    (one, *_) = builtin()
+    assert grouped({"roll": one})[THE_BOT] == ["roll"]
+
+
+async def test_each_strategy_says_what_it_does_and_when_it_is_good(tmp_path: Path) -> None:
+    assert set(STRATEGIES) == set(get_args(ContextSettings.model_fields["strategy"].annotation))
+    async with living(tmp_path) as house:
+        for line in ("/help strategies", "/config context.strategy"):
+            text = (await house.says(line)).text
+            assert text.count("Use it when") == len(STRATEGIES)
+            assert "**trim** (chosen here)" in text
+        await house.says("/config context.strategy slim --here")
+        assert "**slim** (chosen here)" in (await house.says("/help strategies")).text
