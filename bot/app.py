@@ -55,6 +55,7 @@ from bot.sending import Sender
 from bot.settings import Layers, SettingsStore
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
+from bot.workspaces import Workspaces
 from channels.base import BranchChanged, Channel, ChannelError, Closing, ContextChanged, Notice
 from memory.context.meter import Meter
 from memory.conversation import Conversation
@@ -406,6 +407,10 @@ async def assemble(
         notify=context.notify,
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)
+
+    def quota(key: ConversationKey) -> int:
+        return config.settings(key).tools.files_quota
+
     bot = RunningBot(
         Intake(
             access,
@@ -413,7 +418,7 @@ async def assemble(
             turns,
             forms,
             config.workspace,
-            lambda key: config.settings(key).tools.files_quota,
+            quota,
         ),
         CommandRunner(ports, conversations, delivery, access, forms),
         turns,
@@ -423,6 +428,7 @@ async def assemble(
         ports.settings,
         ApiKeys(store, access),
         completions,
+        Workspaces(config.folder, quota),
         alerts.channel_unreachable,
     )
     for problem in problems:

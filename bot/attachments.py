@@ -19,6 +19,7 @@ import orjson
 
 from agent.tools.allowance import PICTURES, refusal
 from agent.tools.workspace import WRITABLE
+from channels.base import SaidFile
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
 from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
@@ -187,6 +188,23 @@ def _line(file: Stored) -> str:
     """A file as the model is told of it; one that is kept by its hash has its own name, too."""
     name = f"{safe_name(file.name)}, " if data_of([file]) and file.name else ""
     return f"[file: {name}{file.path}, {_size(file.size)}]"
+
+
+_NAMED = re.compile(r"\[file: (?:([^,\n]+), )?((?:files|data)/[^\n]+?), ([\d.]+ [kM]B)\]")
+
+
+def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
+    """The words of a message, and the files that came with it."""
+    pictures = [SaidFile("", image.file, is_picture=True) for image in said.images]
+    lines, named = said.text.split("\n") if said.role == "user" else [], []
+    while lines and (found := _NAMED.fullmatch(lines[-1])):
+        name, path, size = found.groups()
+        named.append(SaidFile(name or PurePosixPath(path).name, path, False, size))
+        lines.pop()
+    if not named:
+        is_bare = bool(pictures) and said.text == PICTURE
+        return "" if is_bare else said.told, tuple(pictures)
+    return "\n".join(lines), (*pictures, *reversed(named))
 
 
 def _size(size: int) -> str:

@@ -12,13 +12,25 @@ import orjson
 
 from bot.access import Access
 from bot.activity import EventBus
+from bot.attachments import split_files
 from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.received import Received, command_line, escape, key_of, unescape_slash
 from bot.turns import Turns
-from channels.base import Accepted, Activity, CommandEntry, Delta, KeyHolder, Said, Session
+from bot.workspaces import Workspaces
+from channels.base import (
+    Accepted,
+    Activity,
+    CommandEntry,
+    Delta,
+    KeyHolder,
+    OpenedFile,
+    Said,
+    Session,
+    WorkspaceFiles,
+)
 from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, clean_text
 from memory.conversations import Conversations
 from memory.keys import home_of
@@ -47,6 +59,7 @@ class RunningBot:
     settings: SettingsPort
     keys: ApiKeys
     completions: Completions
+    workspaces: Workspaces
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -133,6 +146,14 @@ class RunningBot:
         turns = await context.turns(range(max(1, end - most), end))
         return [_to_said(entry) for turn in turns for entry in turn.entries]
 
+    async def list_files(self, address: Address) -> WorkspaceFiles:
+        """What stands in a chat's workspace."""
+        return await self.workspaces.list_files(self.turns.lead(address))
+
+    async def open_file(self, address: Address, path: str) -> OpenedFile | None:
+        """A file of a chat's."""
+        return await self.workspaces.open(self.turns.lead(address), path)
+
     async def instruct(self, address: Address, text: str) -> str:
         """Let a client's words be its conversation's system prompt; returns what is wrong."""
         here = self.turns.lead(address).id
@@ -161,13 +182,15 @@ class RunningBot:
 def _to_said(entry: Entry) -> Said:
     """An entry of the transcript, as channels show it."""
     message = entry.message
+    text, files = split_files(message)
     return Said(
         turn=f"t{entry.turn}",
         role="system" if message.role == "note" else message.role,
-        text=message.told,
+        text=text,
         at=entry.at,
         calls=tuple(call.name for call in message.tool_calls),
         tool=message.tool,
         is_error=message.is_error,
         reasoning=message.reasoning,
+        files=files,
     )

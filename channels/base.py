@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol, runtime_checkable
+from typing import BinaryIO, Protocol, runtime_checkable
 
 from channels.message import Address, Completed, CompletionRequest, Inbound, Outbound, Reply
 
@@ -145,11 +145,50 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class SaidFile:
+    """A file that came with a message: its name ("" where none is known), the path by which
+    `Bot.open_file` has it, and its size in words ("" where it is not known)."""
+
+    name: str
+    path: str
+    is_picture: bool
+    size: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file of a chat's workspace: its path ("files/a.txt"), its bytes, when it was written."""
+
+    path: str
+    size: int
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceFiles:
+    """The files of a chat's workspace, the newest first, and the bytes that may still be added."""
+
+    files: tuple[StoredFile, ...]
+    room: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedFile:
+    """A file that is open for reading; whoever asked for it closes it. `picture` is its type where
+    it is a picture by its bytes ("image/png"), else ""; `size` in bytes."""
+
+    name: str
+    size: int
+    picture: str
+    content: BinaryIO
+
+
+@dataclass(frozen=True, slots=True)
 class Said:
     """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (what the bot
-    itself told the model); `calls` are the names
-    of the tools that it calls, `tool` the one whose result it is; `reasoning` is what the model
-    thought before."""
+    itself told the model); `calls` are the names of the tools that it calls, `tool` the one whose
+    result it is; `reasoning` is what the model thought before. `files` came with it; the lines that
+    name them to the model are not in `text`."""
 
     turn: str
     role: str
@@ -159,6 +198,7 @@ class Said:
     tool: str = ""
     is_error: bool = False
     reasoning: str = ""
+    files: tuple[SaidFile, ...] = ()
 
 
 KEY_PREFIX = "parley-"
@@ -216,6 +256,15 @@ class Bot(Protocol):
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
         """What was said at this address, in order, in play or not: the newest turns, at most so
         many, or those before turn number `before`."""
+        ...
+
+    async def list_files(self, address: Address) -> WorkspaceFiles:
+        """What stands in this chat's workspace: documents that were sent, and what tools wrote."""
+        ...
+
+    async def open_file(self, address: Address, path: str) -> OpenedFile | None:
+        """A file of this chat's workspace, or one that came with a message of its; None where there
+        is none such."""
         ...
 
     def trouble(self, channel: str, error: BaseException) -> None:

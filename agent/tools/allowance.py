@@ -112,6 +112,12 @@ class Allowance:
         return self.complaint() if self.free - free > self.room else ""
 
 
+def measure_room(workspace: Path, megabytes: int) -> int:
+    """The most bytes that `refusal` lets be written into an audience's folder."""
+    free, reserve = _disk(workspace)
+    return max(0, min(free - reserve, megabytes * MEGABYTE - measure_usage(workspace)))
+
+
 def refusal(workspace: Path, megabytes: int, more: int) -> str:
     """Why `more` bytes may not be written into an audience's folder, or ""."""
     if more <= 0:

@@ -31,8 +31,10 @@ from channels.base import (
     Delta,
     Everywhere,
     KeyHolder,
+    OpenedFile,
     Said,
     Session,
+    WorkspaceFiles,
 )
 from channels.message import (
     Address,
@@ -134,6 +136,13 @@ class GatewayBot:
         part = {"do": "transcript", "address": address, "before": before, "most": most}
         answer = await self._ask(key_of(address).home, part, PATIENCE)
         return wire.build(list[Said], answer["value"])
+
+    async def list_files(self, address: Address) -> WorkspaceFiles:
+        """All processes share the folder of the data."""
+        return await self._app.bot.list_files(address)
+
+    async def open_file(self, address: Address, path: str) -> OpenedFile | None:
+        return await self._app.bot.open_file(address, path)
 
     def trouble(self, channel: str, error: BaseException) -> None:
         self._app.bot.trouble(channel, error)

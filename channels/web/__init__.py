@@ -6,7 +6,7 @@
 | `guard`, `throttle` | who is let in, and how often may be guessed; the headers of every answer |
 | `feed`, `draft` | what happens in a session, numbered, for all who follow it; the answer so far |
 | `operations` | all that can be asked for, as routes and as the OpenAPI document |
-| `sessions`, `completions` | what these operations do: Parley's own REST, and OpenAI's protocol |
+| `sessions`, `files`, `completions` | what they do: Parley's own REST, and OpenAI's protocol |
 | `shapes` | what comes in and goes out, as JSON |
 | `markup` | Markdown as HTML that does nothing |
 | `page/` | the page |

@@ -23,6 +23,7 @@ from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
 from channels.web.completions import CompletionOperations
 from channels.web.feed import Bounds, Feeds
+from channels.web.files import FileOperations
 from channels.web.guard import (
     COOKIE,
     SHORTEST_TOKEN,
@@ -132,7 +133,13 @@ class Web:
         """The whole of it: the page, the operations, and the guard before them."""
         sessions = Sessions(bot, feeds, self._config.upload)
         completions = CompletionOperations(bot, feeds, self._config.upload)
-        operations = (*self._own(bot), *sessions.operations, *completions.operations)
+        files = FileOperations(bot, self._config.upload)
+        operations = (
+            *self._own(bot),
+            *sessions.operations,
+            *files.operations,
+            *completions.operations,
+        )
         described = document(operations, self._config.version)
 
         async def openapi(request: Request) -> Response:

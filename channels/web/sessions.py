@@ -54,8 +54,8 @@ STOPPING = "The bot is shutting down; your message is kept, and will be answered
 KNOWN = "This message has already been taken; its answer is among the session's messages."
 
 _ROOT = "/api/sessions"
-_ONE = f"{_ROOT}/{{id}}"
-_SESSION = Parameter("id", "path", "The session's name, yours to choose.", {"pattern": NAME})
+ONE = f"{_ROOT}/{{id}}"
+SESSION = Parameter("id", "path", "The session's name, yours to choose.", {"pattern": NAME})
 _COMMAND = Parameter(
     "name", "path", "The command, without its slash.", {"pattern": r"^[A-Za-z_]\w*$"}
 )
@@ -106,61 +106,61 @@ class Sessions:
             ),
             Operation(
                 "GET",
-                f"{_ONE}/messages",
+                f"{ONE}/messages",
                 "What was said, in order.",
                 self.read_messages,
                 gives=Transcript,
-                parameters=(_SESSION, _BEFORE, _LIMIT),
+                parameters=(SESSION, _BEFORE, _LIMIT),
                 problems=(400, 404),
             ),
             Operation(
                 "POST",
-                f"{_ONE}/messages",
+                f"{ONE}/messages",
                 "Say something and get the answer: as a whole, or as it is written.",
                 self.say,
                 takes=NewMessage,
                 gives=MessageReply,
                 accepts=MessageAccepted,
-                parameters=(_SESSION, _PREFER),
+                parameters=(SESSION, _PREFER),
                 problems=(400, 403, 404, 409, 413, 429, 500, 503),
                 streams=True,
             ),
             Operation(
                 "GET",
-                f"{_ONE}/events",
+                f"{ONE}/events",
                 "All that happens, as it happens.",
                 self.follow_events,
-                parameters=(_SESSION, _AFTER, _LAST, _AS),
+                parameters=(SESSION, _AFTER, _LAST, _AS),
                 problems=(404,),
                 streams=True,
             ),
             Operation(
                 "GET",
-                f"{_ONE}/context",
+                f"{ONE}/context",
                 "What the model sees, what changed it, and the settings in force.",
                 self.read_context,
                 gives=ContextOverview,
-                parameters=(_SESSION,),
+                parameters=(SESSION,),
                 problems=(404,),
             ),
             Operation(
                 "POST",
-                f"{_ONE}/compact",
+                f"{ONE}/compact",
                 "An emergency compaction: all but the newest messages leave at once.",
                 self.compact,
                 takes=Nothing,
                 gives=Freed,
-                parameters=(_SESSION,),
+                parameters=(SESSION,),
                 problems=(400, 404, 409, 413),
             ),
             Operation(
                 "POST",
-                f"{_ONE}/commands/{{name}}",
+                f"{ONE}/commands/{{name}}",
                 "Run a command, as if /name and the text had been typed.",
                 self.carry_out,
                 takes=CommandText,
                 gives=CommandReply,
-                parameters=(_SESSION, _COMMAND),
+                parameters=(SESSION, _COMMAND),
                 problems=(400, 404, 413),
             ),
             Operation(
@@ -183,16 +183,18 @@ class Sessions:
         return as_json({"sessions": items})
 
     async def read_messages(self, request: Request) -> Response:
-        address = _address(request)
+        address = address_of(request)
         before, most = _number(request, "before", 0), _number(request, "limit", 50)
         feed = self.feeds.of(address)
         place = feed.place(feed.end)  # as it was before: better told twice than not at all
         said = await self.bot.transcript(address, before, min(most, MOST))
-        items = await asyncio.to_thread(lambda: [transcript_item(one) for one in said])
+        items = await asyncio.to_thread(
+            lambda: [transcript_item(address.chat, one) for one in said]
+        )
         return as_json({"messages": items, "event": place})
 
     async def say(self, request: Request) -> Response:
-        address = _address(request)
+        address = address_of(request)
         message = await body(request, NewMessage, self.upload * 4 // 3 + WORDS)
         attachments = tuple(upload.attachment() for upload in message.attachments)
         if sum(len(attachment.data) for attachment in attachments) > self.upload:
@@ -210,11 +212,11 @@ class Sessions:
     async def follow_events(self, request: Request) -> Response:
         query = request.query_params
         place = request.headers.get("last-event-id") or query.get("after", "")
-        feed = self.feeds.of(_address(request))
+        feed = self.feeds.of(address_of(request))
         return stream(follow(feed, place, is_page=query.get("as") == "html"))
 
     async def read_context(self, request: Request) -> Response:
-        address = _address(request)
+        address = address_of(request)
         overview = await self._data_of(address, "/context json")
         turns = await self._data_of(address, "/context turns")
         history = await self._data_of(address, "/context history")
@@ -222,7 +224,7 @@ class Sessions:
         return as_json({"overview": overview, **turns, **history, **settings})
 
     async def compact(self, request: Request) -> Response:
-        address = _address(request)
+        address = address_of(request)
         await body(request, Nothing, WORDS)
         reply = await self.bot.command(address, "/context free")
         if not reply.data or not reply.data["turns"]:
@@ -230,7 +232,7 @@ class Sessions:
         return as_json({"text": reply.text, **reply.data})
 
     async def carry_out(self, request: Request) -> Response:
-        address, name = _address(request), request.path_params["name"]
+        address, name = address_of(request), request.path_params["name"]
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise Problem(404, "A command's name has letters only; commands/help lists them all.")
         text = (await body(request, CommandText, WORDS)).text
@@ -250,7 +252,7 @@ class Sessions:
         return reply.data
 
 
-def _address(request: Request) -> Address:
+def address_of(request: Request) -> Address:
     name = request.path_params["id"]
     if not re.fullmatch(NAME, name):
         raise Problem(404, "A session's name has up to 100 letters, digits and . @ : + ~ -")

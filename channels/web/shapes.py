@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraints
 
@@ -119,6 +120,40 @@ class SessionList(BaseModel):
     sessions: list[SessionItem]
 
 
+class SaidFileItem(BaseModel):
+    """A file that came with a message: its name, where it can be fetched, its size in words; name
+    and size are "" where they are not known."""
+
+    name: str
+    address: str
+    is_picture: bool
+    size: str
+
+
+class FileItem(BaseModel):
+    """A file of the workspace; `size` in bytes."""
+
+    name: str
+    address: str
+    size: int
+    at: str
+
+
+class FileLimits(BaseModel):
+    """How many files a message may bring now, and of how many bytes: each, and together."""
+
+    files: int
+    file_bytes: int
+    bytes: int
+
+
+class FileList(BaseModel):
+    """The newest files of the workspace, and what a message may add."""
+
+    files: list[FileItem]
+    limits: FileLimits
+
+
 class TranscriptItem(BaseModel):
     """A message of the transcript; `html` is empty but for what the model said."""
 
@@ -131,6 +166,7 @@ class TranscriptItem(BaseModel):
     tool: str
     is_error: bool
     reasoning: str
+    files: list[SaidFileItem]
 
 
 class Transcript(BaseModel):
@@ -201,7 +237,12 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
     }
 
 
-def transcript_item(said: Said) -> dict[str, Any]:
+def address_of_file(session: str, path: str) -> str:
+    """Where a session's file can be fetched."""
+    return f"/api/sessions/{quote(session, safe='')}/file?path={quote(path)}"
+
+
+def transcript_item(session: str, said: Said) -> dict[str, Any]:
     """A `TranscriptItem`."""
     return {
         "turn": said.turn,
@@ -213,6 +254,15 @@ def transcript_item(said: Said) -> dict[str, Any]:
         "tool": said.tool,
         "is_error": said.is_error,
         "reasoning": said.reasoning,
+        "files": [
+            {
+                "name": file.name,
+                "address": address_of_file(session, file.path),
+                "is_picture": file.is_picture,
+                "size": file.size,
+            }
+            for file in said.files
+        ],
     }
 
 

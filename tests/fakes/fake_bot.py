@@ -24,12 +24,14 @@ from channels.base import (
     Done,
     KeyHolder,
     Notice,
+    OpenedFile,
     Said,
     Session,
     StepRestarted,
     ToolEnded,
     ToolStarted,
     TurnStarted,
+    WorkspaceFiles,
 )
 from channels.message import (
     Action,
@@ -148,6 +150,12 @@ class FakeBot:
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         return []
+
+    async def list_files(self, address: Address) -> WorkspaceFiles:
+        return WorkspaceFiles((), 0)
+
+    async def open_file(self, address: Address, path: str) -> OpenedFile | None:
+        return None
 
     async def key_holder(self, key: str) -> KeyHolder | None:
         return None

@@ -52,6 +52,7 @@ async function signIn(question = "This bot is locked. What is its token?") {
 const root = (session) => `/api/sessions/${encodeURIComponent(session)}`;
 
 export const sessions = (words) => request(`/api/sessions?q=${encodeURIComponent(words)}`);
+export const files = (session) => request(`${root(session)}/files`);
 export const context = (session) => request(`${root(session)}/context`);
 export const command = (session, line) => {
   const [, name, text] = line.match(/^\/(\w+)\s*([^]*)$/);

@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { asked, byId, h, shown } from "./dom.js";
 import { Draft } from "./draft.js";
+import { drawnFiles } from "./files.js";
 import { cleaned } from "./text.js";
 import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
@@ -55,9 +56,8 @@ export class Chat {
 
   /** A message that was just sent. */
   expect({ id, text, files = [] }) {
-    const names = files.map((file) => h("span", { class: "chip" }, file.name));
     this.#find(id)?.remove();
-    this.#put(h("article", { class: "turn pending", "data-id": id }, question(text, names), waiting()));
+    this.#put(h("article", { class: "turn pending", "data-id": id }, question(text, drawnFiles(files)), waiting()));
     this.#page.running(true);
     this.#toEnd(true);
   }

@@ -1,5 +1,6 @@
 // Where one writes: messages, commands with completion, files. What is typed is kept as a draft.
 import { byId, h } from "./dom.js";
+import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
 
 export class Composer {
@@ -12,6 +13,7 @@ export class Composer {
   #files = []; // {name, media_type, blob}
   #chosen = -1;
   #isRunning = false;
+  #limits = null;
 
   constructor(page) {
     this.#page = page;
@@ -20,7 +22,8 @@ export class Composer {
     this.#text.addEventListener("input", () => { this.#changed(); this.#complete(); });
     this.#text.addEventListener("keydown", (event) => this.#key(event));
     this.#text.addEventListener("blur", () => setTimeout(() => this.#offer([]), 200));
-    this.#text.addEventListener("paste", (event) => this.take(event.clipboardData.files));
+    this.#text.addEventListener("paste", (event) => this.#paste(event));
+    this.#catchDrops();
   }
 
   focus() {
@@ -119,12 +122,50 @@ export class Composer {
 
   // --- files ---------------------------------------------------------------------------------
 
-  /** Put files to the message. */
+  /** How much a message may bring; said where files are added. */
+  limit(limits) {
+    this.#limits = limits;
+    const words = `Up to ${limits.files} files, ${bytes(limits.bytes)} together`;
+    byId("picker").title = words;
+    byId("drop").dataset.limit = words;
+  }
+
+  /** Put files to the message, unless they are too many or too large. */
   take(list) {
-    if (!list.length) return;
-    this.#files = [...this.#files, ...[...list].map(taken)];
+    const more = [...list].map(taken);
     byId("picker").value = "";
+    if (!more.length) return;
+    const against = complaint(this.#limits, this.#files, more);
+    this.#page.tell(against && `${against} Nothing was added.`);
+    if (against) return;
+    this.#files = [...this.#files, ...more];
     this.#filesChanged();
+  }
+
+  #paste(event) {
+    const { files } = event.clipboardData;
+    if (!files.length || event.clipboardData.getData("text/plain")) return; // a text that also comes as a picture is a text
+    event.preventDefault();
+    this.take(files);
+  }
+
+  /** Files may be dropped anywhere. */
+  #catchDrops() {
+    const drop = byId("drop");
+    const hasFiles = (event) => event.dataTransfer?.types.includes("Files");
+    addEventListener("dragover", (event) => {
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      drop.hidden = false;
+    });
+    addEventListener("dragleave", (event) => { if (!event.relatedTarget) drop.hidden = true; });
+    addEventListener("drop", (event) => {
+      drop.hidden = true;
+      if (!hasFiles(event)) return;
+      event.preventDefault();
+      this.take(event.dataTransfer.files);
+      this.#text.focus();
+    });
   }
 
   #filesChanged() {
@@ -134,7 +175,8 @@ export class Composer {
   }
 
   #drawFiles() {
-    byId("files").replaceChildren(...this.#files.map((file) => h("li", { class: "chip" }, file.name,
+    byId("files").replaceChildren(...this.#files.map((file) => h("li", { class: "chip" },
+      preview(file), h("span", { class: "name" }, file.name), h("small", {}, bytes(file.blob.size)),
       h("button", { type: "button", class: "icon", "aria-label": `Leave ${file.name} out`, onclick: () => {
         this.#files = this.#files.filter((other) => other !== file);
         this.#filesChanged();
@@ -203,7 +245,7 @@ const fresh = () => [...crypto.getRandomValues(new Uint8Array(16))].map((byte) =
 
 /** A file as it is kept and sent; browsers add parameters to some types. */
 const taken = (file) => ({
-  name: file.name || "file",
+  name: (file.name || "file").slice(-200), // its end says what it is
   media_type: (file.type || "application/octet-stream").split(";")[0],
   blob: file,
 });

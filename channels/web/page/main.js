@@ -2,6 +2,7 @@
 import * as api from "./api.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
+import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { Panel } from "./panel.js";
 import { Sessions } from "./sessions.js";
@@ -19,9 +20,11 @@ const panel = new Panel({
   tell: (text) => chat.notice(text),
   load: () => api.context(session),
   drawn: () => chat.mark(panel.states),
+  files: () => files.section,
 });
 const composer = new Composer({
   say: (message) => outbox.add(message),
+  tell: (text) => chat.notice(text),
   run: async (line) => {
     try {
       const reply = await api.command(session, line);
@@ -38,6 +41,7 @@ const composer = new Composer({
   },
   commands: async () => (await api.command(session, "/help")).data.commands,
 });
+const files = new Files((limits) => composer.limit(limits));
 const outbox = new Outbox({
   session: () => session,
   expect: (message) => chat.expect(message),
@@ -78,6 +82,7 @@ async function open(name) {
 async function load(name) {
   const place = await chat.load(name);
   panel.refresh();
+  files.refresh(name);
   return api.follow(name, place, {
     snapshot: async ({ draft }) => {
       await chat.load(name); // what was missed is in the transcript
@@ -91,6 +96,7 @@ async function load(name) {
     done: async (answer) => {
       await chat.done(answer);
       panel.refresh();
+      files.refresh(name);
       sessions.refresh();
     },
   }, (is) => {

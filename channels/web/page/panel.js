@@ -51,6 +51,7 @@ export class Panel {
       section("What changed it", events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, "Nothing yet: every turn is in play.")),
+      this.#page.files(),
       h("details", { class: "settings", id: "settings" }, h("summary", {}, "Settings"),
         drawnSettings(settings, (line) => this.#run(line))),
     ];

@@ -1,5 +1,6 @@
 // A turn as the transcript has it: the question, what was thought and done, the answer.
 import { h } from "./dom.js";
+import { saidFiles } from "./files.js";
 import { cleaned } from "./text.js";
 
 /** Messages in order, as [turn, messages] pairs. */
@@ -17,7 +18,7 @@ export function drawnTurn([turn, messages]) {
   const isOpen = last.role !== "assistant" || last.calls.length > 0;
   const results = messages.filter((message) => message.role === "tool");
   const drawn = messages.flatMap((message) => {
-    if (message.role === "user") return question(message.text);
+    if (message.role === "user") return question(message.text, saidFiles(message.files));
     if (message.role !== "assistant") return [];
     const tools = message.calls.map((name) => toolLine(result(name, results.shift())));
     return [message.reasoning && thoughts(message.reasoning), message.text && cleaned(message.html), ...tools];

@@ -1,0 +1,79 @@
+"""The files of an audience, as its people see them: what they sent, and what tools wrote."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from heapq import nlargest
+from pathlib import Path
+
+from agent.tools import ToolError
+from agent.tools.allowance import PICTURES, measure_room
+from agent.tools.workspace import WRITABLE, files_below, open_file, resolve
+from bot.attachments import picture_type
+from channels.base import OpenedFile, StoredFile, WorkspaceFiles
+from memory.keys import ConversationKey
+
+MOST = 500
+"""Files that are listed, the newest."""
+_KEPT = re.compile(r"[0-9a-f]{64}(\.\w{1,10})?")  # what is kept by its hash
+_BEGINNING = 16  # bytes that tell a picture
+
+
+@dataclass(frozen=True, slots=True)
+class Workspaces:
+    """The folders of all audiences. `folder_of` is where a conversation's is, or will be; `quota`
+    is how many megabytes of files it may keep."""
+
+    folder_of: Callable[[ConversationKey], Path]
+    quota: Callable[[ConversationKey], int]
+
+    async def list_files(self, key: ConversationKey) -> WorkspaceFiles:
+        """What stands in `files/`, and the room that is left."""
+        return await asyncio.to_thread(_list, self.folder_of(key), self.quota(key))
+
+    async def open(self, key: ConversationKey, path: str) -> OpenedFile | None:
+        """A file of `files/`, or one that came with a message; None where there is none such."""
+        return await asyncio.to_thread(_open, self.folder_of(key), path)
+
+
+def _list(folder: Path, megabytes: int) -> WorkspaceFiles:
+    newest = nlargest(MOST, _stored(folder), key=lambda file: file.at)
+    return WorkspaceFiles(tuple(newest), measure_room(folder, megabytes))
+
+
+def _stored(folder: Path) -> Iterator[StoredFile]:
+    with suppress(OSError):  # nothing was written yet
+        for path in files_below(folder, folder / WRITABLE):
+            if path.name.startswith("."):
+                continue
+            with suppress(OSError):  # it left while we walked
+                state = path.stat(follow_symlinks=False)
+                at = datetime.fromtimestamp(state.st_mtime, UTC)
+                yield StoredFile(path.relative_to(folder).as_posix(), state.st_size, at)
+
+
+def _open(folder: Path, path: str) -> OpenedFile | None:
+    try:
+        target = resolve(folder, path, must_write=False)
+        if not _is_theirs(target.relative_to(folder).parts):
+            return None
+        with open_file(folder, target) as file:
+            opened = os.fdopen(os.dup(file.fileno()), "rb")
+    except (ToolError, OSError):
+        return None
+    kind = picture_type(opened.read(_BEGINNING))
+    opened.seek(0)
+    return OpenedFile(target.name, os.fstat(opened.fileno()).st_size, kind, opened)
+
+
+def _is_theirs(parts: tuple[str, ...]) -> bool:
+    """Whether a place is one of files, and not of what the bot remembers or is taught."""
+    if len(parts) == 2 and parts[0] == PICTURES:
+        return _KEPT.fullmatch(parts[1]) is not None
+    return len(parts) > 1 and parts[0] == WRITABLE

@@ -1,0 +1,115 @@
+// Files: those that are put to a message, those that came with one, and those of the workspace.
+import * as api from "./api.js";
+import { byId, h } from "./dom.js";
+
+const PREVIEWED = 200_000; // bytes of a text that are shown
+
+/** Bytes as people read them, rounded up. */
+export function bytes(number) {
+  if (number < 1e6) return `${Math.ceil(number / 1e3)} kB`;
+  return `${Math.ceil(number / 1e5) / 10} MB`;
+}
+
+const isPicture = (type) => /^image\/(png|jpeg|gif|webp)$/.test(type);
+
+/** Files that are on their way, as pictures and cards. */
+export const drawnFiles = (files) => attached(files.map(({ name, media_type: type, blob }) => (isPicture(type)
+  ? thumbnail(local(blob), name)
+  : card(name, bytes(blob.size)))));
+
+/** A small picture of a file that is put to a message; null for what is none. */
+export const preview = ({ name, media_type: type, blob }) => (isPicture(type) ? thumbnail(local(blob), name, null) : null);
+
+/** Files that came with a message, as the transcript names them. */
+export const saidFiles = (files) => attached(files.map(({ name, address, is_picture: isPicture, size }) => (isPicture
+  ? thumbnail(address, name || "Picture")
+  : card(name, size, address))));
+
+const attached = (items) => (items.length ? [h("div", { class: "attached" }, items)] : []);
+
+/** The address of what this browser has, for as long as it takes to load. */
+const local = (blob) => URL.createObjectURL(blob);
+
+function thumbnail(address, name, instead = card(name || "Picture", "can't be shown")) {
+  const picture = h("img", { src: address, alt: name, title: name, loading: "lazy" });
+  const button = h("button", { type: "button", class: "thumbnail", "aria-label": `Show ${name}`, onclick: () => shown(picture.src, name) }, picture);
+  picture.addEventListener("error", () => (instead ? button.replaceWith(instead) : button.remove()));
+  return button;
+}
+
+function card(name, size, address) {
+  return h("span", { class: "file" },
+    h("span", { class: "kind", "aria-hidden": "true" }, ending(name)),
+    h("span", { class: "name" }, name, h("small", {}, size)),
+    address && actions(name, address));
+}
+
+const ending = (name) => (name.match(/\.(\w{1,4})$/)?.[1] ?? "file").toLowerCase();
+
+const actions = (name, address) => [
+  h("button", { type: "button", class: "icon", title: "Preview", "aria-label": `Preview ${name}`, onclick: () => previewed(name, address) }, "⌕"),
+  h("a", { class: "icon", href: address, download: name.split("/").at(-1), title: "Download", "aria-label": `Download ${name}` }, "⤓"),
+];
+
+/** Show the beginning of a file, where it is text or a picture. */
+async function previewed(name, address) {
+  const response = await fetch(address).catch(() => null);
+  if (!response?.ok) return tell(name, h("p", {}, response?.status === 404 ? "This file is not there any more." : "The file can't be read now; try again in a moment."), null);
+  const type = response.headers.get("Content-Type");
+  if (isPicture(type)) return shown(address, name);
+  const blob = await response.blob();
+  const text = await blob.slice(0, PREVIEWED).text();
+  const body = text.includes("\0") || text.includes("\ufffd\ufffd")
+    ? h("p", {}, "This is no text that could be shown here; download it.")
+    : h("pre", { tabindex: 0 }, text, blob.size > PREVIEWED ? "\n…" : "");
+  return tell(name, body, address);
+}
+
+const shown = (address, name) => tell(name, h("img", { src: address, alt: name }), address.startsWith("blob:") ? null : address);
+
+function tell(name, body, address) {
+  const dialog = byId("dialog");
+  dialog.replaceChildren(h("form", { method: "dialog", class: "picture" },
+    h("h2", { id: "question" }, name), body,
+    h("div", { class: "choices" },
+      address && h("a", { class: "button", href: address, download: name.split("/").at(-1) }, "Download"),
+      h("button", { type: "submit", class: "primary" }, "Close"))));
+  dialog.showModal();
+}
+
+/** The workspace of the session that is open: its list for the panel, and what may be added. */
+export class Files {
+  limits = null; // {files, file_bytes, bytes}
+
+  /** Stands in the panel; the panel draws itself anew around it. */
+  section = h("details", { id: "workspace", hidden: true });
+  #onLimits;
+
+  constructor(onLimits) {
+    this.#onLimits = onLimits;
+  }
+
+  async refresh(session) {
+    const found = await api.files(session).catch(() => null); // what can't be reached is said elsewhere
+    if (!found) return;
+    this.limits = found.limits;
+    this.#onLimits(found.limits);
+    this.section.hidden = !found.files.length;
+    this.section.replaceChildren(h("summary", {}, `Files (${found.files.length})`),
+      h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
+        h("span", { class: "name" }, name),
+        h("small", { class: "faint" }, `${bytes(size)} · ${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`),
+        actions(name, address)))));
+  }
+}
+
+/** What speaks against putting these files to a message that has some already; "" if nothing. */
+export function complaint(limits, there, more) {
+  if (!limits) return "";
+  const all = [...there, ...more];
+  if (all.length > limits.files) return `A message may bring ${limits.files} files; these would be ${all.length}.`;
+  const large = more.find(({ blob }) => blob.size > limits.file_bytes);
+  if (large) return `${large.name} has ${bytes(large.blob.size)}; a file may have ${bytes(limits.file_bytes)}.`;
+  const sum = all.reduce((size, { blob }) => size + blob.size, 0);
+  return sum > limits.bytes ? `The files of a message may have ${bytes(limits.bytes)} together; these have ${bytes(sum)}.` : "";
+}

@@ -1,0 +1,251 @@
+"""Files on the page and behind it: put to a message, shown after a reload, written by tools."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.async_api import Browser, FilePayload, expect
+
+from agent.tools.allowance import measure_usage
+from tests.fakes.openai_server import Answer, Call, Received, Say
+from tests.web.browser import PHONE, browsing, needs_chromium
+from tests.web.site import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PICTURE = FilePayload(name="pixel.png", mimeType="image/png", buffer=PIXEL)
+NOTE = FilePayload(name="note.txt", mimeType="text/plain", buffer=b"Remember the milk.")
+SOUND = FilePayload(name="hello.mp3", mimeType="audio/mpeg", buffer=b"\0\1\2")
+
+DROP = """async ({name, type, text}) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([text], name, {type}));
+    const options = {dataTransfer: transfer, bubbles: true, cancelable: true};
+    const log = document.getElementById("log");
+    log.dispatchEvent(new DragEvent("dragover", options));
+    const was = document.getElementById("drop").hidden;
+    log.dispatchEvent(new DragEvent("drop", options));
+    return was;
+}"""
+PASTE = """async (bytes) => {
+    const transfer = new DataTransfer();
+    transfer.items.add(new File([new Uint8Array(bytes)], "image.png", {type: "image/png"}));
+    const options = {clipboardData: transfer, bubbles: true, cancelable: true};
+    document.getElementById("text").dispatchEvent(new ClipboardEvent("paste", options));
+}"""
+
+
+def echo(request: Received) -> Answer:
+    content = request.body["messages"][-1]["content"]
+    words = content if isinstance(content, str) else content[0]["text"]
+    return Say(f"**re:** {words}")
+
+
+def writer(request: Received) -> Answer:
+    if request.body["messages"][-1]["role"] == "tool":
+        return Say("Written.")
+    arguments = json.dumps({"path": "report.md", "content": "# Lisbon\n\n<script>1</script>\n"})
+    return Say(calls=(Call("write_file", arguments, "c"),))
+
+
+def upload(name: str, data: bytes, media_type: str = "text/plain") -> dict[str, str]:
+    return {"name": name, "media_type": media_type, "data": base64.b64encode(data).decode()}
+
+
+async def read(site: Site, address: str) -> tuple[int, bytes, dict[str, str]]:
+    async with site.http.get(f"{site.url}{address}") as response:
+        return response.status, await response.read(), dict(response.headers)
+
+
+async def files_of(site: Site, session: str = "main") -> list[dict[str, Any]]:
+    """The files of what was said last by a person."""
+    _, said = await site.get(f"/api/sessions/{session}/messages")
+    found = [message for message in said["messages"] if message["role"] == "user"]
+    return list(found[-1]["files"])
+
+
+async def test_the_files_of_a_message_are_named_and_fetched_as_what_they_are(
+    tmp_path: Path,
+) -> None:
+    files = [
+        upload("pixel.png", PIXEL, "image/png"),
+        upload("note.txt", b"milk"),
+        upload("evil.html", b"<script>alert(1)</script>", "text/html"),
+        upload("hello.mp3", b"\0\1\2", "audio/mpeg"),
+    ]
+    async with serving(tmp_path, echo) as site:
+        await site.says("Here", attachments=files)
+        picture, note, evil, sound = await files_of(site)
+        assert (picture["is_picture"], note["name"], note["size"]) == (True, "note.txt", "1 kB")
+        assert sound["name"] == "hello.mp3"
+        _, said = await site.get("/api/sessions/main/messages")
+        assert said["messages"][0]["text"] == "Here"
+        status, content, headers = await read(site, picture["address"])
+        assert (status, content, headers["Content-Type"]) == (200, PIXEL, "image/png")
+        for file, data in ((note, b"milk"), (evil, b"<script>alert(1)</script>")):
+            status, content, headers = await read(site, file["address"])
+            assert (status, content) == (200, data)
+            assert headers["Content-Type"] == "application/octet-stream"
+            assert headers["X-Content-Type-Options"] == "nosniff"
+            assert headers["Content-Disposition"].startswith("attachment")
+            assert headers["Content-Security-Policy"].endswith("sandbox")
+        assert (await read(site, sound["address"]))[1] == b"\0\1\2"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        ".",
+        "files",
+        "data",
+        "memory/MEMORY.md",
+        "sessions/x",
+        "data/../memory/MEMORY.md",
+        "files/../memory/MEMORY.md",
+        "files/way-out",
+        "files/gone.txt",
+        "/etc/passwd",
+        "data/parley.db",
+        "files/\0",
+        "data/" + "a" * 64 + "/x",
+    ],
+)
+async def test_nothing_else_of_the_machine_can_be_fetched(tmp_path: Path, path: str) -> None:
+    async with serving(tmp_path, echo) as site:
+        await site.says("Here", attachments=[upload("note.txt", b"milk")])
+        folder = tmp_path / "data" / "audiences" / "web-main"
+        (folder / "memory").mkdir(exist_ok=True)
+        (folder / "memory" / "MEMORY.md").write_text("a secret")
+        (folder / "files" / "way-out").symlink_to(folder / "memory" / "MEMORY.md")
+        url = f"{site.url}/api/sessions/main/file"
+        async with site.http.get(url, params={"path": path}) as response:
+            assert response.status == 404
+            assert "no such file" in (await response.json())["error"]["message"]
+
+
+async def test_a_file_belongs_to_its_own_session_and_goes_when_that_is_forgotten(
+    tmp_path: Path,
+) -> None:
+    async with serving(tmp_path, echo) as site:
+        await site.says("Here", attachments=[upload("pixel.png", PIXEL, "image/png")])
+        (picture,) = await files_of(site)
+        other = picture["address"].replace("/main/", "/other/")
+        assert (await read(site, other))[0] == 404
+        await site.commands("/forget branches yes")
+        assert (await read(site, picture["address"]))[0] == 404
+
+
+async def test_the_limit_that_is_told_is_the_one_that_holds(tmp_path: Path) -> None:
+    tools = {"tools": {"files_quota": 1}}
+    async with serving(tmp_path, echo, tools, upload=2_000_000) as site:
+        _, told = await site.get("/api/sessions/main/files")
+        most = told["limits"]["bytes"]
+        assert most == 1_000_000 - measure_usage(tmp_path / "data" / "audiences" / "web-main")
+        one_more = {"text": "Here", "attachments": [upload("a.txt", b"x" * (most + 1))]}
+        status, refused = await site.post("/api/sessions/main/messages", one_more)
+        assert (status, "may keep 1 MB" in refused["error"]["message"]) == (400, True)
+        await site.says("Here", attachments=[upload("a.txt", b"x" * most)])
+        _, told = await site.get("/api/sessions/main/files")
+        assert told["limits"]["bytes"] < 1_000
+    async with serving(tmp_path, echo, upload=1_000) as site:
+        _, told = await site.get("/api/sessions/other/files")
+        assert told["limits"] == {"files": 10, "file_bytes": 1_000, "bytes": 1_000}
+
+
+@needs_chromium
+async def test_pictures_and_documents_are_shown_when_sent_and_after_a_reload(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.page.set_input_files("#picker", [PICTURE, NOTE, SOUND])
+        await tab.sees("#files .thumbnail img")
+        await tab.writes("Look")
+        for _ in range(2):
+            await tab.sees(".turn[data-turn=t1] .question")
+            picture = tab.page.locator(".question .thumbnail img")
+            await expect(picture).to_have_count(1)
+            loaded = await picture.evaluate("i => i.decode().then(() => i.naturalWidth)")
+            assert loaded == 1
+            await expect(tab.page.locator(".question .file .name")).to_have_text(
+                ["note.txt1 kB", "hello.mp31 kB"]
+            )
+            assert "[file" not in await tab.page.inner_text(".question")
+            await tab.page.reload()
+        await tab.page.click(".question .thumbnail")
+        await tab.sees("dialog img")
+        await tab.presses("Close", "dialog")
+        await tab.presses("Preview note.txt", ".question")
+        await tab.sees("dialog pre:text-is('Remember the milk.')")
+        await tab.presses("Close", "dialog")
+        await tab.presses("Preview hello.mp3", ".question")
+        await tab.sees("dialog:has-text('no text that could be shown')")
+
+
+@needs_chromium
+async def test_files_are_dropped_and_pasted(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        dropped = {"name": "list.txt", "type": "text/plain;charset=utf-8", "text": "milk"}
+        assert await tab.page.evaluate(DROP, dropped) is False  # the place to drop it was shown
+        await expect(tab.page.locator("#drop")).to_be_hidden()
+        await tab.page.evaluate(PASTE, list(PIXEL))
+        await expect(tab.page.locator("#files .chip .name")).to_have_text(["list.txt", "image.png"])
+        await tab.asks("Both", "re:")
+        assert len(await files_of(site)) == 2
+
+
+@needs_chromium
+async def test_what_is_too_much_is_said_before_anything_is_sent(
+    tmp_path: Path, browser: Browser
+) -> None:
+    large = FilePayload(name="large.bin", mimeType="text/plain", buffer=b"x" * 1_000_001)
+    half = FilePayload(name="half.bin", mimeType="text/plain", buffer=b"x" * 600_000)
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await expect(tab.page.locator("#picker")).to_have_attribute(
+            "title", "Up to 10 files, 1 MB together"
+        )
+        await tab.page.fill("#text", "Keep me")
+        await tab.page.set_input_files("#picker", [large])
+        await tab.sees("#notice:has-text('large.bin has 1.1 MB; a file may have 1 MB')")
+        await tab.page.set_input_files("#picker", [half])
+        await tab.page.set_input_files("#picker", [half])
+        await tab.sees("#notice:has-text('may have 1 MB together; these have 1.2 MB')")
+        await tab.page.set_input_files("#picker", [NOTE] * 10)
+        await tab.sees("#notice:has-text('may bring 10 files; these would be 11')")
+        await expect(tab.page.locator("#files .chip")).to_have_count(1)
+        await expect(tab.page.locator("#text")).to_have_value("Keep me")
+
+
+@needs_chromium
+@pytest.mark.parametrize("viewport", [None, PHONE], ids=["desk", "phone"])
+async def test_what_the_model_wrote_is_listed_previewed_and_downloaded(
+    tmp_path: Path, browser: Browser, viewport: dict[str, int] | None
+) -> None:
+    options = {"viewport": viewport} if viewport else {}
+    async with serving(tmp_path, writer) as site, browsing(browser, **options) as tab:
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.asks("Write it", "Written.")
+        if viewport:
+            await tab.page.click("#usage")
+        await tab.page.click("#workspace summary:has-text('Files (1)')")
+        await tab.presses("Preview report.md", "#workspace")
+        await tab.sees("dialog pre:has-text('<script>1</script>')")
+        async with tab.page.expect_download() as downloading:
+            await tab.page.click("dialog a:text-is('Download')")
+        download = await downloading.value
+        assert download.suggested_filename == "report.md"
+        content = await asyncio.to_thread((await download.path()).read_text)
+        assert content.startswith("# Lisbon")
+        await tab.presses("Close", "dialog")
+        tab.faults.clear()
