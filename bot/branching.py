@@ -47,7 +47,7 @@ class Branching:
             self._turns.is_running(own),
         )
 
-    async def fork(self, key: ConversationKey, turn: int, title: str) -> BranchInfo:
+    async def fork(self, key: ConversationKey, turn: int | None, title: str) -> BranchInfo:
         try:
             branch = await self._conversations.fork(key, turn, title, SCOPES)
         except ValueError as error:

@@ -233,6 +233,11 @@ class Conversation:
         row = self.context.row
         return await self._services.store.read(lambda db: ledger.bill(db, row, purpose=purpose))
 
+    async def bills_by_turn(self, turns: Collection[int]) -> dict[int, dict[str, Bill]]:
+        """What these turns have cost, each by the model that was asked."""
+        row = self.context.row
+        return await self._services.store.read(lambda db: ledger.bills_by_turn(db, row, turns))
+
     async def note_aside(self, asked: SideQuestion) -> int:
         """Keep a side question that is being asked; returns its id."""
         row = self.context.row

@@ -222,16 +222,21 @@ class Conversations:
                 known.pop(name, None)
 
     async def fork(
-        self, key: ConversationKey, turn: int = 0, title: str = "", scopes: Sequence[str] = ("",)
+        self,
+        key: ConversationKey,
+        turn: int | None = None,
+        title: str = "",
+        scopes: Sequence[str] = ("",),
     ) -> ConversationKey:
-        """Branch off a conversation after this turn (0: the last that is complete); its chat leads
-        to the branch then. Raises ValueError with a sentence, and StoreError."""
+        """Branch off a conversation after this turn (None: the last that is complete; 0: before the
+        first, so that nothing that was said is shared); its chat leads to the branch then. Raises
+        ValueError with a sentence, and StoreError."""
         last = (await self.get(key)).context.last_complete
-        if not last:
+        if turn is None and not last:
             raise ValueError("there is no complete turn yet that a branch could begin with")
-        if turn > last:
+        if turn is not None and turn > last:
             raise ValueError(f"the last complete turn is t{last}")
-        branch = await self.branches.fork(key, turn or last, title, scopes)
+        branch = await self.branches.fork(key, last if turn is None else turn, title, scopes)
         self._were_here.add(branch.id)  # it begins as its parent is, and by no restart
         return branch
 

@@ -60,6 +60,7 @@ class Turn:
             first.message,
             text="\n\n".join(entry.message.text for entry in self.asked),
             images=tuple(image for entry in self.asked for image in entry.message.images),
+            files=tuple(file for entry in self.asked for file in entry.message.files),
         )
 
     @property

@@ -335,9 +335,9 @@ class BranchesPort(Protocol):
         """In the order in which they were made."""
         ...
 
-    async def fork(self, key: ConversationKey, turn: int, title: str) -> BranchInfo:
-        """Branch off a conversation after this turn (0: the last that is complete), and let the
-        chat lead to the branch. Raises CommandError, and StoreError."""
+    async def fork(self, key: ConversationKey, turn: int | None, title: str) -> BranchInfo:
+        """Branch off a conversation after this turn (None: the last that is complete; 0: before the
+        first), and let the chat lead to the branch. Raises CommandError, and StoreError."""
         ...
 
     async def switch(self, key: ConversationKey, number: int) -> None:

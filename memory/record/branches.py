@@ -146,7 +146,7 @@ def insert(
     (before,) = columns.select().where(columns.key == key.id).dicts().execute(database)
     row, called = before["id"], before["title"]
     seq, line = _last_seq(database, row, turn), lineage(database, row)
-    parent = next(one for one in reversed(line) if turn >= one.after_turn)
+    parent = _find_parent(database, line, turn)
     if line.index(parent) + 1 >= DEEPEST:
         raise ValueError(f"{DEEPEST} branches, each of the one before, are the most")
     branch, now = key.branch(_next_number(database, key.home)), time.time()
@@ -180,6 +180,20 @@ def insert(
 
 
 _NUMBERED = re.compile(r" \(\d+\)$")
+
+
+def _find_parent(database: Database, line: Sequence[Link], turn: int) -> Link:
+    """The one that has this turn as its own, or has changed what is seen of those that it shares.
+    So what is asked over and over at one place are branches side by side."""
+    return next(
+        (
+            one
+            for one in reversed(line)
+            if turn > one.after_turn
+            or (turn == one.after_turn and _last_event(database, one.conversation, turn))
+        ),
+        line[0],
+    )
 
 
 def _last_seq(database: Database, conversation: int, turn: int) -> int:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import astuple, dataclass
 
 from peewee import fn
 
-from memory.record import tables
+from memory.record import branches, tables
 from memory.record.database import Database
 
 
@@ -106,6 +108,23 @@ def bill(
         query = query.where(columns.purpose == purpose)
     (row,) = query.tuples().execute(database)
     return Bill(*row)
+
+
+def bills_by_turn(
+    database: Database, conversation: int, turns: Collection[int]
+) -> dict[int, dict[str, Bill]]:
+    """What each of these turns of a conversation has cost so far, by the model that was asked; also
+    where it is shared with another one."""
+    columns, found = tables.Usage, defaultdict[int, dict[str, Bill]](dict)
+    wanted = [turn for turn in turns if turn > 0]
+    for link in branches.lineage(database, conversation):
+        own = [turn for turn in wanted if link.after_turn < turn <= link.turn]
+        what = (columns.turn, columns.model)
+        mine = (columns.conversation == link.conversation) & columns.turn.in_(own)
+        query = columns.select(*what, *_SUMS).where(mine).group_by(*what).order_by(*what)
+        for turn, model, *sums in query.tuples().execute(database):
+            found[turn][model] = Bill(*sums)
+    return dict(found)
 
 
 def bills_by_model(database: Database, since: float = 0) -> list[tuple[str, str, Bill]]:

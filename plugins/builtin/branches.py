@@ -33,7 +33,7 @@ async def fork(ask: Ask) -> Reply:
     turn, title = _turn(first, rest), ask.text
     if turn:
         title = rest
-    before = await _current(ask)
+    before = await current_branch(ask)
     made = await ask.bot.branches.fork(ask.conversation.key, turn, clip(title, LONGEST_TITLE))
     shared = "t1" if made.turn == 1 else f"t1 to t{made.turn}"
     running = _go_on(before) if before.is_running else ""
@@ -43,11 +43,11 @@ async def fork(ask: Ask) -> Reply:
         f"{running} /branches {before.number} goes back."
     )
     actions = (Action("Go back", f"/branches {before.number}"), _ALL)
-    return Reply(text, _data(made), actions)
+    return Reply(text, as_data(made), actions)
 
 
-def _turn(word: str, rest: str) -> int:
-    """The turn that the first word names; 0 for another word. What may be a mistyped turn is not
+def _turn(word: str, rest: str) -> int | None:
+    """The turn that the first word names; None for another word. What may be a mistyped turn is not
     taken for a title."""
     is_turn = word[:1] in ("t", "T") and word[1:].isdigit()
     is_almost = _ALMOST_A_TURN.match(word) or (_NUMBER.fullmatch(word) and not rest.strip())
@@ -58,7 +58,7 @@ def _turn(word: str, rest: str) -> int:
             f"after {turn}; a title begins with another word."
         )
     if not is_turn:
-        return 0
+        return None
     try:
         return turn_number(word)
     except ValueError as error:
@@ -74,12 +74,12 @@ async def branches(ask: Ask) -> Reply:
         return _list(ask, found)
     there, here = _find(found, wanted), next(one for one in found if one.is_current)
     if there.number == here.number:
-        return Reply(f"You are in {_format_name(here)} already.", _data(here), (_ALL,))
+        return Reply(f"You are in {_format_name(here)} already.", as_data(here), (_ALL,))
     await ask.bot.branches.switch(ask.conversation.key, there.number)
     running = _go_on(here) if here.is_running else ""
     text = f"You are in {_format_name(there)} now; its last turn is t{there.turns}.{running}"
     actions = (Action("Go back", f"/branches {here.number}"), _ALL)
-    return Reply(text, {**_data(there), "is_current": True}, actions)
+    return Reply(text, {**as_data(there), "is_current": True}, actions)
 
 
 def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
@@ -99,7 +99,7 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
 
 
 def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
-    data = {"branches": [_data(one) for one in found]}
+    data = {"branches": [as_data(one) for one in found]}
     if len(found) == 1:
         return Reply(
             "This chat has one conversation and no branches. /fork branches off from here, /fork "
@@ -133,7 +133,7 @@ def _origin(one: BranchInfo) -> str:
     return f"t{one.turn}{whose}" if one.turn else ""
 
 
-async def _current(ask: Ask) -> BranchInfo:
+async def current_branch(ask: Ask) -> BranchInfo:
     found = await ask.bot.branches.all(ask.conversation.key)
     return next(one for one in found if one.is_current)
 
@@ -149,7 +149,7 @@ def _go_on(one: BranchInfo) -> str:
     )
 
 
-def _data(one: BranchInfo) -> dict[str, Any]:
+def as_data(one: BranchInfo) -> dict[str, Any]:
     return {**asdict(one), "at": one.at.isoformat(), "turn": f"t{one.turn}" if one.turn else ""}
 
 

@@ -131,7 +131,7 @@ _BACK = Action("Bring back", "/context undo")
 @command("undo", "Take the last turns back, as if they had never been said", "[N]")
 async def undo(ask: Ask) -> Reply:
     """`/undo [N]`: stops the running turn, which is the last one then."""
-    taken = await _last(ask, _number(ask.text))
+    taken = await last_turns(ask, _number(ask.text))
     first = await _take_back(ask, taken, "taken back with /undo")
     questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
     is_one = len(taken) == 1
@@ -147,7 +147,7 @@ async def retry(ask: Ask) -> Reply:
     """`/retry`: the new answer comes as that of a new turn."""
     if ask.words:
         raise CommandError("/retry takes no text: it asks your last question again.")
-    (turn,) = taken = await _last(ask, 1)
+    (turn,) = taken = await last_turns(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
     return Reply(
@@ -167,7 +167,7 @@ def _number(text: str) -> int:
     )
 
 
-async def _last(ask: Ask, most: int) -> tuple[Turn, ...]:
+async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
     """The last turns in play, the running one among them, or for which a summary stands that is
     behind those."""
     context = ask.conversation.context

@@ -47,7 +47,15 @@ async def talk(house: House, count: int, start: int = 1) -> None:
 
 async def states(house: House) -> dict[str, list[str]]:
     """Each turn's states, by `/context turns`."""
-    return {row["turn"]: row["state"] for row in (await data(house, "/context turns"))["turns"]}
+    told = await data(house, "/context turns")
+    rows = {row["turn"]: row["state"] for row in told["turns"]}
+    runs = {
+        f"t{number}": run["state"]
+        for run in told["states"]
+        for number in range(run["first"], run["last"] + 1)
+    }
+    assert {turn: runs[turn] for turn in rows} == rows, "the runs say the same of every turn"
+    return rows
 
 
 # --- states -----------------------------------------------------------------------------------

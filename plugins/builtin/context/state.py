@@ -52,6 +52,18 @@ class States:
             state = _after(move, number, state)
         return (state,)
 
+    def of_all(self, newest: int) -> list[tuple[str, ...]]:
+        """The states of all turns up to this one, t1 first; each event is looked at once."""
+        gone = [GONE] * (newest + 1)
+        for move in self.moves:
+            is_sweep = move.kind in ("new", "clear")
+            touched = range(1, move.turn + 1) if is_sweep else {*move.change.drop, *move.leaving}
+            for number in touched:
+                if number <= newest:
+                    gone[number] = _after(move, number, gone[number])
+        known = self.in_play.keys() | set(self.view.logged)
+        return [self.of(n) if n in known else (gone[n],) for n in range(1, newest + 1)]
+
     def _find_labels(self, whole: Turn) -> tuple[str, ...]:
         bounds = self.view.boundaries
         signs = {

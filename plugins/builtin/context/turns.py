@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
+from typing import Any
 
 from memory.conversation import Conversation
 from memory.messages import Message
+from memory.record.ledger import Bill
 from memory.turns import Turn, format_turns
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
@@ -35,7 +39,8 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
     newest = conversation.context.newest
     numbers = turns_of(rest, newest) or tuple(range(max(1, newest - NEWEST + 1), newest + 1))
     if not numbers:
-        return Reply("There are no turns yet; nothing has been said.", {"turns": []})
+        nothing: dict[str, Any] = {"turns": [], "newest": 0, "states": []}
+        return Reply("There are no turns yet; nothing has been said.", nothing)
     found = await rows(conversation, numbers)
     lines = [
         (f"t{r.number}", amount(r.tokens), ", ".join(r.state), literal(r.words)) for r in found
@@ -43,11 +48,34 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
     text = table(("turn", "tokens:", "state", "first words"), lines)
     if numbers[0] > 1 and not rest.strip():
         text += f"\n\nOlder ones: `/context turns t1-t{numbers[0] - 1}`."
+    bills = await conversation.bills_by_turn(numbers)
     data = [
-        {"turn": f"t{r.number}", "tokens": r.tokens, "state": list(r.state), "words": r.words}
+        {
+            "turn": f"t{r.number}",
+            "tokens": r.tokens,
+            "state": list(r.state),
+            "words": r.words,
+            **_sum_up(bills.get(r.number, {})),
+        }
         for r in found
     ]
-    return Reply(text, {"turns": data})
+    return Reply(text, {"turns": data, "newest": newest, "states": await _all_states(conversation)})
+
+
+def _sum_up(bills: Mapping[str, Bill]) -> dict[str, Any]:
+    """What a turn has cost, as data: the models that answered it, and their tokens together."""
+    bill = sum(bills.values(), Bill())
+    sums = {"prompt": bill.prompt, "cached": bill.cached, "completion": bill.completion}
+    return {"models": list(bills), **sums, "cost": None if bill.unknown else bill.cost}
+
+
+async def _all_states(conversation: Conversation) -> list[dict[str, Any]]:
+    """The states of all turns there are, as runs of turns: those that share theirs together."""
+    events, context = await conversation.context.history(), conversation.context
+    where = states(context.view(), events, context.limits.strategy)
+    runs = groupby(enumerate(where.of_all(context.newest), 1), itemgetter(1))
+    numbers = [(state, [number for number, _ in run]) for state, run in runs]
+    return [{"first": run[0], "last": run[-1], "state": list(state)} for state, run in numbers]
 
 
 async def rows(conversation: Conversation, numbers: Sequence[int]) -> list[Row]:
