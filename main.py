@@ -1,6 +1,7 @@
 """Parley, a chat bot that lets you see and steer what the model sees.
 
 python main.py                 talk in the terminal
+python main.py ask "QUESTION"  ask one question, and print the answer; for scripts
 python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
 python main.py pair CODE       let the stranger in who was given this code
@@ -28,7 +29,7 @@ from pathlib import Path
 
 from agent.models import embedded
 from agent.models.selection import Models
-from bot import doctor, key_commands, maintenance
+from bot import ask, doctor, key_commands, maintenance
 from bot.access import Access, Rules
 from bot.app import VERSION, App, assemble, credentials
 from bot.backup import BackupError
@@ -115,6 +116,7 @@ def make_parser() -> argparse.ArgumentParser:
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
+    ask.add_command(commands)
     key_commands.add_commands(commands)
     maintenance.add_commands(commands, _examine_cluster)
     return parser

@@ -21,7 +21,7 @@ from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from plugins.api import CommandError, Person
 
-LOCAL = frozenset({"terminal", "pipe", "web"})
+LOCAL = frozenset({"terminal", "pipe", "ask", "web"})
 """Channels whose other end sits at this machine, under the account that started the bot; the web
 channel lets in only such, and who has its token."""
 ALPHABET = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"

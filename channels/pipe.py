@@ -22,14 +22,14 @@ import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
-from mimetypes import guess_type
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import orjson
 
 from channels.base import Bot, ChannelError
-from channels.message import LARGEST_ATTACHMENT, Address, Attachment, Inbound, Outbound
+from channels.local_files import LocalFileError, read_attachment
+from channels.message import Address, Attachment, Inbound, Outbound
 
 CHAT = "main"
 AHEAD, AHEAD_BYTES = 1_000, 32_000_000
@@ -339,19 +339,12 @@ def _inbound(fields: Mapping[str, Any]) -> Inbound:
 
 
 def _attachment(fields: Mapping[str, Any]) -> Attachment:
-    """A file of this machine; one that is too large is read so far that the bot sees it is."""
-    file = Path(fields["path"])
     try:
-        if not file.is_file():  # a device or a pipe might never end
-            raise BadLine(f"There is no file {str(file)!r} to attach; this line was skipped.")
-        with file.open("rb") as source:
-            content = source.read(LARGEST_ATTACHMENT + 1)
-    except OSError as error:
-        raise BadLine(
-            f"{str(file)!r} can't be read ({error.strerror}); this line was skipped."
-        ) from None
-    kind = fields.get("media_type") or guess_type(file.name)[0] or "application/octet-stream"
-    return Attachment(fields.get("name") or file.name, kind, content)
+        return read_attachment(
+            Path(fields["path"]), fields.get("name") or "", fields.get("media_type") or ""
+        )
+    except LocalFileError as error:
+        raise BadLine(f"{error}; this line was skipped.") from None
 
 
 def _are_files(value: object) -> bool:

@@ -1,0 +1,179 @@
+"""`main.py ask`: one question, its answer, and an exit code; for scripts."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import io
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from uuid import uuid4
+
+import orjson
+
+from bot.app import assemble
+from bot.data_folder import FolderError, check_moved, check_not_emptied, find_database
+from bot.data_folder import lock_data_folder as lock
+from bot.logs import set_up_logs
+from bot.settings import SettingError, SettingsStore, load_layers
+from channels.local_files import LocalFileError, read_attachment
+from channels.message import MOST_ATTACHMENTS, Address, Attachment, Inbound
+from channels.question import NAME, OneQuestion
+
+LONGEST = 16_000_000
+"""Bytes that are read of standard input."""
+ANSWERED, FAILED, WRONG, INTERRUPTED = 0, 1, 2, 130
+"""Exit codes: there is an answer; there is none; the call has to be corrected; Ctrl-C."""
+
+
+class WrongCall(Exception):
+    """What was asked for can't be asked so; the text says why, and what to do."""
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `ask` to the command line's."""
+    parser = commands.add_parser(
+        "ask",
+        help="ask one question and print the answer; standard input is read, too",
+        description="Ask one question, print the answer, and exit with 0 (answered), 1 (no answer: "
+        "why is on stderr) or 2 (the call has to be corrected). What is piped in follows the "
+        "question. Tools that ask for permission get none.",
+    )
+    parser.add_argument("question", nargs="*", help="what to ask, or a /command")
+    parser.add_argument(
+        "-f",
+        "--file",
+        type=Path,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help=f"a file to go with it (up to {MOST_ATTACHMENTS})",
+    )
+    parser.add_argument("--json", action="store_true", help="print the answer as a JSON object")
+    parser.add_argument(
+        "--chat",
+        default="",
+        metavar="NAME",
+        help="go on in a conversation of this name; without it, each question stands alone",
+    )
+    parser.set_defaults(run=_ask)
+
+
+def _ask(options: argparse.Namespace) -> int:
+    try:
+        inbound = compose(" ".join(options.question), _read_input(), options.file, options.chat)
+    except (WrongCall, LocalFileError) as error:
+        _complain(str(error))
+        return WRONG
+    channel = OneQuestion(inbound)
+    _run(options, channel)
+    if channel.answer is None or channel.is_cut_short:
+        _complain("It was stopped before it was answered.")
+        return INTERRUPTED
+    for wanted in channel.refused:
+        _complain(f"Not allowed, since nobody could be asked: {wanted}")
+    return _print(channel, is_json=options.json)
+
+
+def compose(words: str, piped: bytes, files: Sequence[Path], chat: str) -> Inbound:
+    """The message of a call. Raises WrongCall and LocalFileError."""
+    attachments = [read_attachment(file) for file in files]
+    text = _as_text(piped)
+    if text is None:
+        attachments.append(Attachment("stdin", "application/octet-stream", piped))
+    whole = "\n\n".join(part for part in (words.strip(), (text or "").strip()) if part)
+    if not whole and not attachments:
+        raise WrongCall('There is no question; write one: main.py ask "What is new?"')
+    place = Address(NAME, chat) if chat else Address(NAME, "main", thread=uuid4().hex)
+    return Inbound(f"ask-{uuid4().hex}", place, whole, attachments=tuple(attachments))
+
+
+def _as_text(piped: bytes) -> str | None:
+    """What was piped in as text; None where it is none, but a file."""
+    try:
+        return None if b"\0" in piped else piped.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+
+
+def _read_input() -> bytes:
+    """What is piped in; nothing where a person sits at the keyboard, or it is closed."""
+    if sys.stdin is None or sys.stdin.isatty():
+        return b""
+    with io.FileIO(sys.stdin.fileno(), closefd=False) as source:
+        pieces, size = [], 0
+        while piece := source.read(65_536):
+            pieces.append(piece)
+            size += len(piece)
+            if size > LONGEST:
+                raise WrongCall(
+                    f"More than {LONGEST // 1_000_000} MB were piped in; attach a file with -f."
+                )
+    return b"".join(pieces)
+
+
+def _run(options: argparse.Namespace, channel: OneQuestion) -> None:
+    layers = load_layers(options.config, os.environ)
+    settings = SettingsStore(layers).effective()
+    if settings.broker:
+        raise FolderError("`ask` is for a bot of one process; this one is a cluster (broker).")
+    os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
+    place = find_database(layers, options.data)
+    with lock(options.data):
+        if isinstance(place, Path):
+            check_not_emptied(options.data)
+        else:
+            check_moved(place, options.data)
+        try:
+            close_logs = set_up_logs(options.data / "logs", layers, is_quiet=True)
+        except OSError as error:
+            raise SettingError(f"Logs can't be written ({error.strerror}).") from None
+
+        async def live() -> None:
+            app = await assemble(layers, options.data, [channel])
+            await app.run(until=channel.name)
+
+        try:
+            asyncio.run(live())
+        finally:
+            close_logs()
+
+
+def _print(channel: OneQuestion, is_json: bool) -> int:
+    """Print the answer; where there is none, why, on stderr. Returns the exit code."""
+    assert channel.answer is not None, "it was answered"
+    outbound = channel.answer
+    reply, is_failed = outbound.reply, bool(outbound.reply.problem)
+    if is_json:
+        answer = {
+            "text": reply.text,
+            "problem": reply.problem,
+            "chat": outbound.address.chat if not outbound.address.thread else "",
+            "turn": outbound.turn,
+            "data": reply.data,
+            "images": reply.images,
+            "usage": asdict(channel.usage),
+            "cost": channel.cost,
+        }
+        _write(orjson.dumps(answer, default=str).decode())
+    elif is_failed:
+        _complain(reply.text.removeprefix("(").removesuffix(")"))
+    else:
+        _write("\n".join((reply.text, *reply.images)))
+    return FAILED if is_failed else ANSWERED
+
+
+def _write(text: str) -> None:
+    """To standard output, as UTF-8 whatever the locale; who reads only its beginning may do so."""
+    try:
+        sys.stdout.buffer.write(text.encode() + b"\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes at its end
+
+
+def _complain(text: str) -> None:
+    sys.stderr.write(f"{text}\n")

@@ -1,0 +1,27 @@
+"""Files of this machine as attachments, for channels whose other end sits at it."""
+
+from __future__ import annotations
+
+from mimetypes import guess_type
+from pathlib import Path
+
+from channels.message import LARGEST_ATTACHMENT, Attachment
+
+
+class LocalFileError(Exception):
+    """A file can't be attached; the text is a clause that says why."""
+
+
+def read_attachment(file: Path, name: str = "", media_type: str = "") -> Attachment:
+    """A file; one that is too large is read so far that the bot sees it is. Raises
+    LocalFileError."""
+    try:
+        if not file.is_file():  # a device or a pipe might never end
+            raise LocalFileError(f"There is no file {str(file)!r} to attach")
+        with file.open("rb") as source:
+            content = source.read(LARGEST_ATTACHMENT + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise LocalFileError(f"{str(file)!r} can't be read ({reason})") from None
+    kind = media_type or guess_type(file.name)[0] or "application/octet-stream"
+    return Attachment(name or file.name, kind, content)
