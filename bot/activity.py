@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Hashable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 from channels.base import Activity, Delta
@@ -14,25 +14,29 @@ MOST = 10_000
 
 
 class EventBus:
-    """Hands each event to all who watch its topic at that moment."""
+    """Hands each event to all who watch its topic at that moment: a chat, by the id of its first
+    conversation. `followers` are the chats that go on in that one's conversation."""
 
-    def __init__(self) -> None:
-        self._watchers: dict[Hashable, set[_Watcher]] = {}
+    def __init__(self, followers: Callable[[str], Iterable[str]] = lambda topic: ()) -> None:
+        self._watchers: dict[str, set[_Watcher]] = {}
+        self.followers = followers
 
-    def publish(self, topic: Hashable, event: Activity) -> None:
-        for watcher in self._watchers.get(topic, ()):
-            watcher.take(event)
+    def publish(self, topic: str, event: Activity) -> None:
+        for one in (topic, *self.followers(topic)):
+            for watcher in self._watchers.get(one, ()):
+                watcher.take(event)
 
     def announce(self, event: Activity) -> None:
         """Tell all watchers of all topics."""
-        for topic in self._watchers:
-            self.publish(topic, event)
+        for watchers in self._watchers.values():
+            for watcher in watchers:
+                watcher.take(event)
 
-    def is_watched(self, topic: Hashable) -> bool:
-        return topic in self._watchers
+    def is_watched(self, topic: str) -> bool:
+        return any(one in self._watchers for one in (topic, *self.followers(topic)))
 
     @contextmanager
-    def watch(self, topic: Hashable) -> Iterator[AsyncIterator[Activity]]:
+    def watch(self, topic: str) -> Iterator[AsyncIterator[Activity]]:
         """Events of a topic from now on."""
         watcher = _Watcher()
         self._watchers.setdefault(topic, set()).add(watcher)

@@ -36,11 +36,13 @@ from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
 from bot.keys import ApiKeys
+from bot.links import Links
 from bot.logs import make_hider, set_level
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
     LetIn,
+    LinkedChats,
     Processes,
     RunningTurns,
     StoredLedger,
@@ -90,6 +92,7 @@ class App:
     store: Store
     config: RuntimeConfig
     access: Access
+    links: Links
     alerts: Alerts
     conversations: Conversations
     delivery: Delivery
@@ -149,10 +152,12 @@ class App:
         """Read what holds for all conversations."""
         await self.clock.look()  # before anything new happens, which would be the newest thing
         await self.access.take_up()
+        await self.links.take_up()
         await self.spending.take_up()
 
     async def take_up(self, is_meant: Scope = everything) -> None:
         """Go on in these conversations where the process before this one stopped."""
+        await self.links.take_up()  # who had these conversations before may have linked chats
         await self.conversations.take_up(is_meant)
         await self.forms.take_up(is_meant)
 
@@ -283,7 +288,8 @@ async def assemble(
     left_out = book.adopt(await store.read(overrides.load))
     set_level(book.effective().log_level)
     folder = book.effective().plugins_dir
-    bus = EventBus()
+    links = Links(store)
+    bus = EventBus(links.followers)
     context = HookContext(
         lambda: book.effective().hooks,
         lambda key, text: bus.publish(key.home, Notice(text)),
@@ -297,9 +303,13 @@ async def assemble(
     by_name = {channel.name: channel for channel in channels}
     sender, shared = sender_type(store, by_name, data), SharedChanges()
     processes = Processes()
-    delivery = Delivery(store, by_name, sender)
-    forms = Forms(store, by_name)
-    approvals = Approvals(delivery, lambda key: config.settings(key).tools.approve == "ask")
+    delivery = Delivery(store, by_name, sender, links)
+    forms = Forms(store, by_name, links)
+    approvals = Approvals(
+        delivery,
+        lambda key: config.settings(key).tools.approve == "ask",
+        lambda address: links.key_of(address).id,
+    )
     meter = Meter()
     config = RuntimeConfig(
         book,
@@ -346,14 +356,14 @@ async def assemble(
         ),
     )
     conversations = Conversations(services)
-    turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access)
+    turns = Turns(conversations, delivery, bus, config.turn_rules(), spending, access, links)
     sender.on_trouble, turns.on_trouble = alerts.channel_down, alerts.model_refused
     sender.on_aside = alerts.reply_put_aside
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
-    access.on_change = lambda: shared.on_change()
+    access.on_change = links.on_change = lambda: shared.on_change()
 
     def on_setting_change(key: str) -> None:
         shared.on_change()
@@ -396,7 +406,8 @@ async def assemble(
         forgetting=forgetting,
         asides=Asides(config.agent, lambda key: config.settings(key).turn_timeout, spending),
         branches=Branching(conversations, turns, book, lambda now: _show_branch(bus, now)),
-        access=LetIn(access, delivery),
+        access=LetIn(access, delivery, links),
+        links=LinkedChats(links, conversations, delivery, bus),
         approvals=approvals,
         forms=forms,
         commands=plugins.commands,
@@ -420,7 +431,7 @@ async def assemble(
             config.workspace,
             quota,
         ),
-        CommandRunner(ports, conversations, delivery, access, forms),
+        CommandRunner(ports, conversations, delivery, access, forms, links),
         turns,
         bus,
         access,
@@ -429,6 +440,7 @@ async def assemble(
         ApiKeys(store, access),
         completions,
         Workspaces(config.folder, quota),
+        links,
         alerts.channel_unreachable,
     )
     for problem in problems:
@@ -437,6 +449,7 @@ async def assemble(
         store=store,
         config=config,
         access=access,
+        links=links,
         alerts=alerts,
         conversations=conversations,
         delivery=delivery,

@@ -41,16 +41,18 @@ class _Question:
 
 
 class Approvals:
-    """Asks, waits, and takes the answers. `is_asked` says whether a conversation is asked at
-    all."""
+    """Asks, waits, and takes the answers. `is_asked` says whether a conversation is asked at all,
+    `lead` which chat's conversation an address goes on in."""
 
     def __init__(
         self,
         delivery: Delivery,
         is_asked: Callable[[ConversationKey], bool],
+        lead: Callable[[Address], str],
         patience: float = PATIENCE,
     ) -> None:
         self._delivery, self._is_asked, self._patience = delivery, is_asked, patience
+        self._lead = lead
         self._questions: dict[str, _Question] = {}
         self._allowed: set[tuple[str, str]] = set()
         self._waited: defaultdict[str, float] = defaultdict(float)
@@ -133,7 +135,7 @@ class Approvals:
         is_here = (address.channel, address.chat) == (
             question.address.channel,
             question.address.chat,
-        )
+        ) or self._lead(address) == question.key.home
         is_asker = is_here and address.is_private and not question.wanted.is_for_owner
         may = person.is_owner or is_asker or (is_here and not is_allowed)
         if not may:

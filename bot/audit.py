@@ -86,7 +86,7 @@ def _read_carried(place: Path | str) -> Carried:
         return read_carried(place) if place.exists() else Carried()
     with tempfile.TemporaryDirectory() as work:
         copy = Path(work, DATABASE)
-        copy_out(engine_for(place), copy, ("override", "user", "api_key", "inbox"))
+        copy_out(engine_for(place), copy, ("override", "user", "api_key", "link", "inbox"))
         return read_carried(copy)
 
 
@@ -331,6 +331,10 @@ def _people(one: Installation) -> Iterator[Risk]:
                 "Others are let in, and nothing limits what they can spend.",
                 "/config spend_limit_user 5",
             )
+    if one.carried.links:
+        pairs = [f"{home} in that of {target}" for home, target in one.carried.links]
+        sentence = f"Chats that go on in another one's conversation: {_join_names(pairs)}."
+        yield Risk("note", sentence, "/unlink all")
     permits = [parse_permit(entry) for entry in one.settings.users_may_set if entry not in HARMLESS]
     if free := [permit.key for permit in permits if permit == Permit(permit.key)]:
         yield Risk(

@@ -12,8 +12,9 @@ from dataclasses import replace
 from bot.access import CLOSED, Access
 from bot.delivery import Delivery, sendable
 from bot.forms import Forms
+from bot.links import Links
 from bot.queues import KeyedQueues
-from bot.received import CommandLine, Received, key_of
+from bot.received import CommandLine, Received
 from channels.base import CommandEntry
 from channels.message import Address, Reply
 from memory.conversations import Conversations
@@ -38,8 +39,9 @@ class CommandRunner:
         delivery: Delivery,
         access: Access,
         forms: Forms,
+        links: Links,
     ) -> None:
-        self._ports, self._conversations = ports, conversations
+        self._ports, self._conversations, self._links = ports, conversations, links
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
         self._leading = Counter[str]()
@@ -78,7 +80,7 @@ class CommandRunner:
         if command is None:
             return Reply(describe_unknown(line.name, self._ports.commands))
         try:
-            key = self._conversations.branches.current(key_of(address))
+            key = self._conversations.branches.current(self._links.key_of(address))
             conversation = await self._conversations.get(key)
             ask = Ask(line.rest, address, person, conversation, self._ports, speaker)
             return sendable(await command.run(ask))

@@ -12,10 +12,10 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Protocol
 
 from bot.attachments import Stored, dump, load
+from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
@@ -48,8 +48,11 @@ class Delivery:
     """The mail room: one inbox and one outbox for all channels. `sender` sends what is in the
     outbox."""
 
-    def __init__(self, store: Store, channels: Mapping[str, Channel], sender: Sending) -> None:
+    def __init__(
+        self, store: Store, channels: Mapping[str, Channel], sender: Sending, links: Links
+    ) -> None:
         self._store, self._channels, self.sender = store, channels, sender
+        self._links = links
         self.troubles: list[str] = []
 
     @property
@@ -77,7 +80,7 @@ class Delivery:
             inbound.sender,
             time.time(),
             attachments=dump(files),
-            branch=key.id if key.is_branch else "",
+            branch=key.id if key.id != key_of(inbound.address).id else "",
         )
         said = "\0".join((inbound.text, *(file.path for file in files)))
         digest = hashlib.sha256(said.encode()).hexdigest()[:32]
@@ -131,7 +134,7 @@ class Delivery:
         fail."""
         with suppress(StoreError):
             begun = [row for row in await self._store.read(mailbox.list_inbox) if row.attempts]
-            rows = [row.id for row in begun if is_meant(key_of(address_of(row.place)).id)]
+            rows = [row.id for row in begun if is_meant(self._key_of(row).id)]
             await self._store.write(lambda db: mailbox.excuse(db, rows))
             await self.sender.excuse()
 
@@ -155,16 +158,21 @@ class Delivery:
         """Messages that were taken in and not answered by the process before this one."""
         found = []
         for row in await self._store.read(mailbox.list_inbox):
-            if not is_meant(key_of(address_of(row.place)).id):
-                continue
             try:
-                key, line = _key_of(row), command_line(row.text)
+                key, line = self._key_of(row), command_line(row.text)
+                if not is_meant(key.id):
+                    continue
                 found.append(_to_received(row, key, line))
             except UNREADABLE as error:
                 self.troubles.append(
                     await set_aside(self._store, "inbox", row.id, row.place, error)
                 )
         return found
+
+    def _key_of(self, row: InboxRow) -> ConversationKey:
+        """The conversation that a message was taken in for. The row may have come with a backup
+        that somebody else made, and name a conversation of others."""
+        return self._links.find_kept(address_of(row.place), row.branch)
 
 
 def sendable(reply: object) -> Reply:
@@ -178,14 +186,6 @@ def sendable(reply: object) -> Reply:
 def columns_of(address: Address) -> AddressColumns:
     """An address as it stands on disk."""
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
-
-
-def _key_of(row: InboxRow) -> ConversationKey:
-    """The conversation that a message was taken in for. The row may have come with a backup that
-    somebody else made, and name a conversation of others."""
-    key = key_of(address_of(row.place))
-    branch = replace(key, id=row.branch) if row.branch else key
-    return branch if branch.home == key.id else key
 
 
 def _to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:

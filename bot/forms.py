@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from bot.delivery import columns_of
-from bot.received import CommandLine, command_line, key_of
+from bot.links import Links
+from bot.received import CommandLine, command_line
 from bot.sending import address_of
 from channels.base import Channel, WithFields
 from channels.message import LONGEST_FORM, Address, Form, Inbound, Reply
@@ -58,21 +59,23 @@ class Forms:
         self,
         store: Store,
         channels: Mapping[str, Channel],
+        links: Links,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._store, self._channels, self._clock = store, channels, clock
+        self._links = links
         self._waiting: dict[Address, AwaitedText] = {}
 
     async def take_up(self, is_meant: Scope = everything) -> None:
         """Go on waiting for what the process before this one waited for."""
         for place, command, until in await self._store.read(mailbox.open_forms):
             address = address_of(place)
-            if is_meant(key_of(address).id):
+            if is_meant(self._links.key_of(address).id):
                 self.put_back(AwaitedText(address, command, until))
 
     def drop(self, is_meant: Scope) -> None:
         """Others wait in these conversations from now on."""
-        for address in [one for one in self._waiting if is_meant(key_of(one).id)]:
+        for address in [one for one in self._waiting if is_meant(self._links.key_of(one).id)]:
             del self._waiting[address]
 
     async def ask(self, address: Address, reply: Reply) -> Reply:

@@ -223,6 +223,9 @@ def _describe_contents(contents: Contents) -> str:
     ):
         if people:
             lines.append(f"{meaning} that it lets in: {', '.join(_few([*map(_plain, people)]))}")
+    if carried.links:
+        pairs = [f"{_plain(home)} in that of {_plain(there)}" for home, there in carried.links]
+        lines.append(f"Chats that go on in another one's conversation: {', '.join(_few(pairs))}")
     if carried.settings:
         lines += [
             "Settings made in its chats:",

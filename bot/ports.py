@@ -15,20 +15,26 @@ from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
 from bot.access import Access
+from bot.activity import EventBus
 from bot.delivery import Delivery
+from bot.links import Links, format_home
+from bot.received import key_of
 from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
 from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
-from channels.message import Address
+from channels.base import BranchChanged
+from channels.message import Action, Address
 from memory.context.limits import DEFAULT_WINDOW
+from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.messages import Message
-from memory.record import ledger, overrides
+from memory.record import ledger, overrides, transcript
 from memory.record.ledger import Bill
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
+from memory.turns import Turn
 from plugins.api import AgentInfo, CommandError, ModelInfo, Person, SettingInfo, Status
 from plugins.processes import ClusterInfo
 
@@ -188,8 +194,8 @@ class StoredLedger:
 class LetIn:
     """Who is let in; those who are hear of it."""
 
-    def __init__(self, access: Access, delivery: Delivery) -> None:
-        self._access, self._delivery = access, delivery
+    def __init__(self, access: Access, delivery: Delivery, links: Links) -> None:
+        self._access, self._delivery, self._links = access, delivery, links
 
     @property
     def known(self) -> Sequence[Known]:
@@ -219,7 +225,62 @@ class LetIn:
             names = " and ".join(f"{one.kind} {one.id}" for one in found)
             raise CommandError(f"{who!r} could be {names}; give /revoke one of these.")
         await self._access.revoke(found[0])
+        await self._links.take_up()  # theirs are over
         return found[0]
+
+
+class LinkedChats:
+    """Chats of one person that share a conversation."""
+
+    def __init__(
+        self, links: Links, conversations: Conversations, delivery: Delivery, bus: EventBus
+    ) -> None:
+        self._links, self._conversations = links, conversations
+        self._delivery, self._bus = delivery, bus
+
+    async def give_code(self, address: Address) -> str:
+        return await self._links.give_code(address)
+
+    async def follow(self, address: Address, code: str) -> str:
+        made = await self._links.follow(address, code)
+        here, there = format_home(made.link.home), format_home(made.link.target)
+        self._show(made.link.home)
+        await self._delivery.tell(
+            address_of(made.giver),
+            f"{here} goes on in this conversation now, by the code that you were given here. "
+            f"Whoever writes there reads what is said here. /unlink {here} ends that.",
+            (Action("Unlink", f"/unlink {here}"),),
+        )
+        return there
+
+    async def end(self, address: Address, which: str) -> list[str]:
+        home = self._links.key_of(address).id
+        ending = [key_of(address).id] if home != key_of(address).id else []
+        if which:
+            to_here = [link.home for link in self._links.list_to(home)]
+            ending = [one for one in to_here if which in ("all", format_home(one))]
+        for one in ending:
+            await self._links.end(one)
+            self._show(one)
+        return [format_home(one) for one in ending]
+
+    def leads_to(self, address: Address) -> str:
+        home = self._links.key_of(address).id
+        return "" if home == key_of(address).id else format_home(home)
+
+    def list_linked(self, address: Address) -> list[str]:
+        home = self._links.key_of(address).id
+        return [format_home(link.home) for link in self._links.list_to(home)]
+
+    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
+        own = self._conversations.branches.current(key_of(address)).id
+        read = self._conversations.services.store.read
+        return await read(lambda db: transcript.newest_turns(db, own, most))
+
+    def _show(self, home: str) -> None:
+        """Tell whoever watches a chat that it leads elsewhere."""
+        key = self._conversations.branches.current(self._links.lead_of(home))
+        self._bus.publish(home, BranchChanged(key.number))
 
 
 async def _alone() -> ClusterInfo | None:

@@ -17,6 +17,7 @@ from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
 from bot.keys import ApiKeys
+from bot.links import Links
 from bot.received import Received, command_line, escape, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces
@@ -60,11 +61,12 @@ class RunningBot:
     keys: ApiKeys
     completions: Completions
     workspaces: Workspaces
+    links: Links
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
-        await self.commands.settle(key_of(inbound.address).home)
+        await self.commands.settle(self.links.key_of(inbound.address).id)
         if (taken := await self.intake.take(inbound)) is None:
             return None
         received, is_new = taken
@@ -113,8 +115,8 @@ class RunningBot:
         return self.commands.offered
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        """What happens at this address from now on, whichever branch it leads to."""
-        return self.bus.watch(key_of(address).home)
+        """What happens at this address from now on, whichever conversation it leads to."""
+        return self.bus.watch(key_of(address).id)
 
     # --- what pages and clients read and fill -------------------------------------------------
 
@@ -126,6 +128,13 @@ class RunningBot:
         at: dict[str, float] = {}
         for one in found:  # the newest first
             at.setdefault(home_of(one.key), one.at)
+        for home, target in self.links.list_from(prefix):
+            titles.pop(home, None)
+            at.pop(home, None)
+            for one in await self.conversations.list_matching(target, words):
+                if home_of(one.key) == target:
+                    titles.setdefault(home, one.title)
+                    at.setdefault(home, one.at)
         chats = {home: home.removeprefix(prefix) for home in at}
         lead = self.conversations.branches.lead_of
         return [

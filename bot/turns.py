@@ -22,10 +22,11 @@ from bot.access import CLOSED, Access, name_of
 from bot.activity import EventBus
 from bot.attachments import data_of, find_stored, images_of, with_files
 from bot.delivery import Delivery
+from bot.links import Links
 from bot.logs import in_turn
 from bot.problems import BROKEN, problem_of
 from bot.queues import KeyedQueues
-from bot.received import Received, key_of
+from bot.received import Received
 from bot.spending import Spending
 from channels.base import (
     Activity,
@@ -128,8 +129,10 @@ class Turns:
         rules: TurnRules,
         spending: Spending,
         access: Access,
+        links: Links,
     ) -> None:
         self._conversations, self._delivery, self._bus = conversations, delivery, bus
+        self._links = links
         self._rules, self._spending, self._access = rules, spending, access
         self._branches = conversations.branches
         self._running: dict[str, _RunningTurn] = {}
@@ -140,8 +143,9 @@ class Turns:
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
 
     def lead(self, address: Address) -> ConversationKey:
-        """The conversation that an address leads to now: one of the branches of its own."""
-        return self._branches.current(key_of(address))
+        """The conversation that an address leads to now: one of the branches of its own, or of the
+        chat that it is linked to."""
+        return self._branches.current(self._links.key_of(address))
 
     def is_busy(self, key: ConversationKey) -> bool:
         """Whether this conversation's line is full, with those that are on their way into it."""
@@ -279,7 +283,8 @@ class Turns:
 
     async def _answer(self, key: ConversationKey, turn: OpenTurn, received: Received) -> None:
         question = turn.entries[0].message.text
-        self._bus.publish(key.home, TurnStarted(received.id, question))
+        shared = received.address if self._links.followers(key.home) else None
+        self._bus.publish(key.home, TurnStarted(received.id, question, shared))
         problem: Problem = ""
         restart = (await self._conversations.get(key)).compactor.set_aside(turn.number)
         if turn.reply is None:
@@ -300,7 +305,10 @@ class Turns:
         name = turn.id if is_here else None
         await self._delivery.answer(received, Reply(said, problem=problem), name)
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
-        self._bus.publish(key.home, Done(received.id, turn.id, usage))
+        done = Done(received.id, turn.id, usage)
+        if self._links.followers(key.home):
+            done = replace(done, address=received.address, text=said)
+        self._bus.publish(key.home, done)
         await turn.tell("turn_end", reply.told)  # nobody waits for his answer meanwhile
 
     async def _name_branch(self, key: ConversationKey) -> str:

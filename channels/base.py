@@ -31,10 +31,12 @@ class ContextUsage:
 
 @dataclass(frozen=True, slots=True)
 class TurnStarted:
-    """The message `reply_to` is being answered; `question` is its text."""
+    """The message `reply_to` is being answered; `question` is its text. Where several chats share
+    the conversation, `address` is where it came from, and the answer goes."""
 
     reply_to: str
     question: str = ""
+    address: Address | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +96,14 @@ class TurnUsage:
 @dataclass(frozen=True, slots=True)
 class Done:
     """The turn is over and its reply is on disk; `Channel.send` has it or will have it. `usage` is
-    what its calls took."""
+    what its calls took. Where several chats share the conversation, `address` is where the reply
+    goes, and `text` is what it says: `Channel.send` has it for that chat alone."""
 
     reply_to: str
     turn: str | None
     usage: TurnUsage = TurnUsage()
+    address: Address | None = None
+    text: str = ""
 
 
 Activity = (

@@ -38,7 +38,7 @@ from memory.messages import Message
 from memory.record.ledger import Bill
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
-from memory.turns import Entry
+from memory.turns import Entry, Turn
 from plugins.processes import ProcessesPort
 from plugins.rules import Rule
 
@@ -294,6 +294,37 @@ class AccessPort(Protocol):
         ...
 
 
+class LinksPort(Protocol):
+    """Chats of one person that share a conversation. Chats are named like "telegram/42"; what is
+    refused raises CommandError."""
+
+    async def give_code(self, address: Address) -> str:
+        """A code by which another chat comes to go on in the conversation of this one."""
+        ...
+
+    async def follow(self, address: Address, code: str) -> str:
+        """Let this chat go on where the code leads, and say so there; returns whose conversation
+        that is."""
+        ...
+
+    async def end(self, address: Address, which: str) -> list[str]:
+        """Let this chat ("") go on in its own conversation again, or another one that goes on here
+        (its name, or "all"); returns which did."""
+        ...
+
+    def leads_to(self, address: Address) -> str:
+        """In whose conversation this chat goes on; "" in its own."""
+        ...
+
+    def list_linked(self, address: Address) -> list[str]:
+        """The other chats that go on in this conversation."""
+        ...
+
+    async def read_own(self, address: Address, most: int) -> Sequence[Turn]:
+        """The last turns that were said in this chat while it was linked to none."""
+        ...
+
+
 class ApprovalsPort(Protocol):
     def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Answer the question of this name, as a person at an address; what is refused raises
@@ -419,6 +450,7 @@ class Ports:
     branches: BranchesPort
     asides: AsidesPort
     access: AccessPort
+    links: LinksPort
     approvals: ApprovalsPort
     forms: FormsPort
     commands: Mapping[str, Command]

@@ -55,6 +55,10 @@ PATIENCE = 30.0
 """Seconds for which an owner's answer is waited for."""
 LONG = 600.0
 """The same for what may ask a model: a command, a piece of an answer."""
+MOVES = (0.0, 0.1, 0.5, 1.0)
+"""Seconds after which it is looked up anew to which conversation a chat leads, if its owner says
+that it leads elsewhere."""
+UNSETTLED = "This chat is being linked elsewhere; send your message again in a moment."
 FULL = 0.2
 """Seconds after which a message is offered again to a conversation whose line is full."""
 RENEWAL = 10.0
@@ -89,16 +93,31 @@ class GatewayBot:
             self.pending -= 1
             await calling.aclose()
 
+    async def _ask_at(
+        self, address: Address, part: dict[str, Any], patience: float, is_repeatable: bool = True
+    ) -> dict[str, Any]:
+        """What the owner of the conversation answers to which this address leads. It may lead to
+        another since that was read here, or be on its way there: its owner knows."""
+        links = self._app.links
+        for wait in MOVES:
+            answer = await self._ask(links.key_of(address).id, part, patience, is_repeatable)
+            if not answer.get("has_moved"):
+                return answer
+            await asyncio.sleep(wait)
+            await links.take_up()
+        raise BrokerError(UNSETTLED)
+
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Hand a message to the owner of its conversation, who puts it on disk."""
-        home, data = key_of(inbound.address).home, self._app.config.data
+        address, data = inbound.address, self._app.config.data
+        home = key_of(address).id
         part = await asyncio.to_thread(wire.spool, data, inbound)
         try:
-            answer = await self._ask(home, {"do": "submit", **part}, PATIENCE)
+            answer = await self._ask_at(address, {"do": "submit", **part}, PATIENCE)
             while answer.get("is_full"):
                 self._full.add(home)
                 await asyncio.sleep(FULL)
-                answer = await self._ask(home, {"do": "submit", **part}, PATIENCE)
+                answer = await self._ask_at(address, {"do": "submit", **part}, PATIENCE)
         except (BrokerError, StoreError, wire.RemoteError) as error:
             refusal = Reply(str(error), problem="unavailable")
             self._sender.deliver(Outbound(0, inbound.address, refusal, inbound.id))
@@ -111,7 +130,7 @@ class GatewayBot:
         return None if value is None else wire.build(Accepted, value)
 
     def must_wait(self, inbound: Inbound) -> bool:
-        return key_of(inbound.address).home in self._full and not inbound.text.startswith("/")
+        return key_of(inbound.address).id in self._full and not inbound.text.startswith("/")
 
     def admits(self, address: Address) -> bool:
         return self._app.bot.admits(address)
@@ -119,7 +138,7 @@ class GatewayBot:
     async def command(self, address: Address, line: str) -> Reply:
         part = {"do": "command", "address": address, "line": line}
         try:
-            answer = await self._ask(key_of(address).home, part, LONG, is_repeatable=False)
+            answer = await self._ask_at(address, part, LONG, is_repeatable=False)
         except (BrokerError, StoreError, wire.RemoteError) as error:
             return Reply(str(error), problem="unavailable")
         return wire.build(Reply, answer["value"])
@@ -134,7 +153,7 @@ class GatewayBot:
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
         part = {"do": "transcript", "address": address, "before": before, "most": most}
-        answer = await self._ask(key_of(address).home, part, PATIENCE)
+        answer = await self._ask_at(address, part, PATIENCE)
         return wire.build(list[Said], answer["value"])
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
@@ -176,18 +195,18 @@ class GatewayBot:
     async def instruct(self, address: Address, text: str) -> str:
         part = {"do": "instruct", "address": address, "text": text}
         try:
-            return str((await self._ask(key_of(address).home, part, PATIENCE))["value"])
+            return str((await self._ask_at(address, part, PATIENCE))["value"])
         except (BrokerError, StoreError, wire.RemoteError) as error:
             return str(error)
 
     async def begin_with(self, address: Address, exchanges: Sequence[tuple[str, str]]) -> bool:
         part = {"do": "begin_with", "address": address, "exchanges": exchanges}
-        return bool((await self._ask(key_of(address).home, part, PATIENCE))["value"])
+        return bool((await self._ask_at(address, part, PATIENCE))["value"])
 
     # --- watching -----------------------------------------------------------------------------
 
     def watch(self, address: Address) -> AbstractContextManager[AsyncIterator[Activity]]:
-        return self._watch(key_of(address).home)
+        return self._watch(key_of(address).id)
 
     @contextmanager
     def _watch(self, home: str) -> Iterator[AsyncIterator[Activity]]:
@@ -201,7 +220,9 @@ class GatewayBot:
                 self._watched -= Counter([home])
 
     async def _ask_to_watch(self, home: str) -> None:
-        part = {"do": "watch", "home": home, "gateway": self._node.me}
+        target = self._app.links.lead_of(home).id  # links are followed here: `EventBus.followers`
+        part = {"do": "watch", "home": target, "gateway": self._node.me}
+        home = target
         with suppress(BrokerError, StoreError, wire.RemoteError):
             await self._ask(home, part, PATIENCE)
 
@@ -209,8 +230,12 @@ class GatewayBot:
         """Say again and again what is watched: its owner may be another by now."""
         while True:
             await asyncio.sleep(RENEWAL)
-            for home in tuple(self._watched):
-                self._node.tasks.start(self._ask_to_watch(home))
+            self.watch_anew()
+
+    def watch_anew(self) -> None:
+        """Say at once what is watched: chats may lead elsewhere."""
+        for home in tuple(self._watched):
+            self._node.tasks.start(self._ask_to_watch(home))
 
     def hear(self, part: dict[str, Any]) -> None:
         """Something happened in a conversation that is watched here."""
@@ -225,6 +250,7 @@ class Gateway:
         self.app, self.node, self.sender = app, node, app.sender
         self.bot = GatewayBot(app, node)
         self.node.hear = self._hear
+        self.node.on_links = self.bot.watch_anew
         self.sender.is_claimed = lambda name: not is_everywhere(app.channels[name])
         self._listeners: dict[str, asyncio.Task[None]] = {}
         self._started = asyncio.Event()

@@ -126,7 +126,7 @@ class ClusterSender(Sender):
 
 class Node:
     """What gateways and workers have in common. `ownerships` are by the group that shares them;
-    `hear` is called with what is told on other topics."""
+    `hear` is called with what is told on other topics, `on_links` when chats may lead elsewhere."""
 
     def __init__(self, app: App, broker: RabbitMQ, role: str, stopping: asyncio.Event) -> None:
         self.app, self.broker, self.me, self.role = app, broker, broker.me, role
@@ -135,6 +135,7 @@ class Node:
         self.fenced = asyncio.Event()
         self.ownerships: dict[str, Ownership] = {}
         self.hear: Callable[[str, bytes], None] = lambda topic, body: None
+        self.on_links: Callable[[], None] = lambda: None
         self.tasks = BackgroundTasks()
         self._beating: asyncio.Task[None] | None = None
         self._loop = asyncio.get_running_loop()
@@ -267,6 +268,8 @@ class Node:
             changed = await self.app.store.read(overrides.load)
             self.app.config.book.adopt_anew(changed)
             await self.app.access.take_up()
+            await self.app.links.take_up()
+            self.on_links()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)
 

@@ -70,6 +70,7 @@ class Worker:
         self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names)
         self.node.hear = self._hear
         self.app.conversations.is_ours = self._is_ours
+        self.app.bus.followers = lambda home: ()  # gateways know who watches, and by which chat
 
     def _is_ours(self, identity: str) -> bool:
         return slice_of(identity) in self._owned
@@ -173,7 +174,10 @@ class Worker:
             raise GiveBack
         try:
             part = wire.parse(call.body)
-            answer = await self._calls[str(part["do"])](part, call)
+            if await self._has_moved(name, part):
+                answer = wire.dump({"has_moved": True})
+            else:
+                answer = await self._calls[str(part["do"])](part, call)
         except FencedError:
             raise GiveBack from None
         except Exception as error:
@@ -182,6 +186,24 @@ class Worker:
             answer = wire.dump_error(error, FAILED)
         if answer:
             await call.answer(answer, True)
+
+    async def _has_moved(self, name: str, part: dict[str, object]) -> bool:
+        """Whether the address of a call leads to a conversation that is not with this process:
+        whoever asked has an older answer to where it leads, or this process has."""
+        place = part.get("address")
+        if isinstance(said := part.get("inbound"), dict):
+            place = said.get("address")
+        if place is None:
+            return False
+        address, links = wire.build(Address, place), self.app.links
+        await self.app.bot.commands.settle(links.key_of(address).id)
+        if self._is_with_us(name, links.key_of(address).id):
+            return False
+        await links.take_up()
+        return not self._is_with_us(name, links.key_of(address).id)
+
+    def _is_with_us(self, name: str, home: str) -> bool:
+        return slice_of(home) == number_of_slice(name) or self._is_ours(home)
 
     @property
     def _calls(self) -> dict[str, Callable[..., Awaitable[bytes]]]:

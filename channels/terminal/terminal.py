@@ -138,6 +138,8 @@ class Terminal:
 
     def _take(self, activity: Activity) -> None:
         match activity:
+            case TurnStarted() if activity.address not in (None, ADDRESS):
+                self._current = None  # another chat shares the conversation, and reads the answer
             case TurnStarted(reply_to):
                 self._begin(reply_to)
             case Done(reply_to):

@@ -31,7 +31,7 @@ from channels.base import (
     TurnStarted,
     TurnUsage,
 )
-from channels.message import Address, Outbound
+from channels.message import Address, Outbound, Reply
 from channels.web.draft import StreamDraft
 from channels.web.shapes import answer
 
@@ -258,10 +258,16 @@ class Feed:
                 self._add("branch", {"branch": number})
             case Notice(text):
                 self._add("notice", {"text": text})
-            case Done(message, _, usage):
-                self._turn_over(message, usage)
+            case Done():
+                self._turn_over(activity)
 
-    def _turn_over(self, message: str, usage: TurnUsage) -> None:
+    def _turn_over(self, done: Done) -> None:
+        message, usage = done.reply_to, done.usage
+        if done.address is not None and done.address != self.address:
+            # Another chat shares the conversation: the reply goes there, and is shown here.
+            reply = Outbound(0, done.address, Reply(done.text), message, done.turn)
+            self._finish(reply, usage)
+            return
         self._running.discard(message)
         if (outbound := self._held.pop(message, None)) is not None:
             self._finish(outbound, usage)

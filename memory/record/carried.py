@@ -27,6 +27,8 @@ class Carried:
     owners: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     keys: tuple[tuple[str, bool, bool], ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
+    """Chats that go on in another's conversation, and in which."""
     commands: tuple[tuple[str, str], ...] = ()
     """Commands that wait in the inbox, which would be carried out at the next start in the name of
     whoever gave them, as the record has it: where, and what."""
@@ -42,6 +44,7 @@ def read_carried(path: Path) -> Carried:
                 raise StoreError("its database holds triggers or views, which Parley's has not")
             settings = _rows(database, "SELECT scope, key, value FROM override", tables)
             keys = _rows(database, "SELECT person, may_command, used FROM api_key", tables)
+            links = _rows(database, "SELECT home, target FROM link WHERE is_over = 0", tables)
             _know_commands(database)
             waiting = _rows(database, f"SELECT channel, chat, text FROM inbox {_WAITS}", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
@@ -52,6 +55,7 @@ def read_carried(path: Path) -> Carried:
         tuple(str(one) for one, role in people if role == "owner"),
         tuple(str(one) for one, role in people if role != "owner"),
         tuple((str(person), bool(may_command), bool(used)) for person, may_command, used in keys),
+        tuple((str(home), str(target)) for home, target in links),
         tuple((f"{channel}/{chat}", str(text)) for channel, chat, text in waiting),
     )
 

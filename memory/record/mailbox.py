@@ -11,14 +11,14 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import Any, Literal
 from urllib.parse import unquote
 
 import orjson
 from peewee import fn
 
-from memory.keys import home_of
+from memory.keys import BRANCH, home_of
 from memory.record import tables
 from memory.record.branches import rows_of_chat
 from memory.record.database import Database
@@ -38,7 +38,8 @@ class AddressColumns:
 class InboxRow:
     """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
     counts how often it was begun: a command once, a turn each time it is taken up after a
-    crash. `branch` is the id of the conversation that it belongs to, where that is a branch."""
+    crash. `branch` is the id of the conversation that it belongs to, where that is not the first
+    of the chat that it came from: a branch, or that of a chat which this one is linked to."""
 
     id: int
     place: AddressColumns
@@ -232,10 +233,11 @@ def forget(database: Database, conversation: str) -> None:
         message.conversation.in_(here) & message.inbox.is_null(False)
     )
     stay = inbox.select(inbox.id).where(inbox.id.in_(said) | (inbox.is_done == 0))
-    outbox.delete().where(_is_at(outbox, conversation) & outbox.inbox.not_in(stay)).execute(
-        database
-    )
-    inbox.delete().where(_is_at(inbox, conversation) & inbox.id.not_in(stay)).execute(database)
+    mine = inbox.select(inbox.id).where(_is_of(conversation))
+    unasked = outbox.inbox.not_in(inbox.select(inbox.id)) & _is_told(database, conversation)
+    is_mine = (outbox.inbox.in_(mine) & outbox.inbox.not_in(stay)) | unasked
+    outbox.delete().where(is_mine).execute(database)
+    inbox.delete().where(_is_of(conversation) & inbox.id.not_in(stay)).execute(database)
     tables.Form.delete().where(_is_at(tables.Form, conversation)).execute(database)
     chats = (conversation, mail_chat(*_place(conversation)))
     aside = tables.Aside
@@ -245,7 +247,7 @@ def forget(database: Database, conversation: str) -> None:
 def last_place(database: Database, conversation: str) -> AddressColumns | None:
     """Where somebody wrote last in a conversation's chat, and who."""
     inbox = tables.Inbox
-    query = inbox.select().where(_is_at(inbox, conversation)).order_by(inbox.id.desc()).limit(1)
+    query = inbox.select().where(_is_of(conversation)).order_by(inbox.id.desc()).limit(1)
     return next((_inbox_row(row).place for row in query.tuples().execute(database)), None)
 
 
@@ -261,6 +263,23 @@ def _is_at(table: Any, conversation: str) -> Any:
     """Whether a row's place is a conversation's, whose id is made of it (`bot.received.key_of`)."""
     channel, chat, thread = _place(conversation)
     return (table.channel == channel) & (table.chat == chat) & (table.thread == thread)
+
+
+def _is_of(conversation: str) -> Any:
+    """Whether a message was taken in for a conversation, or for one that shares its chat."""
+    inbox, home = tables.Inbox, home_of(conversation)
+    start = f"{home}{BRANCH}"
+    is_named = (inbox.branch == home) | (fn.substr(inbox.branch, 1, len(start)) == start)
+    return is_named | (_is_at(inbox, conversation) & (inbox.branch == ""))
+
+
+def _is_told(database: Database, conversation: str) -> Any:
+    """Whether a row is where this conversation is told what nobody asked for: at its own chat, and
+    at those that are linked to it."""
+    link, outbox = tables.Link, tables.Outbox
+    query = link.select(link.home).where(link.target == home_of(conversation))
+    homes = [conversation, *(str(home) for (home,) in query.tuples().execute(database))]
+    return reduce(or_, (_is_at(outbox, home) for home in homes))
 
 
 def _place(conversation: str) -> tuple[str, str, str]:

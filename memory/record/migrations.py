@@ -411,6 +411,21 @@ def _cluster(database: Database) -> None:
         database.execute_sql(statement)
 
 
+def _links(database: Database) -> None:
+    """Chats that go on in another one's conversation (`memory/record/links.py`)."""
+    database.execute_sql(
+        """CREATE TABLE link (
+            home TEXT NOT NULL, target TEXT NOT NULL, person TEXT NOT NULL, giver TEXT NOT NULL,
+            at REAL NOT NULL, is_over INTEGER NOT NULL, PRIMARY KEY (home, target)) WITHOUT ROWID"""
+    )
+    database.execute_sql(
+        """CREATE TABLE link_code (
+            target TEXT PRIMARY KEY, digest TEXT NOT NULL, giver TEXT NOT NULL,
+            channel TEXT NOT NULL, chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL,
+            at REAL NOT NULL, tries INTEGER NOT NULL)"""
+    )
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -445,6 +460,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _receipts,
     _memory_bases,
     _cluster,
+    _links,
 ]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from memory.record import tables
+from memory.record import links, tables
 from memory.record.database import Database
 from memory.record.mailbox import AddressColumns
 
@@ -54,11 +54,12 @@ def let_in(database: Database, one: Known) -> None:
 
 
 def revoke(database: Database, kind: Kind, identity: str) -> None:
-    """Let them in no more, nor whoever has their key."""
+    """Let them in no more, nor whoever has their key; no chat is linked to theirs any more."""
     columns, key = tables.User, tables.ApiKey
     columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
     if kind == "person":
         key.delete().where(key.person == identity).execute(database)
+        links.forget_person(database, identity)
 
 
 def list_pending(database: Database, since: float) -> list[Pending]:

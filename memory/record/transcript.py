@@ -183,6 +183,17 @@ def _of_turns(database: Database, conversation: int, turns: Collection[int]) -> 
     )
 
 
+def newest_turns(database: Database, key: str, most: int) -> tuple[Turn, ...]:
+    """The last turns of a conversation by its id, in play or not, without restoring it: it may be
+    another process's."""
+    columns = tables.Conversation
+    found = columns.select(columns.id).where(columns.key == key).tuples().execute(database)
+    for (row,) in found:
+        numbers = sorted({turn for _, turn in places(database, row)})[-most:]
+        return as_turns(entries_of_turns(database, row, numbers))
+    return ()
+
+
 def turns_away(database: Database, conversation: int, away: TakenAway) -> frozenset[int]:
     """The turns that a person took away, as far as they are kept."""
     if away == NOTHING_AWAY:

@@ -1,0 +1,123 @@
+"""`/link` and `/unlink`: a person's chats on several channels, with one conversation and memory."""
+
+from __future__ import annotations
+
+from memory.turns import Turn, format_turns
+from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
+from plugins.wording import clip, literal
+
+BEFORE = "before"
+SHOWN, LONGEST = 10, 300
+"""Turns of the chat's own conversation that are shown, and characters of a message."""
+ALL = "all"
+
+
+@command(
+    "link",
+    "Go on in one conversation on several channels: a code here, typed there",
+    "[CODE|before]",
+    ((BEFORE, "what was said in this chat while it was linked to no other"),),
+    leads=True,
+)
+async def link(ask: Ask) -> Reply:
+    """`/link`, `/link K7QM-2XRD`, `/link before`."""
+    text = ask.text.strip()
+    if text.lower() == BEFORE:
+        return await _show_own(ask)
+    if text:
+        return await _follow(ask, text)
+    code = await ask.bot.links.give_code(ask.address)
+    said = (
+        f"Type this in a private chat with me on your other channel, within 10 minutes:\n\n"
+        f"`/link {code}`\n\nThat chat goes on in this conversation from then on: one memory, one "
+        "budget, and whoever writes there reads all that is said here. Rights don't go along: "
+        "I do there what I do for you there."
+    )
+    parts = (said, _describe(ask))
+    data = {"code": code, "linked": ask.bot.links.list_linked(ask.address)}
+    return Reply("\n\n".join(filter(None, parts)), data, _unlinking(ask))
+
+
+async def _follow(ask: Ask, code: str) -> Reply:
+    there = await ask.bot.links.follow(ask.address, code)
+    ask.bot.turns.stop(ask.conversation.key)  # nothing said here from now on would reach it
+    text = (
+        f"From now on this chat goes on in the conversation of {literal(there)}: it has that one's "
+        "context, memory and files, and whoever reads along there reads what you write here. "
+        f"Answers come where the question came from. What was said here before stays as it is "
+        f"(/link {BEFORE}); /unlink goes back to it."
+    )
+    return Reply(text, {"target": there}, (Action("Unlink", "/unlink"),))
+
+
+def _describe(ask: Ask) -> str:
+    """Which chats share this conversation."""
+    linked = ask.bot.links.list_linked(ask.address)
+    lines = []
+    if there := ask.bot.links.leads_to(ask.address):
+        lines.append(f"This chat goes on in the conversation of {literal(there)}.")
+    if linked:
+        names = ", ".join(map(literal, linked))
+        lines.append(f"These chats go on in it: {names}. /unlink NAME ends that for one.")
+    return " ".join(lines)
+
+
+def _unlinking(ask: Ask) -> tuple[Action, ...]:
+    linked = ask.bot.links.list_linked(ask.address)
+    return tuple(Action(f"Unlink {name}", f"/unlink {name}") for name in linked)
+
+
+async def _show_own(ask: Ask) -> Reply:
+    if not ask.bot.links.leads_to(ask.address):
+        raise CommandError("This chat is linked to no other; all that was said is in it.")
+    turns = await ask.bot.links.read_own(ask.address, SHOWN)
+    if not turns:
+        return Reply("Nothing was said in this chat before it was linked.", {"turns": []})
+    which = format_turns([turn.number for turn in turns])
+    head = f"This was said last before the chat was linked ({which}); /unlink goes back to it."
+    data = {"turns": [turn.id for turn in turns]}
+    return Reply("\n\n".join((head, *map(_format, turns))), data)
+
+
+def _format(turn: Turn) -> str:
+    said = [entry.message for entry in turn.entries if entry.message.role in ("user", "assistant")]
+    lines = [
+        f"{'You' if message.role == 'user' else 'I'}: {literal(clip(message.text, LONGEST))}"
+        for message in said
+        if message.text.strip()
+    ]
+    return f"**t{turn.number}**\n" + "\n".join(lines)
+
+
+@command(
+    "unlink",
+    "Go on in this chat's own conversation again",
+    "[CHAT|all]",
+    ((ALL, "every chat that goes on in this conversation"),),
+    leads=True,
+)
+async def unlink(ask: Ask) -> Reply:
+    """`/unlink`, `/unlink telegram/42`, `/unlink all`."""
+    which = ask.text.strip()
+    ended = await ask.bot.links.end(ask.address, which)
+    if ended and not which:
+        text = (
+            "This chat has its own conversation again, as it was; nothing was copied. What was "
+            "said meanwhile stays in the other one."
+        )
+        return Reply(text, {"ended": ended})
+    if ended:
+        names = ", ".join(map(literal, ended))
+        return Reply(f"{names}: from now on in a conversation of their own.", {"ended": ended})
+    linked = ask.bot.links.list_linked(ask.address)
+    if linked:
+        raise CommandError(
+            f"Say which: /unlink {linked[0]}, or /unlink {ALL}. These chats go on in this "
+            f"conversation: {', '.join(linked)}."
+        )
+    raise CommandError("No chat is linked here; /link gives a code to link one with.")
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [link, unlink]

@@ -1,0 +1,364 @@
+"""`/link`: chats of one person on several channels go on in one conversation."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bot.access import MOST_TRIES
+from bot.app import assemble
+from bot.links import LEADS, LINKED, PRIVATE, SAME, WRONG
+from bot.settings import load_layers
+from channels.base import Activity, BranchChanged, Delta, Done, TurnStarted
+from channels.message import Address
+from memory.record import mailbox
+from memory.record.mailbox import AddressColumns, InboxRow
+from tests.fakes.openai_server import Call, Hang, OpenAIServer, Received, Say, Script
+from tests.whole.house import PATIENCE, Hands
+
+CODE = re.compile(r"`/link ([A-Z2-9]{4}-[A-Z2-9]{4})`")
+OWNERS = {"owners": ["afar/ann"]}
+
+
+def echo(request: Received) -> Say:
+    """How many user messages the model sees, and the last of them."""
+    said = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    return Say(f"{len(said)}: {said[-1]}")
+
+
+@dataclass
+class TwoChannels:
+    """A bot whose owner sits at the pipe, and is `ann` on another channel."""
+
+    here: Hands
+    afar: Hands
+    server: OpenAIServer
+    app: Any
+
+    async def code(self) -> str:
+        found = CODE.search((await self.here.says("/link")).text)
+        assert found is not None
+        return found[1]
+
+    async def links(self) -> None:
+        await self.from_afar(f"/link {await self.code()}")
+
+    async def from_afar(self, text: str, user: str = "ann", chat: str = "") -> str:
+        return (await self.afar.says(text, chat or user, user)).text
+
+
+@asynccontextmanager
+async def two_channels(
+    folder: Path, script: Script = echo, **settings: Any
+) -> AsyncIterator[TwoChannels]:
+    async with OpenAIServer(script) as endpoint:
+        here, afar = Hands("pipe"), Hands("afar")
+        here.count, afar.count = 1000, 2000
+        config = folder / "config.json"
+        config.write_text(json.dumps({"model": "gpt-4o-mini", **OWNERS, **settings}))
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        app = await assemble(load_layers(config, environ), folder / "data", [here, afar])
+        task = asyncio.create_task(app.run())
+        try:
+            await here.bot()
+            await afar.bot()
+            yield TwoChannels(here, afar, endpoint, app)
+        finally:
+            here.leave()
+            afar.leave()
+            await asyncio.wait_for(task, PATIENCE)
+
+
+async def test_linked_chats_share_a_conversation_and_answers_go_where_the_question_was(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        assert (await bot.here.says("one")).text == "1: one"
+        assert await bot.from_afar("elsewhere") == "1: elsewhere"
+        await bot.links()
+        assert await bot.from_afar("two") == "2: two"
+        assert (await bot.here.says("three")).text == "3: three"
+        assert not [out for out in bot.here.sent if "two" in out.reply.text]
+        assert not [out for out in bot.afar.sent if "three" in out.reply.text]
+
+
+async def test_one_chat_has_one_memory_and_one_set_of_settings_with_the_other(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.links()
+        await bot.here.says("/remember I live in Lisbon")
+        assert "Lisbon" in await bot.from_afar("/memory list")
+        await bot.from_afar("/config agent_max_steps 7 --here")
+        assert "7" in (await bot.here.says("/config agent_max_steps")).text
+
+
+async def test_unlink_goes_back_to_the_chats_own_conversation_and_copies_nothing(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.from_afar("mine")
+        await bot.links()
+        await bot.from_afar("shared")
+        await bot.from_afar("/unlink")
+        assert await bot.from_afar("mine again") == "2: mine again"
+        assert (await bot.here.says("here")).text == "2: here"
+
+
+async def test_what_was_said_before_stays_readable(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.from_afar("a word of before")
+        await bot.links()
+        assert "a word of before" in await bot.from_afar("/link before")
+        assert "a word of before" not in await bot.from_afar("/context turns")
+
+
+async def test_a_link_holds_over_a_restart(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.here.says("one")
+        await bot.links()
+    async with two_channels(tmp_path) as bot:
+        bot.afar.count = 3000
+        assert await bot.from_afar("two") == "2: two"
+
+
+async def test_a_code_works_once(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        code = await bot.code()
+        await bot.from_afar(f"/link {code}")
+        await bot.from_afar("/unlink")
+        assert await bot.from_afar(f"/link {code}") == WRONG
+
+
+async def test_a_new_code_takes_the_place_of_the_one_before(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        first = await bot.code()
+        await bot.code()
+        assert await bot.from_afar(f"/link {first}") == WRONG
+
+
+async def test_a_code_is_valid_for_ten_minutes(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        code, now = await bot.code(), bot.app.links._clock()
+        bot.app.links._clock = lambda: now + 601
+        assert await bot.from_afar(f"/link {code}") == WRONG
+
+
+async def test_guesses_are_limited(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        code = await bot.code()
+        for number in range(MOST_TRIES):
+            assert await bot.from_afar(f"/link AAAA-AAA{'BCDEFGH'[number]}") == WRONG
+        assert await bot.from_afar(f"/link {code}") == WRONG
+
+
+async def test_no_group_is_ever_linked(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        assert await bot.from_afar("/link", chat="group") == PRIVATE
+        code = await bot.code()
+        assert await bot.from_afar(f"/link {code}", chat="group") == PRIVATE
+        assert "goes on" in await bot.from_afar(f"/link {code}")
+
+
+async def test_rights_are_not_inherited(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        told = await bot.from_afar("Hello?", "bob")
+        pairing = re.search(r"/pair (\S+)`", told)
+        assert pairing is not None
+        code = await bot.code()
+        assert await bot.afar.writes(f"/link {code}", "bob", "bob", "stranger") is None
+        assert bot.app.links.followers("pipe/main") == ()
+        await bot.here.says(f"/pair {pairing[1]}")
+        await bot.from_afar(f"/link {code}", "bob")
+        assert "Only an owner" in await bot.from_afar("/config model gpt-4o", "bob")
+        assert "afar/bob" in await bot.from_afar("/whoami", "bob")
+
+
+async def test_who_is_shut_out_is_linked_no_more(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        told = await bot.from_afar("Hello?", "bob")
+        pairing = re.search(r"/pair (\S+)`", told)
+        assert pairing is not None
+        await bot.here.says(f"/pair {pairing[1]}")
+        await bot.here.says("one")
+        await bot.from_afar(f"/link {await bot.code()}", "bob")
+        await bot.here.says("/revoke afar/bob")
+        assert bot.app.links.followers("pipe/main") == ()
+
+
+async def test_whoever_gave_the_code_is_told_and_can_end_the_link(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.links()
+        await bot.here.says("/status")
+        told = [out.reply for out in bot.here.sent if "by the code that you" in out.reply.text]
+        assert [action.command for action in told[0].actions] == ["/unlink afar/ann"]
+        assert "afar/ann" in (await bot.here.says("/unlink afar/ann")).text
+        assert await bot.from_afar("alone") == "1: alone"
+
+
+@pytest.mark.parametrize("which", ["all", "afar/ann"])
+async def test_a_chat_that_others_go_on_in_is_not_linked_itself(tmp_path: Path, which: str) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.links()
+        found = CODE.search(await bot.from_afar("/link"))
+        assert found is not None
+        assert (await bot.here.says(f"/link {found[1]}")).text == LEADS.format("afar/ann")
+        assert await bot.from_afar(f"/link {found[1]}") == LINKED.format("pipe/main")
+        await bot.here.says(f"/unlink {which}")
+        assert (await bot.here.says(f"/link {found[1]}")).text == SAME
+
+
+async def test_what_is_said_right_behind_the_code_is_said_in_the_other_conversation(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.here.says("one")
+        code = await bot.code()
+        await bot.afar.writes(f"/link {code}", "ann", "ann", "a1")
+        await bot.afar.writes("two", "ann", "ann", "a2")
+        assert (await bot.afar.reply_to("a2")).reply.text == "2: two"
+
+
+async def test_messages_of_both_chats_are_answered_one_at_a_time_in_their_order(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path, when_busy="queue") as bot:
+        await bot.links()
+        for number in range(6):
+            hands, who = ((bot.here, ""), (bot.afar, "ann"))[number % 2]
+            await hands.writes(f"q{number}", who or "main", who, f"x{number}")
+        for number in range(6):
+            hands = (bot.here, bot.afar)[number % 2]
+            assert (await hands.reply_to(f"x{number}")).reply.text == f"{number + 1}: q{number}"
+
+
+async def test_branches_and_new_starts_hold_for_both(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.links()
+        await bot.here.says("one")
+        await bot.from_afar("/fork")
+        assert "2" in (await bot.here.says("/branches")).text
+        assert await bot.from_afar("two") == "2: two"
+        assert (await bot.here.says("three")).text == "3: three"
+        await bot.here.says("/new")
+        assert "three" not in str(await bot.from_afar("/context turns --data"))
+        await bot.from_afar("four")
+        assert "four" in (await bot.here.says("/context turns")).text
+
+
+async def test_forget_deletes_what_was_said_from_both_chats(tmp_path: Path) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.from_afar("own words")
+        await bot.links()
+        await bot.from_afar("secret words")
+        told = await bot.here.says("/forget chat")
+        await bot.here.says(told.actions[0].command)
+        rows = await bot.app.store.read(
+            lambda db: [
+                *db.execute_sql("SELECT text FROM inbox").fetchall(),
+                *db.execute_sql("SELECT reply FROM outbox").fetchall(),
+                *db.execute_sql("SELECT text FROM message").fetchall(),
+            ]
+        )
+        assert not [row for row in rows if "secret words" in row[0]]
+        assert [row for row in rows if "own words" in row[0]]
+
+
+async def test_whoever_watches_a_chat_follows_it_to_the_other_conversation_and_back(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        events: list[Activity] = []
+        address = Address("afar", "ann", user="ann")
+
+        async def watch() -> None:
+            with (await bot.afar.bot()).watch(address) as happening:
+                async for event in happening:
+                    events.append(event)
+
+        task = asyncio.create_task(watch())
+        await asyncio.sleep(0)
+        try:
+            await bot.links()
+            await bot.here.says("one")
+            await bot.from_afar("/unlink")
+            await bot.here.says("two")
+            await bot.from_afar("three")
+            await bot.app.idle()
+        finally:
+            task.cancel()
+        assert len([one for one in events if isinstance(one, BranchChanged)]) == 2
+        started = [one for one in events if isinstance(one, TurnStarted)]
+        assert [one.question for one in started] == ["one", "three"]
+        assert [one.address for one in started] == [Address("pipe", "main"), None]
+        done = [one for one in events if isinstance(one, Done)]
+        assert [one.text for one in done] == ["1: one", ""]
+        assert [one for one in events if isinstance(one, Delta)]
+
+
+async def test_a_message_that_waited_over_a_restart_is_answered_in_the_conversation_it_was_for(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.here.says("one")
+        await bot.links()
+        place = AddressColumns("afar", "ann", "", "ann")
+        row = InboxRow(0, place, "late", "two", "", 1.0, branch="pipe/main")
+        await bot.app.store.write(lambda db: mailbox.receive(db, row, "d"))
+        await bot.app.links.end("afar/ann")
+    async with two_channels(tmp_path) as bot:
+        assert (await bot.afar.reply_to("late")).reply.text == "2: two"
+
+
+async def test_a_row_that_names_a_conversation_of_others_is_answered_in_its_own(
+    tmp_path: Path,
+) -> None:
+    async with two_channels(tmp_path) as bot:
+        await bot.here.says("one")
+        place = AddressColumns("afar", "ann", "", "ann")
+        row = InboxRow(0, place, "forged", "two", "", 1.0, branch="pipe/main")
+        await bot.app.store.write(lambda db: mailbox.receive(db, row, "d"))
+    async with two_channels(tmp_path) as bot:
+        assert (await bot.afar.reply_to("forged")).reply.text == "1: two"
+
+
+async def test_a_turn_that_runs_while_its_chat_is_linked_is_stopped(tmp_path: Path) -> None:
+    async with two_channels(tmp_path, [Hang("slowly"), Say("after")]) as bot:
+        await bot.afar.writes("slow", "ann", "ann", "slow")
+        await bot.server.reached.acquire()
+        await bot.links()
+        assert "Stopped" in (await bot.afar.reply_to("slow")).reply.text
+        assert await bot.from_afar("next") == "after"
+        assert "slow" not in await bot.from_afar("/context turns")
+
+
+async def test_what_both_chats_cost_counts_as_one_budget(tmp_path: Path) -> None:
+    limits = {"model": "gpt-4o", "spend_limit_chat": 0.00001}
+    async with two_channels(tmp_path, [Say("dear")], **limits) as bot:
+        await bot.links()
+        await bot.from_afar("one")
+        assert "this chat has spent" in (await bot.here.says("two")).text
+
+
+async def test_a_question_of_a_tool_is_asked_where_the_message_came_from_and_answered_from_either(
+    tmp_path: Path,
+) -> None:
+    call = Say(calls=(Call("shell", '{"command": "echo hi"}', "c1"),))
+    settings = {"tools": {"shell": True, "shell_unboxed": True}}
+    async with two_channels(tmp_path, [call, Say("done")], **settings) as bot:
+        await bot.links()
+        await bot.afar.writes("run it", "ann", "ann", "run")
+        asked = await bot.afar.reply_to("")
+        assert "echo hi" in asked.reply.text
+        assert not [out for out in bot.here.sent if "echo hi" in out.reply.text]
+        assert "echo hi" in (await bot.here.says("/approve")).text
+        await bot.here.says(asked.reply.actions[1].command)
+        assert (await bot.afar.reply_to("run")).reply.text == "done"
