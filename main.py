@@ -1,6 +1,7 @@
 """Parley, a chat bot that lets you see and steer what the model sees.
 
 python main.py                 talk in the terminal
+python main.py init            set up a model: three questions and a try
 python main.py ask "QUESTION"  ask one question, and print the answer; for scripts
 python main.py --web           serve the web page and the HTTP API
 python main.py --jsonl         JSON lines in, JSON lines out (piped without it: plain text)
@@ -28,8 +29,8 @@ from contextlib import suppress
 from pathlib import Path
 
 from agent.models import embedded
-from agent.models.selection import Models
-from bot import ask, doctor, key_commands, maintenance
+from agent.models.selection import AUTO, Models
+from bot import ask, doctor, first_steps, key_commands, maintenance
 from bot.access import Access, Rules
 from bot.app import VERSION, App, assemble, credentials
 from bot.backup import BackupError
@@ -116,6 +117,7 @@ def make_parser() -> argparse.ArgumentParser:
     pair.add_argument("code")
     pair.add_argument("--owner", action="store_true", help="as an owner, not as a user")
     pair.set_defaults(run=_pair)
+    first_steps.add_command(commands)
     ask.add_command(commands)
     key_commands.add_commands(commands)
     maintenance.add_commands(commands, _examine_cluster)
@@ -131,6 +133,8 @@ def _talk(options: argparse.Namespace) -> int:
     os.umask(os.umask(0) | 0o077)  # whatever is kept is for one person
     _share_one_heap()
     place = find_database(layers, options.data)
+    if is_terminal and _is_first_start(layers, place) and first_steps.offer(options.config):
+        layers = load_layers(options.config, os.environ)
     if SettingsStore(layers).effective().broker:
         if not options.new:
             check_moved(place, options.data)
@@ -149,6 +153,13 @@ def _talk(options: argparse.Namespace) -> int:
         finally:
             close_logs()
     return 0
+
+
+def _is_first_start(layers: Layers, place: Path | str) -> bool:
+    """Whether somebody tries Parley out for the first time, and has no model of their own yet."""
+    choice = choice_of(SettingsStore(layers).effective())
+    is_small = choice.model == AUTO and Models(credentials(layers)).uses_embedded(choice)
+    return is_small and not has_bot(place)
 
 
 def _share_one_heap() -> None:

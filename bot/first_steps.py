@@ -1,0 +1,339 @@
+"""`main.py init`: who serves the model, with which key, which model; tried out, and written down.
+
+Nothing is written before the model has answered and everything has been asked; then `.env` and the
+configuration change at once, each whole or not at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import getpass
+import json
+import os
+import re
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from agent.models import embedded
+from agent.models.base import ModelError, ModelRequest
+from agent.models.endpoint import OPENAI_URL, PROVIDERS, Endpoint
+from agent.models.openai import OpenAIModel
+from agent.models.selection import AUTO, USUAL
+from bot.maintenance import say
+from bot.settings import SettingError
+from bot.settings.files import read_env, read_text, read_tree
+
+SECONDS = 60.0
+"""For which the model may think about its first answer."""
+_INTERRUPTED = 130
+_MOST_SHOWN = 12  # names of models
+_NAMES = ", ".join(name for name in PROVIDERS if name != "openai")
+_PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
+_KEY = re.compile(r"[!-&(-~]*")  # what a key is made of: no blanks, no apostrophes
+_ADDRESS = re.compile(r"https?://[^\s'\"]+")
+
+
+class GivenUp(Exception):
+    """The person has had enough; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServedModel:
+    """What was answered. `provider` is "" for an address of one's own, `key_name` the name that
+    the key has in `.env`."""
+
+    provider: str
+    base_url: str
+    key_name: str
+    key: str = ""
+    model: str = ""
+
+    def endpoint(self, model: str) -> Endpoint:
+        provider = "" if self.provider == "openai" else self.provider
+        return Endpoint(model, self.base_url, self.key, timeout=SECONDS, provider=provider)
+
+    @property
+    def secrets(self) -> dict[str, str]:
+        """What `.env` is to say."""
+        found = {self.key_name: self.key} if self.key_name and self.key else {}
+        if not self.provider:
+            found["OPENAI_BASE_URL"] = self.base_url
+        return found
+
+
+def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Add `init` to the command line's."""
+    parser = commands.add_parser("init", help="set up a model: three questions and a try")
+    parser.set_defaults(run=_init)
+
+
+def _init(options: argparse.Namespace) -> int:
+    streams = (sys.stdin, sys.stdout)
+    if not all(stream and stream.isatty() for stream in streams):
+        sys.stderr.write(
+            "`init` asks questions, so run it in a terminal; or write OPENAI_API_KEY=… into .env "
+            "yourself.\n"
+        )
+        return 2
+    return 0 if set_up(options.config) else 1
+
+
+def offer(config: Path) -> bool:
+    """At the first start without a key: offer to set up a model. Returns whether one was."""
+    say(
+        f"There is no key yet, so {embedded.SHOWN}, would answer: on this machine, for free, and "
+        "often wrong."
+    )
+    try:
+        wants = _agrees("Set up a better model now? It takes three answers.")
+    except GivenUp:
+        return False
+    except KeyboardInterrupt:
+        raise SystemExit(_INTERRUPTED) from None
+    return wants and set_up(config)
+
+
+def set_up(config: Path) -> bool:
+    """Ask, try, and write; returns whether it was written."""
+    try:
+        served = _find_model()
+        written = _write(config, served)
+    except (GivenUp, KeyboardInterrupt):
+        say("\nNothing was written.")
+        return False
+    except (OSError, SettingError) as error:
+        say(f"Nothing was written: {error}")
+        return False
+    say(f"Done: {' and '.join(written)}." if written else "All of that was written down already.")
+    for name, value in served.secrets.items():
+        if os.environ.get(name, value) != value:
+            say(f"Mind that {name} is set in the environment, too, and that one is used.")
+    say("`/model` shows which model answers; a bot that runs already wants a restart.")
+    return True
+
+
+# Asking
+
+
+def _ask(question: str, default: str = "") -> str:
+    try:
+        return input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
+    except EOFError:
+        raise GivenUp from None
+
+
+def _agrees(question: str, is_usual: bool = True) -> bool:
+    answer = _ask(f"{question} ({'Y/n' if is_usual else 'y/N'})").lower()
+    return answer.startswith("y") if answer else is_usual
+
+
+def _find_model() -> ServedModel:
+    """Ask until a model has answered."""
+    while True:
+        served = _ask_for_model(_ask_for_key(_ask_for_place()))
+        if _answers(served):
+            return served
+        if not _agrees("Try again?"):
+            raise GivenUp
+
+
+def _ask_for_place() -> ServedModel:
+    say(
+        f"1 of 3: Who serves the model? openai, {_NAMES};\n"
+        "or the address of an endpoint that speaks OpenAI's protocol (http://127.0.0.1:8000/v1)."
+    )
+    while True:
+        place = _ask("Who", "openai")
+        if _ADDRESS.fullmatch(place):
+            return ServedModel("", place.rstrip("/"), "OPENAI_API_KEY")
+        if known := PROVIDERS.get(place.lower()):
+            return ServedModel(place.lower(), known.base_url, known.key_name)
+        say(f"{place!r} is neither a name in the list nor an address that begins with http.")
+
+
+def _ask_for_key(served: ServedModel) -> ServedModel:
+    if not served.key_name:
+        say(f"2 of 3: {served.provider} wants no key.")
+        return served
+    more = "" if served.provider else "; empty, if it wants none"
+    say(f"2 of 3: The key, as {served.key_name} has it (it is not shown{more}).")
+    while True:
+        try:
+            key = getpass.getpass("Key: ").strip()
+        except EOFError:
+            raise GivenUp from None
+        if key and not _KEY.fullmatch(key):
+            say("This is no key: it has blanks or other characters that keys don't have.")
+        elif key or not served.provider:
+            return ServedModel(served.provider, served.base_url, served.key_name, key)
+
+
+def _ask_for_model(served: ServedModel) -> ServedModel:
+    names = _list_models(served)
+    usual = USUAL if served.base_url == OPENAI_URL and (not names or USUAL in names) else ""
+    usual = usual or (names[0] if names else "")
+    shown = ", ".join(names[:_MOST_SHOWN]) + (
+        f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
+    )
+    say(f"3 of 3: Which model?{f' It lists {shown}.' if names else ''}")
+    model = ""
+    while not model:
+        model = _ask("Model", usual)
+    return ServedModel(served.provider, served.base_url, served.key_name, served.key, model)
+
+
+def _list_models(served: ServedModel) -> list[str]:
+    """The models that it lists; none where it lists none, or can't be reached."""
+
+    async def ask() -> list[str]:
+        model = OpenAIModel(served.endpoint(USUAL))
+        try:
+            return await model.list_models()
+        finally:
+            await model.close()
+
+    try:
+        return asyncio.run(ask())
+    except ModelError:
+        return []
+
+
+def _answers(served: ServedModel) -> bool:
+    """Ask the model for a word, and say what came of it."""
+    say(f"Asking {served.model} for a word…")
+    started = time.monotonic()
+    try:
+        text = asyncio.run(_try_out(served))
+    except ModelError as error:
+        say(f"That did not work: {error}")
+        return False
+    except TimeoutError:
+        say(f"That did not work: there was no answer within {SECONDS:g} seconds.")
+        return False
+    word = "".join(letter for letter in text[:80] if letter.isprintable()).strip()
+    say(f"It answered after {time.monotonic() - started:.1f} s: “{word}”")
+    return True
+
+
+async def _try_out(served: ServedModel) -> str:
+    model = OpenAIModel(served.endpoint(served.model))
+    question = {"role": "user", "content": "Say hello in one word."}
+    try:
+        async with asyncio.timeout(SECONDS):
+            return (await model.reply(ModelRequest([question]), lambda text: None)).text
+    finally:
+        await model.close()
+
+
+# Writing
+
+
+def _write(config: Path, served: ServedModel) -> list[str]:
+    """Write what was answered; returns what was changed, in words. Raises GivenUp, OSError and
+    SettingError."""
+    env = config.parent / ".env"
+    before = read_text(env, "keys and settings") if env.exists() else ""
+    known = read_env(env)
+    changed = {name: value for name, value in served.secrets.items() if known.get(name) != value}
+    for name in changed:
+        if name in known and not _agrees(f"{env} has another {name}. Replace it?", is_usual=False):
+            raise GivenUp
+    contents: dict[Path, str] = {}
+    if changed:
+        contents[env] = with_values(before, changed)
+    provider = "" if served.provider == "openai" else served.provider
+    tree = read_tree(config) if config.exists() else {}
+    wanted = with_model(tree, served.model, provider)
+    if wanted != tree:
+        _check_config(config, tree, served.model)
+        contents[config] = json.dumps(wanted, indent=2, ensure_ascii=False) + "\n"
+    if elsewhere := {"OPENAI_BASE_URL"} & known.keys() - served.secrets.keys():
+        is_in_the_way = served.provider == "openai"
+        if is_in_the_way and not _agrees(f"{env} names another endpoint. Take that line out?"):
+            raise GivenUp
+        if is_in_the_way:
+            contents[env] = without(contents.get(env, before), elsewhere)
+    _write_all(contents)
+    words = {env: f"{env} has {' and '.join(changed) or 'no other endpoint'}"}
+    words[config] = f"{config} says that {served.model} answers"
+    return [words[path] for path in contents]
+
+
+def _check_config(config: Path, tree: Mapping[str, Any], model: str) -> None:
+    """Let the person agree to a change of what they wrote. Raises GivenUp and SettingError."""
+    if config.suffix.lower() in (".yaml", ".yml"):
+        raise SettingError(
+            f"{config} is YAML, whose comments would be lost; set model to {model} there yourself."
+        )
+    was = tree.get("model", AUTO)
+    if was not in (AUTO, model) and not _agrees(f"{config} says {was} answers. Change it?"):
+        raise GivenUp
+
+
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """The text of a `.env` with these values, and all else as it was."""
+    rest = without(text, values.keys()).rstrip("\n")
+    lines = [f"{name}={_quote(value)}" for name, value in values.items()]
+    return "\n".join(filter(None, (rest, *lines))) + "\n"
+
+
+def without(text: str, names: Collection[str]) -> str:
+    """The text of a `.env` without the lines that set these names."""
+    is_set = re.compile(rf"\s*(export\s+)?({'|'.join(map(re.escape, names))})\s*=")
+    return "".join(line for line in text.splitlines(keepends=True) if not is_set.match(line))
+
+
+def _quote(value: str) -> str:
+    return value if _PLAIN.fullmatch(value) else f"'{value}'"
+
+
+def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, Any]:
+    """A configuration in which this model answers, served by this provider ("": where `.env`
+    says)."""
+    brain = {**tree["brain"]} if isinstance(tree.get("brain"), dict) else {}
+    for name in ("provider", "config", "model"):  # what else would say who answers
+        brain.pop(name, None)
+    if provider:
+        brain["provider"] = provider
+    kept = {name: value for name, value in tree.items() if not name.startswith("brain")}
+    return {**kept, "model": model, **({"brain": brain} if brain else {})}
+
+
+def _write_all(contents: Mapping[Path, str]) -> None:
+    """Replace files, all of them or, but for a crash between two, none; Ctrl-C waits. Each is for
+    its owner alone, unless it was there and is not."""
+    ready: dict[Path, str] = {}
+    try:
+        for path, text in contents.items():
+            target = path.resolve()
+            descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            ready[target] = name
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            if target.exists() and target.name != ".env":
+                os.chmod(name, target.stat().st_mode & 0o777)
+        with _uninterrupted():
+            for target, name in ready.items():
+                os.replace(name, target)
+    finally:
+        for name in ready.values():
+            Path(name).unlink(missing_ok=True)
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

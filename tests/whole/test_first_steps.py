@@ -1,0 +1,161 @@
+"""`main.py init` at a real terminal: three questions, a try, and what stands in the files then."""
+
+from __future__ import annotations
+
+import json
+import stat
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from dotenv import dotenv_values
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bot.first_steps import with_model, with_values
+from bot.settings import load_layers
+from tests.fakes.openai_server import OpenAIServer, Say
+from tests.whole.pseudo_terminal import Sitter, sitting
+
+INIT = ("init",)
+KEY = "sk-a-key-that-nobody-sees"
+
+
+async def answers(person: Sitter, url: str, key: str, model: str) -> None:
+    """Answer the three questions."""
+    await person.sees("1 of 3")
+    person.types(f"{url}\r")
+    await person.sees("Key:")
+    person.types(f"{key}\r")
+    await person.sees("3 of 3")
+    person.types(f"{model}\r")
+
+
+def snapshot(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+
+
+async def test_a_new_installation_is_set_up_and_tried(tmp_path: Path) -> None:
+    async with (
+        OpenAIServer([Say("Hello!")], key=KEY) as server,
+        sitting(tmp_path, arguments=INIT) as person,
+    ):
+        await answers(person, server.base_url, KEY, "gpt-9")
+        await person.sees("It answered after")
+        await person.sees("Done: .env has OPENAI_API_KEY and OPENAI_BASE_URL")
+        assert await person.ended() == 0
+        assert server.requests[-1].body["model"] == "gpt-9"
+        assert KEY not in person.glass.raw
+        secrets = {"OPENAI_API_KEY": KEY, "OPENAI_BASE_URL": server.base_url}
+    assert dotenv_values(tmp_path / ".env") == secrets
+    assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
+    assert json.loads((tmp_path / "config.json").read_text()) == {"model": "gpt-9"}
+    assert load_layers(tmp_path / "config.json", {}).secrets["OPENAI_API_KEY"] == KEY
+
+
+async def test_a_key_that_is_refused_is_not_written(tmp_path: Path) -> None:
+    async with (
+        OpenAIServer([], key=KEY) as server,
+        sitting(tmp_path, arguments=INIT) as person,
+    ):
+        await answers(person, server.base_url, "sk-another-key", "gpt-9")
+        await person.sees("That did not work:")
+        await person.sees("Try again?")
+        person.types("n\r")
+        await person.sees("Nothing was written.")
+        assert await person.ended() == 1
+    assert snapshot(tmp_path) == {}
+
+
+async def test_what_stands_there_is_not_replaced_without_a_yes(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("# mine\nOPENAI_API_KEY=sk-old\nOTHER='x y'\n")
+    (tmp_path / "config.json").write_text('{"model": "gpt-8", "agent_max_steps": 5}')
+    before = snapshot(tmp_path)
+    async with OpenAIServer([Say("Hello!")] * 2, key=KEY) as server:
+        async with sitting(tmp_path, arguments=INIT) as person:
+            await answers(person, server.base_url, KEY, "gpt-9")
+            await person.sees("has another OPENAI_API_KEY. Replace it?")
+            person.types("\r")
+            await person.sees("Nothing was written.")
+            assert await person.ended() == 1
+        assert snapshot(tmp_path) == before
+        async with sitting(tmp_path, arguments=INIT) as person:
+            await answers(person, server.base_url, KEY, "gpt-9")
+            await person.sees("has another OPENAI_API_KEY. Replace it?")
+            person.types("y\r")
+            await person.sees("says gpt-8 answers. Change it?")
+            person.types("y\r")
+            await person.sees("Done:")
+            assert await person.ended() == 0
+        assert (tmp_path / ".env").read_text() == (
+            f"# mine\nOTHER='x y'\nOPENAI_API_KEY={KEY}\nOPENAI_BASE_URL={server.base_url}\n"
+        )
+    config = json.loads((tmp_path / "config.json").read_text())
+    assert config == {"model": "gpt-9", "agent_max_steps": 5}
+    assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("wait_for", ["1 of 3", "Key:", "3 of 3"])
+async def test_ctrl_c_leaves_nothing(wait_for: str, tmp_path: Path) -> None:
+    async with (
+        OpenAIServer([], key=KEY) as server,
+        sitting(tmp_path, arguments=INIT) as person,
+    ):
+        for sign, text in (("1 of 3", server.base_url), ("Key:", KEY), ("3 of 3", "")):
+            await person.sees(sign)
+            if sign == wait_for:
+                break
+            person.types(f"{text}\r")
+        person.types("\x03")
+        await person.sees("Nothing was written.")
+        assert await person.ended() == 1
+        assert "Traceback" not in person.glass.text
+    assert snapshot(tmp_path) == {}
+
+
+async def test_the_first_start_without_a_key_offers_it_and_goes_on_either_way(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    async with (
+        OpenAIServer([Say("Hello!"), Say("Good day.")], key=KEY) as server,
+        sitting(tmp_path) as person,
+    ):
+        await person.sees("Set up a better model now?")
+        person.types("y\r")
+        await answers(person, server.base_url, KEY, "gpt-9")
+        await person.sees("/help lists the commands")
+        await person.sees("gpt-9 answers.")
+        person.types("Hi\r")
+        await person.sees("Good day.")
+        assert await person.leaves() == 0
+    async with sitting(tmp_path) as person:  # the second start asks nothing
+        await person.sees("/help lists the commands")
+        assert "1 of 3" not in person.glass.text
+        assert await person.leaves() == 0
+
+
+NAMES = st.sampled_from(["OPENAI_API_KEY", "OPENAI_BASE_URL", "GROQ_API_KEY"])
+VALUES = st.text(st.characters(min_codepoint=33, max_codepoint=126, exclude_characters="'"))
+LINES = st.lists(
+    st.sampled_from(["# a comment", "", "A=1", "B='x y'", "OPENAI_API_KEY=old", "export C=2"])
+)
+
+
+@given(LINES, st.dictionaries(NAMES, VALUES.filter(bool), min_size=1))
+def test_the_values_are_read_back_and_all_other_lines_stay(
+    lines: list[str], values: dict[str, str]
+) -> None:
+    before = "\n".join(lines) + "\n"
+    text = with_values(before, values)
+    kept = {n: v for n, v in dotenv_values(stream=StringIO(before)).items() if n not in values}
+    assert dotenv_values(stream=StringIO(text), interpolate=False) == {**kept, **values}
+    assert [line for line in lines if line.startswith("#")] == [
+        line for line in text.split("\n") if line.startswith("#")
+    ]
+
+
+def test_a_provider_takes_the_place_of_another_one() -> None:
+    tree = {"model": "a", "brain": {"provider": "groq", "temperature": 0.5}, "x": 1}
+    assert with_model(tree, "b", "") == {"model": "b", "brain": {"temperature": 0.5}, "x": 1}
+    assert with_model({}, "b", "groq") == {"model": "b", "brain": {"provider": "groq"}}
