@@ -37,6 +37,7 @@ from bot.forms import Forms
 from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.links import Links
+from bot.listing import Listing
 from bot.logs import make_hider, set_level
 from bot.ports import (
     ChosenModels,
@@ -418,20 +419,13 @@ async def assemble(
         notify=context.notify,
     )
     completions = Completions(conversations, config.completion_rules(), spending, access)
-
-    def quota(key: ConversationKey) -> int:
-        return config.settings(key).tools.files_quota
-
+    workspaces = Workspaces(
+        config.folder, config.workspace, lambda key: config.settings(key).tools.files_quota
+    )
+    commands = CommandRunner(ports, conversations, delivery, access, forms, links)
     bot = RunningBot(
-        Intake(
-            access,
-            delivery,
-            turns,
-            forms,
-            config.workspace,
-            quota,
-        ),
-        CommandRunner(ports, conversations, delivery, access, forms, links),
+        Intake(access, delivery, turns, forms, workspaces, commands.takes_files),
+        commands,
         turns,
         bus,
         access,
@@ -439,8 +433,9 @@ async def assemble(
         ports.settings,
         ApiKeys(store, access),
         completions,
-        Workspaces(config.folder, quota),
+        workspaces,
         links,
+        Listing(conversations, links),
         alerts.channel_unreachable,
     )
     for problem in problems:

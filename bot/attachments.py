@@ -207,5 +207,14 @@ def split_files(said: Message) -> tuple[str, tuple[SaidFile, ...]]:
     return "\n".join(lines), (*pictures, *reversed(named))
 
 
+def without_files(text: str) -> str:
+    """A message's text without the lines that name its files, or its beginning, in which the last
+    of them may be cut off."""
+    lines = [line for line in text.split("\n") if not _NAMED.fullmatch(line)]
+    if len(lines) > 1 and lines[-1].startswith("[file: ") and not lines[-1].endswith("]"):
+        lines.pop()
+    return "\n".join(lines)
+
+
 def _size(size: int) -> str:
     return f"{-(-size // 1_000)} kB" if size < _MEGABYTE else f"{size / _MEGABYTE:.1f} MB"

@@ -66,13 +66,24 @@ class CommandRunner:
         """Say this in the order of the commands."""
         self.queues.put(received.key.home, lambda: self._delivery.answer(received, reply))
 
+    def takes_files(self, line: CommandLine) -> bool:
+        """Whether a command has a use for the files that come with it."""
+        command = self._ports.commands.get(line.name)
+        return command is not None and next(iter(line.rest.split()), "") in command.takes_files
+
     async def settle(self, chat: str) -> None:
         """Wait until no command is left that may lead the chat of this conversation elsewhere, if
         there is one: what is said after it is said there."""
         if self._leading[chat]:
             await self.queues.room(chat, 1)
 
-    async def run(self, address: Address, line: CommandLine, speaker: str = "") -> Reply:
+    async def run(
+        self,
+        address: Address,
+        line: CommandLine,
+        speaker: str = "",
+        files: tuple[str, ...] = (),
+    ) -> Reply:
         """Carry out a command now."""
         if (person := self._access.identify(address)) is None:
             return Reply(CLOSED)
@@ -82,7 +93,7 @@ class CommandRunner:
         try:
             key = self._conversations.branches.current(self._links.key_of(address))
             conversation = await self._conversations.get(key)
-            ask = Ask(line.rest, address, person, conversation, self._ports, speaker)
+            ask = Ask(line.rest, address, person, conversation, self._ports, speaker, files)
             return sendable(await command.run(ask))
         except (CommandError, StoreError) as error:
             return Reply(str(error))
@@ -101,7 +112,8 @@ class CommandRunner:
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
                 await self._delivery.begin(received)
-            reply = await self.run(received.address, line, received.speaker)
+            files = tuple(file.path for file in received.files)
+            reply = await self.run(received.address, line, received.speaker, files)
             reply = await self._ask_for_form(received.address, reply)
         if (command := self._ports.commands.get(line.name)) is not None and command.leads:
             self._leading -= Counter([received.key.home])

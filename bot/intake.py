@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from bot.access import LOCAL, TOO_FAST, Access
-from bot.attachments import AttachmentRefused, Stored, store
+from bot.attachments import AttachmentRefused, Stored
 from bot.delivery import Delivery
 from bot.forms import AwaitedText, Forms, fill
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
+from bot.workspaces import Workspaces
 from channels.message import Inbound, Outbound, Reply, clean_text
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
@@ -21,8 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class Intake:
-    """Takes messages in. `workspace` is where a conversation's files are, `quota` how many bytes of
-    them there may be."""
+    """Takes messages in; `takes_files` says whether a command has a use for files."""
 
     def __init__(
         self,
@@ -30,12 +29,12 @@ class Intake:
         delivery: Delivery,
         turns: Turns,
         forms: Forms,
-        workspace: Callable[[ConversationKey], Path],
-        quota: Callable[[ConversationKey], int],
+        workspaces: Workspaces,
+        takes_files: Callable[[CommandLine], bool],
     ) -> None:
         self._access, self._delivery, self._turns = access, delivery, turns
         self._forms = forms
-        self._workspace, self._quota = workspace, quota
+        self._workspaces, self._takes_files = workspaces, takes_files
 
     async def take(self, inbound: Inbound) -> tuple[Received, bool] | None:
         """The message on disk, and whether it is new; None: it was refused, and whoever sent it has
@@ -110,7 +109,7 @@ class Intake:
     async def _store_files(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None
     ) -> tuple[Stored, ...]:
-        """The files of a message, on disk; a command has no use for any."""
-        if not inbound.attachments or line is not None:
+        """The files of a message, on disk; most commands have no use for any."""
+        if not inbound.attachments or (line is not None and not self._takes_files(line)):
             return ()
-        return await store(self._workspace(key), inbound.attachments, self._quota(key))
+        return await self._workspaces.keep(key, inbound.attachments)

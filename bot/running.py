@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from urllib.parse import unquote
 
 import orjson
 
@@ -18,7 +16,8 @@ from bot.completions import Completions
 from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.links import Links
-from bot.received import Received, command_line, escape, key_of, unescape_slash
+from bot.listing import Listing
+from bot.received import Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces
 from channels.base import (
@@ -34,14 +33,14 @@ from channels.base import (
 )
 from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, clean_text
 from memory.conversations import Conversations
-from memory.keys import home_of
 from memory.messages import Message
 from memory.record.store import StoreError
 from memory.turns import Entry
 from plugins.api import CommandError, Person, SettingsPort
-from plugins.wording import clip
 
 EMPTY = "Your message is empty. Write something, or /help to see what I can do."
+AT_THE_MACHINE = ("web", "terminal")
+"""Channels whose chats belong to whoever sits at this machine."""
 _ITSELF = Person("parley", "owner")
 """Who changes a setting that nobody has asked for by a command."""
 
@@ -62,6 +61,7 @@ class RunningBot:
     completions: Completions
     workspaces: Workspaces
     links: Links
+    listing: Listing
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -122,30 +122,28 @@ class RunningBot:
 
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         """The chats of a channel, but for its threads; each by the branch that it leads to."""
-        prefix = f"{escape(channel)}/"
-        found = await self.conversations.list_matching(prefix, words)
-        titles = {one.key: one.title for one in found}
-        at: dict[str, float] = {}
-        for one in found:  # the newest first
-            at.setdefault(home_of(one.key), one.at)
-        for home, target in self.links.list_from(prefix):
-            titles.pop(home, None)
-            at.pop(home, None)
-            for one in await self.conversations.list_matching(target, words):
-                if home_of(one.key) == target:
-                    titles.setdefault(home, one.title)
-                    at.setdefault(home, one.at)
-        chats = {home: home.removeprefix(prefix) for home in at}
-        lead = self.conversations.branches.lead_of
-        return [
-            Session(
-                unquote(chat),
-                clip(titles.get(lead(home)) or titles.get(home, "")),
-                datetime.fromtimestamp(at[home], UTC),
-            )
-            for home, chat in chats.items()
-            if "/" not in chat
+        return await self.listing.of_channel(channel, words)
+
+    async def own_sessions(self, words: str = "") -> list[Session]:
+        """The chats of whoever sits at this machine, on all channels, the newest first."""
+        here = [await self.listing.of_channel(channel, words) for channel in AT_THE_MACHINE]
+        elsewhere = await self.listing.of_people(self.access.owners, words)
+        linked = {target for _, target in self.links.list_from("web/")}  # listed as the page's
+        found = [
+            session
+            for sessions in (*here, elsewhere)
+            for session in sessions
+            if key_of(Address(session.channel, session.chat)).id not in linked
         ]
+        return sorted(found, key=lambda session: session.at, reverse=True)
+
+    def own_address(self, channel: str, chat: str) -> Address | None:
+        """Where a chat of theirs is."""
+        if channel in AT_THE_MACHINE:
+            return Address(channel, chat)
+        user = chat.partition("/")[0]
+        is_theirs = f"{channel}/{user}" in self.access.owners
+        return Address(channel, chat, user=user) if is_theirs else None
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         """The newest turns, or those before this one."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,9 +15,12 @@ from pathlib import Path
 from agent.tools import ToolError
 from agent.tools.allowance import PICTURES, measure_room
 from agent.tools.workspace import WRITABLE, files_below, open_file, resolve
-from bot.attachments import picture_type
+from bot.attachments import Stored, picture_type, store
 from channels.base import OpenedFile, StoredFile, WorkspaceFiles
+from channels.message import Attachment
+from memory.files import READABLE, TERSE, WHOLE
 from memory.keys import ConversationKey
+from memory.record.offload import SESSIONS
 
 MOST = 500
 """Files that are listed, the newest."""
@@ -27,11 +30,18 @@ _BEGINNING = 16  # bytes that tell a picture
 
 @dataclass(frozen=True, slots=True)
 class Workspaces:
-    """The folders of all audiences. `folder_of` is where a conversation's is, or will be; `quota`
-    is how many megabytes of files it may keep."""
+    """The folders of all audiences. `folder_of` is where a conversation's is, or will be, and
+    `make` makes it; `quota` is how many megabytes of files it may keep."""
 
     folder_of: Callable[[ConversationKey], Path]
+    make: Callable[[ConversationKey], Path]
     quota: Callable[[ConversationKey], int]
+
+    async def keep(
+        self, key: ConversationKey, attachments: Sequence[Attachment]
+    ) -> tuple[Stored, ...]:
+        """Put the files of a message on disk. Raises AttachmentRefused."""
+        return await store(self.make(key), attachments, self.quota(key))
 
     async def list_files(self, key: ConversationKey) -> WorkspaceFiles:
         """What stands in `files/`, and the room that is left."""
@@ -76,4 +86,6 @@ def _is_theirs(parts: tuple[str, ...]) -> bool:
     """Whether a place is one of files, and not of what the bot remembers or is taught."""
     if len(parts) == 2 and parts[0] == PICTURES:
         return _KEPT.fullmatch(parts[1]) is not None
+    if parts[:1] == (SESSIONS,):  # what was said there, as it was exported
+        return parts[-1] in (WHOLE, TERSE, READABLE)
     return len(parts) > 1 and parts[0] == WRITABLE

@@ -140,13 +140,26 @@ class ChannelError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
+class Snippet:
+    """Where words were found: the turn's id ("" where the chat shows it no more), and what stands
+    around them."""
+
+    turn: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Session:
     """A conversation in a list: its chat, its title (or else how it began), and when something was
-    said in it last."""
+    said in it last. `standing` is where lists show it: "pinned", "archived", or "" among the
+    others. `snippet` is what was found in it, where words were looked for."""
 
     chat: str
     title: str
     at: datetime
+    channel: str = ""
+    standing: str = ""
+    snippet: Snippet | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,6 +269,15 @@ class Bot(Protocol):
     async def sessions(self, channel: str, words: str = "") -> Sequence[Session]:
         """The conversations of a channel, the newest first; with `words` those that hold them, in
         their title or in what was said. What is in threads is left out."""
+        ...
+
+    async def own_sessions(self, words: str = "") -> Sequence[Session]:
+        """The same over all channels, for whoever sits at this machine: the terminal's, the page's,
+        and the private chats of the bot's owners."""
+        ...
+
+    def own_address(self, channel: str, chat: str) -> Address | None:
+        """Where one of these is; None for a chat that is somebody else's, or of several."""
         ...
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:

@@ -51,6 +51,7 @@ from memory.record import (
     summaries,
     transcript,
 )
+from memory.record.conversations import Standing
 from memory.record.forget import StoredCounts
 from memory.record.ledger import Bill, Spent
 from memory.record.search import Found, Wanted
@@ -264,6 +265,16 @@ class Conversation:
         row = self.context.row
         return await self._services.store.read(lambda db: conversations.title(db, row))
 
+    async def place(self, standing: Standing) -> None:
+        """Say where lists show this chat."""
+        home = self.key.home
+        await self._services.store.write(lambda db: conversations.place(db, home, standing))
+
+    async def standing(self) -> Standing:
+        """Where lists show this chat."""
+        home = self.key.home
+        return await self._services.store.read(lambda db: conversations.standing(db, home))
+
     # --- files ---------------------------------------------------------------------------------
 
     @property
@@ -271,9 +282,11 @@ class Conversation:
         """Where what is written out of this conversation is."""
         return self._services.session_folder(self.key)
 
-    async def write_files(self) -> Written:
+    async def write_files(self, is_readable: bool = False) -> Written:
         """Write what was said, and a line for each turn, into this conversation's folder, without
-        what a person took away: the model's tools may read there. Raises OSError."""
+        what a person took away: the model's tools may read there. `is_readable`: also as Markdown.
+        Raises OSError."""
+        title = (await self.title() or self.key.id) if is_readable else ""
         async with self._writing_files:
             turns: list[Turn] = []
             away = await self._turns_away(self.context.replayed.taken_away)
@@ -281,7 +294,7 @@ class Conversation:
                 some = (n for n in range(first, first + _READ_AT_ONCE) if n not in away)
                 turns += await self.context.turns([*some])
             return await asyncio.to_thread(
-                files.write, self.folder, turns, self.key.id, self._services.hide
+                files.write, self.folder, turns, self.key.id, self._services.hide, title
             )
 
     async def _turns_away(self, own: TakenAway) -> frozenset[int]:

@@ -1,6 +1,7 @@
-"""The two files of a conversation (flo.monster): written when asked for, or kept up to date.
+"""The files of a conversation (flo.monster's two, and one for people): written when asked for, or
+kept up to date.
 
-Both are written anew as a whole, which costs in proportion to the conversation. So it is done off
+All are written anew as a whole, which costs in proportion to the conversation. So it is done off
 the turn's path, for many changes together, and takes at most a twentieth of the time.
 """
 
@@ -24,7 +25,7 @@ from memory.turns import Turn
 
 log = logging.getLogger(__name__)
 
-WHOLE, TERSE = "context.json", "context.terse.json"
+WHOLE, TERSE, READABLE = "context.json", "context.terse.json", "context.md"
 PAUSE = 1.0
 """Seconds from a change until it is in the files, so that several are written at once."""
 _REST = 20  # times as long as the writing took, before the next
@@ -40,22 +41,30 @@ class Written:
 
 
 def write(
-    folder: Path, turns: Sequence[Turn], conversation: str, hide: Callable[[str], str]
+    folder: Path,
+    turns: Sequence[Turn],
+    conversation: str,
+    hide: Callable[[str], str],
+    title: str = "",
 ) -> Written:
-    """Write both files of the complete turns, without what `hide` takes out of each text; readers
-    see the old content or the new. Raises OSError."""
+    """Write both files of the complete turns, and the one for people where it is wanted (under a
+    `title`) or there is one, without what `hide` takes out of each text; readers see the old
+    content or the new. Raises OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
-        for name in (WHOLE, TERSE):
+        for name in (WHOLE, TERSE, READABLE):
             (folder / name).unlink(missing_ok=True)  # what stood there was taken away
         return Written((), 0, 0)
     folder.mkdir(parents=True, exist_ok=True)
     contents = {
-        WHOLE: exchange.as_data(turns, conversation),
-        TERSE: exchange.as_terse(turns, conversation),
+        WHOLE: exchange.serialize(_hide(exchange.as_data(turns, conversation), hide)),
+        TERSE: exchange.serialize(_hide(exchange.as_terse(turns, conversation), hide)),
     }
-    for name, data in contents.items():
-        _replace(folder / name, exchange.serialize(_hide(data, hide)))
+    if title or (folder / READABLE).exists():
+        readable = exchange.as_markdown(turns, title or conversation, hide)
+        contents[READABLE] = readable.encode()
+    for name, content in contents.items():
+        _replace(folder / name, content)
     paths = tuple(folder / name for name in contents)
     return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
 

@@ -464,7 +464,8 @@ class Ports:
 @dataclass(frozen=True, slots=True)
 class Ask:
     """What a command is handed: `text` is what follows its name, `speaker` the name by which the
-    model knows who asks ("" in a chat of one person alone)."""
+    model knows who asks ("" in a chat of one person alone), `files` the places in the workspace of
+    those that came with it, if it `takes_files`."""
 
     text: str
     address: Address
@@ -472,6 +473,7 @@ class Ask:
     conversation: Conversation
     bot: Ports
     speaker: str = ""
+    files: tuple[str, ...] = ()
 
     @property
     def words(self) -> list[str]:
@@ -502,7 +504,8 @@ class Command:
     """A slash command. `usage` shows its arguments ("[clear]"); `slow` names the subcommands that
     may take long, so that other commands need not wait for them (EVERYTHING: any text does). One
     that `leads` may have what is said after it go to another conversation. `interrupted` is what is
-    said where the process has died of it or with it."""
+    said where the process has died of it or with it. `takes_files` names the subcommands that have
+    a use for files that come with them."""
 
     name: str
     summary: str
@@ -512,6 +515,7 @@ class Command:
     slow: frozenset[str] = frozenset()
     leads: bool = False
     interrupted: str = ""
+    takes_files: frozenset[str] = frozenset()
 
     def is_slow(self, text: str) -> bool:
         """Whether the command may take long with this text after its name."""

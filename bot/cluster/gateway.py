@@ -151,6 +151,13 @@ class GatewayBot:
         await self._app.conversations.branches.take_up()
         return await self._app.bot.sessions(channel, words)
 
+    async def own_sessions(self, words: str = "") -> Sequence[Session]:
+        await self._app.conversations.branches.take_up()
+        return await self._app.bot.own_sessions(words)
+
+    def own_address(self, channel: str, chat: str) -> Address | None:
+        return self._app.bot.own_address(channel, chat)
+
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> Sequence[Said]:
         part = {"do": "transcript", "address": address, "before": before, "most": most}
         answer = await self._ask_at(address, part, PATIENCE)

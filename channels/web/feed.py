@@ -263,9 +263,11 @@ class Feed:
 
     def _turn_over(self, done: Done) -> None:
         message, usage = done.reply_to, done.usage
-        if done.address is not None and done.address != self.address:
-            # Another chat shares the conversation: the reply goes there, and is shown here.
-            reply = Outbound(0, done.address, Reply(done.text), message, done.turn)
+        place = done.address or self.address
+        if place != self.address or self.address.channel != "web":
+            # Another chat shares the conversation, or this one is followed here and goes on
+            # elsewhere: the reply goes there, and is shown here.
+            reply = Outbound(0, place, Reply(done.text), message, done.turn)
             self._finish(reply, usage)
             return
         self._running.discard(message)

@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from channels.base import Bot
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS
 from channels.web.operations import Operation, Parameter, Problem, as_json
-from channels.web.sessions import ONE, SESSION, address_of
+from channels.web.sessions import CHANNEL_OF, ONE, SESSION, address_of
 from channels.web.shapes import FileList, address_of_file
 
 _PATH = Parameter("path", "query", "As the list of files or a message names it.", {})
@@ -40,7 +40,7 @@ class FileOperations:
                 "The files of the workspace, newest first, and how many a message may bring.",
                 self.list_files,
                 gives=FileList,
-                parameters=(SESSION,),
+                parameters=(SESSION, CHANNEL_OF),
                 problems=(404,),
             ),
             Operation(
@@ -48,18 +48,18 @@ class FileOperations:
                 f"{ONE}/file",
                 "One file: of the workspace, or of a message.",
                 self.read_file,
-                parameters=(SESSION, _PATH),
+                parameters=(SESSION, CHANNEL_OF, _PATH),
                 problems=(404,),
             ),
         )
 
     async def list_files(self, request: Request) -> Response:
-        address = address_of(request)
+        address = address_of(request, self.bot)
         found = await self.bot.list_files(address)
         files = [
             {
                 "name": file.path.partition("/")[2],
-                "address": address_of_file(address.chat, file.path),
+                "address": address_of_file(address, file.path),
                 "size": file.size,
                 "at": file.at.isoformat(),
             }
@@ -74,7 +74,7 @@ class FileOperations:
 
     async def read_file(self, request: Request) -> Response:
         path = request.query_params.get("path", "")
-        file = await self.bot.open_file(address_of(request), path)
+        file = await self.bot.open_file(address_of(request, self.bot), path)
         if file is None:
             raise Problem(404, "There is no such file here, or not any more.")
         kept = "inline" if file.picture else "attachment"

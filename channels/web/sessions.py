@@ -39,6 +39,7 @@ from channels.web.shapes import (
     SessionList,
     Transcript,
     command_reply,
+    session_item,
     transcript_item,
 )
 from channels.web.streams import follow, follow_answer, raw
@@ -61,6 +62,15 @@ _COMMAND = Parameter(
 )
 _PICTURE = Parameter("name", "path", "As the reply names it.", {})
 _WORDS = Parameter("q", "query", "Only those that contain these words.", {})
+_ALL = Parameter(
+    "all",
+    "query",
+    "true: those of the terminal too, and the private chats of the bot's owners elsewhere.",
+    {"enum": ["true"]},
+)
+CHANNEL_OF = Parameter(
+    "channel", "query", "Where it was begun, if not here: terminal, telegram, …", {}
+)
 _BEFORE = Parameter(
     "before", "query", "Only turns before this one, such as 40.", {"type": "integer", "minimum": 1}
 )
@@ -102,7 +112,7 @@ class Sessions:
                 "All sessions in which something was said, newest first.",
                 self.list_sessions,
                 gives=SessionList,
-                parameters=(_WORDS,),
+                parameters=(_WORDS, _ALL),
             ),
             Operation(
                 "GET",
@@ -110,7 +120,7 @@ class Sessions:
                 "What was said, in order.",
                 self.read_messages,
                 gives=Transcript,
-                parameters=(SESSION, _BEFORE, _LIMIT),
+                parameters=(SESSION, CHANNEL_OF, _BEFORE, _LIMIT),
                 problems=(400, 404),
             ),
             Operation(
@@ -130,7 +140,7 @@ class Sessions:
                 f"{ONE}/events",
                 "All that happens, as it happens.",
                 self.follow_events,
-                parameters=(SESSION, _AFTER, _LAST, _AS),
+                parameters=(SESSION, CHANNEL_OF, _AFTER, _LAST, _AS),
                 problems=(404,),
                 streams=True,
             ),
@@ -140,7 +150,7 @@ class Sessions:
                 "What the model sees, what changed it, and the settings in force.",
                 self.read_context,
                 gives=ContextOverview,
-                parameters=(SESSION,),
+                parameters=(SESSION, CHANNEL_OF),
                 problems=(404,),
             ),
             Operation(
@@ -160,7 +170,7 @@ class Sessions:
                 self.carry_out,
                 takes=CommandText,
                 gives=CommandReply,
-                parameters=(SESSION, _COMMAND),
+                parameters=(SESSION, CHANNEL_OF, _COMMAND),
                 problems=(400, 404, 413),
             ),
             Operation(
@@ -174,27 +184,31 @@ class Sessions:
         )
 
     async def list_sessions(self, request: Request) -> Response:
-        found = await self.bot.sessions(CHANNEL, request.query_params.get("q", "").strip())
+        words = request.query_params.get("q", "").strip()
+        if request.query_params.get("all") == "true":
+            found = await self.bot.own_sessions(words)
+        else:
+            found = await self.bot.sessions(CHANNEL, words)
         items = [
-            {"id": s.chat, "title": s.title, "at": s.at.isoformat()}
-            for s in found
-            if re.fullmatch(NAME, s.chat)  # those of keys are their holders' alone
+            session_item(session)
+            for session in found
+            if re.fullmatch(NAME, session.chat)  # those of keys are their holders' alone
         ]
         return as_json({"sessions": items})
 
     async def read_messages(self, request: Request) -> Response:
-        address = address_of(request)
+        address = address_of(request, self.bot)
         before, most = _number(request, "before", 0), _number(request, "limit", 50)
         feed = self.feeds.of(address)
         place = feed.place(feed.end)  # as it was before: better told twice than not at all
         said = await self.bot.transcript(address, before, min(most, MOST))
-        items = await asyncio.to_thread(
-            lambda: [transcript_item(address.chat, one) for one in said]
-        )
+        items = await asyncio.to_thread(lambda: [transcript_item(address, one) for one in said])
         return as_json({"messages": items, "event": place})
 
     async def say(self, request: Request) -> Response:
-        address = address_of(request)
+        address = address_of(request, self.bot)
+        if address.channel != CHANNEL:
+            raise Problem(403, f"This conversation goes on at {address.channel}; write there.")
         message = await body(request, NewMessage, self.upload * 4 // 3 + WORDS)
         attachments = tuple(upload.attachment() for upload in message.attachments)
         if sum(len(attachment.data) for attachment in attachments) > self.upload:
@@ -212,11 +226,11 @@ class Sessions:
     async def follow_events(self, request: Request) -> Response:
         query = request.query_params
         place = request.headers.get("last-event-id") or query.get("after", "")
-        feed = self.feeds.of(address_of(request))
+        feed = self.feeds.of(address_of(request, self.bot))
         return stream(follow(feed, place, is_page=query.get("as") == "html"))
 
     async def read_context(self, request: Request) -> Response:
-        address = address_of(request)
+        address = address_of(request, self.bot)
         overview = await self._data_of(address, "/context json")
         turns = await self._data_of(address, "/context turns")
         history = await self._data_of(address, "/context history")
@@ -224,7 +238,7 @@ class Sessions:
         return as_json({"overview": overview, **turns, **history, **settings})
 
     async def compact(self, request: Request) -> Response:
-        address = address_of(request)
+        address = address_of(request, self.bot)
         await body(request, Nothing, WORDS)
         reply = await self.bot.command(address, "/context free")
         if not reply.data or not reply.data["turns"]:
@@ -232,7 +246,7 @@ class Sessions:
         return as_json({"text": reply.text, **reply.data})
 
     async def carry_out(self, request: Request) -> Response:
-        address, name = address_of(request), request.path_params["name"]
+        address, name = address_of(request, self.bot), request.path_params["name"]
         if not re.fullmatch(r"[A-Za-z_]\w*", name):
             raise Problem(404, "A command's name has letters only; commands/help lists them all.")
         text = (await body(request, CommandText, WORDS)).text
@@ -252,11 +266,19 @@ class Sessions:
         return reply.data
 
 
-def address_of(request: Request) -> Address:
+def address_of(request: Request, bot: Bot) -> Address:
+    """Which conversation a request is about: one that was begun here, or one that whoever sits at
+    this machine has on another channel. Raises Problem."""
     name = request.path_params["id"]
     if not re.fullmatch(NAME, name):
         raise Problem(404, "A session's name has up to 100 letters, digits and . @ : + ~ -")
-    return Address(CHANNEL, name)
+    channel = request.query_params.get("channel", CHANNEL)
+    if channel == CHANNEL:
+        return Address(CHANNEL, name)
+    address = bot.own_address(channel, name)
+    if address is None:
+        raise Problem(404, "There is no such conversation of yours on that channel.")
+    return address
 
 
 def _number(request: Request, name: str, default: int) -> int:

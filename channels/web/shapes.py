@@ -9,8 +9,8 @@ from urllib.parse import quote
 
 from pydantic import Base64Bytes, BaseModel, ConfigDict, Field, StringConstraints
 
-from channels.base import Said, TurnUsage
-from channels.message import MOST_ATTACHMENTS, Attachment, Outbound, Reply
+from channels.base import Said, Session, TurnUsage
+from channels.message import MOST_ATTACHMENTS, Address, Attachment, Outbound, Reply
 from channels.web.markup import html, publish
 
 NAME = r"^[\w.@:+~-]{1,100}$"
@@ -110,10 +110,22 @@ class MessageAccepted(BaseModel):
     is_answered: bool = False
 
 
+class SnippetItem(BaseModel):
+    """Where words were found: the turn ("" where it is in another branch), and what is around."""
+
+    turn: str
+    text: str
+
+
 class SessionItem(BaseModel):
+    """A conversation in a list; `standing` is "pinned", "archived" or ""."""
+
     id: str
     title: str
     at: str
+    channel: str
+    standing: str
+    snippet: SnippetItem | None
 
 
 class SessionList(BaseModel):
@@ -237,12 +249,25 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
     }
 
 
-def address_of_file(session: str, path: str) -> str:
+def address_of_file(place: Address, path: str) -> str:
     """Where a session's file can be fetched."""
-    return f"/api/sessions/{quote(session, safe='')}/file?path={quote(path)}"
+    channel = "" if place.channel == "web" else f"&channel={quote(place.channel)}"
+    return f"/api/sessions/{quote(place.chat, safe='')}/file?path={quote(path)}{channel}"
 
 
-def transcript_item(session: str, said: Said) -> dict[str, Any]:
+def session_item(session: Session) -> dict[str, Any]:
+    """A `SessionItem`."""
+    return {
+        "id": session.chat,
+        "title": session.title,
+        "at": session.at.isoformat(),
+        "channel": session.channel,
+        "standing": session.standing,
+        "snippet": asdict(session.snippet) if session.snippet else None,
+    }
+
+
+def transcript_item(place: Address, said: Said) -> dict[str, Any]:
     """A `TranscriptItem`."""
     return {
         "turn": said.turn,
@@ -257,7 +282,7 @@ def transcript_item(session: str, said: Said) -> dict[str, Any]:
         "files": [
             {
                 "name": file.name,
-                "address": address_of_file(session, file.path),
+                "address": address_of_file(place, file.path),
                 "is_picture": file.is_picture,
                 "size": file.size,
             }

@@ -4,8 +4,11 @@ hold some words."""
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import reduce
+from operator import and_
+from typing import Any, Literal
 
 import orjson
 from peewee import fn
@@ -101,15 +104,30 @@ def of_audience(database: Database, audience: str) -> list[ConversationKey]:
 
 BEGINNING = 200
 """Characters of the first question that stand for a title that was not given."""
+Standing = Literal["", "pinned", "archived"]
+"""Where lists show a chat: among the others, before them, or away from them."""
+_MOST_WORDS = 10  # that are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Matched:
+    """The newest message of a conversation that holds what was looked for."""
+
+    turn: int
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A conversation in a list; `at` is when something was said last, in seconds since 1970."""
+    """A conversation in a list: its title, or "" and the beginning of its first question; `at` is
+    when something was said last, in seconds since 1970."""
 
     key: str
     title: str
+    beginning: str
     at: float
+    standing: Standing = ""
+    matched: Matched | None = None
 
 
 def rename(database: Database, conversation: int, title: str) -> None:
@@ -124,26 +142,59 @@ def title(database: Database, conversation: int) -> str:
     return next((str(given) for (given,) in query.execute(database)), "")
 
 
+def place(database: Database, home: str, standing: Standing) -> None:
+    """Say where lists show the chat whose first conversation has this id."""
+    columns = tables.Conversation
+    columns.update(standing=standing).where(columns.key == home).execute(database)
+
+
+def standing(database: Database, home: str) -> Standing:
+    """Where lists show a chat."""
+    columns = tables.Conversation
+    query = columns.select(columns.standing).where(columns.key == home).tuples()
+    return next((_to_standing(kept) for (kept,) in query.execute(database)), "")
+
+
+def _to_standing(kept: Any) -> Standing:
+    known: dict[Any, Standing] = {"pinned": "pinned", "archived": "archived"}
+    return known.get(kept, "")
+
+
 def list_conversations(database: Database, prefix: str, words: str = "") -> list[Listed]:
     """Conversations whose key begins so and in which something was said, the newest first; with
-    `words`, those whose title or messages hold them, as they stand, in any case."""
+    `words`, those that have all of them in their title, or in one message, as they stand, in any
+    case."""
     columns, message = tables.Conversation, tables.Message
     mine = message.select(message.id).where(message.conversation == columns.id)
     first = message.select(fn.SUBSTR(message.text, 1, BEGINNING)).where(
         (message.conversation == columns.id) & (message.role == "user")
     )
+    wanted = words.split()[:_MOST_WORDS]
+    said = mine.where(message.role.in_(("user", "assistant")))
+    for word in wanted:
+        said = said.where(message.text.contains(word))
+    matched = fn.COALESCE(said.order_by(message.seq.desc()).limit(1), 0) if wanted else 0
     query = columns.select(
         columns.key,
         columns.title,
         fn.COALESCE(first.order_by(message.seq).limit(1), ""),
         columns.active_at,
+        columns.standing,
+        matched,
     ).where(columns.key.startswith(prefix) & fn.EXISTS(mine))
-    if words:
-        holds = fn.EXISTS(mine.where(message.text.contains(words)))
-        query = query.where(columns.title.contains(words) | holds)
-    found = query.order_by(columns.active_at.desc()).tuples().execute(database)
-    return [_to_listed(*row) for row in found]
+    if wanted:
+        is_called = reduce(and_, [columns.title.contains(word) for word in wanted])
+        query = query.where(is_called | fn.EXISTS(said))
+    found = list(query.order_by(columns.active_at.desc()).tuples().execute(database))
+    texts = _read_matched(database, [row for *_, row in found if row])
+    return [
+        Listed(key, title, str(beginning), at, _to_standing(standing), texts.get(row))
+        for key, title, beginning, at, standing, row in found
+    ]
 
 
-def _to_listed(key: str, title: str, beginning: Any, at: float) -> Listed:
-    return Listed(key, title or str(beginning), at)
+def _read_matched(database: Database, rows: Sequence[int]) -> dict[int, Matched]:
+    message = tables.Message
+    query = message.select(message.id, message.turn, message.text).where(message.id.in_(rows))
+    found = query.tuples().execute(database) if rows else ()
+    return {row: Matched(turn, str(text)) for row, turn, text in found}

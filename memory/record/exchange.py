@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import groupby
@@ -125,6 +125,26 @@ def as_terse(turns: Iterable[Turn], conversation: str) -> dict[str, Any]:
         for line in lines_of(turn)
     ]
     return {**_head(conversation), "entries": entries}
+
+
+def as_markdown(turns: Iterable[Turn], title: str, hide: Callable[[str], str]) -> str:
+    """The conversation to be read by people: what was said, and which tools were used."""
+    now = datetime.now(UTC)
+    pieces = [f"# {title}", f"Exported from Parley on {now:%Y-%m-%d at %H:%M} UTC."]
+    for turn in turns:
+        pieces.append(f"## {turn.id} · {turn.entries[0].at.astimezone(UTC):%Y-%m-%d %H:%M} UTC")
+        for entry in turn.entries:
+            pieces += _paragraphs(entry.message)
+    return hide("\n\n".join(pieces)) + "\n"
+
+
+def _paragraphs(message: Message) -> list[str]:
+    if message.role == "user":
+        return [f"**{message.speaker or 'You'}:**", message.text]
+    if message.role != "assistant":
+        return []
+    used = [f"*used `{call.name}`*" for call in message.tool_calls]
+    return [*(["**Parley:**", message.told] if message.told else []), *used]
 
 
 def serialize(data: Mapping[str, Any]) -> bytes:

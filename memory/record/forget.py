@@ -158,7 +158,7 @@ def _delete_rows(database: Database, conversation: int) -> None:
     own = (tables.CallStart, tables.Request, tables.SideQuestion, tables.Proposal)
     for table in (*everything, *own):
         table.delete().where(table.conversation == conversation).execute(database)
-    tables.update(database, tables.Conversation, conversation, title="")
+    tables.update(database, tables.Conversation, conversation, title="", standing="")
 
 
 def _delete_turns(database: Database, conversation: int, turns: frozenset[int]) -> None:

@@ -426,6 +426,11 @@ def _links(database: Database) -> None:
     )
 
 
+def _standings(database: Database) -> None:
+    """Where lists show a chat."""
+    database.execute_sql("ALTER TABLE conversation ADD COLUMN standing TEXT NOT NULL DEFAULT ''")
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -461,6 +466,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _memory_bases,
     _cluster,
     _links,
+    _standings,
 ]
 
 

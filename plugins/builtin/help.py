@@ -10,7 +10,7 @@ from plugins.wording import cell, table
 GROUPS: Mapping[str, Sequence[str]] = {
     "Talking": (
         *("new", "retry", "undo", "edit", "regenerate", "stop", "btw"),
-        *("fork", "branches", "title", "cancel"),
+        *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
     "What the model sees and remembers": ("context", "memory", "remember", "forget"),
     "Settings, models and cost": ("config", "model", "agent", "usage"),

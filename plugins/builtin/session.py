@@ -1,5 +1,5 @@
-"""The conversation and the bot around it: `/new`, `/title`, `/stop`, `/cancel`, `/undo`, `/retry`,
-`/approve`, `/deny`, `/status`, `/whoami`, `/version` and `/start`."""
+"""The conversation and the bot around it: `/new`, `/title`, `/pin`, `/archive`, `/stop`, `/cancel`,
+`/undo`, `/retry`, `/approve`, `/deny`, `/status`, `/whoami`, `/version` and `/start`."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from dataclasses import asdict
 
 from memory.context.change import Change
+from memory.record.conversations import Standing
 from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.processes import describe
@@ -66,6 +67,40 @@ async def title(ask: Ask) -> Reply:
             f"/title {UNSET} takes it away."
         )
     return Reply(text, {"title": called})
+
+
+_STANDINGS: dict[str, tuple[Standing, str]] = {
+    "pin": ("pinned", "stands first in lists of conversations now"),
+    "archive": ("archived", "is out of the way in lists of conversations now, and stays as it is"),
+}
+
+
+@command("pin", "Let this conversation stand first in lists of conversations", f"[{UNSET}]")
+async def pin(ask: Ask) -> Reply:
+    """`/pin`, `/pin --unset`; turns are pinned by `/context pin`."""
+    return await _place(ask, "pin")
+
+
+@command("archive", "Put this conversation out of the way in lists", f"[{UNSET}]")
+async def archive(ask: Ask) -> Reply:
+    """`/archive`, `/archive --unset`; nothing else about it changes."""
+    return await _place(ask, "archive")
+
+
+async def _place(ask: Ask, name: str) -> Reply:
+    """Say where lists show this chat; what is pinned is not archived, and the other way round."""
+    standing, effect = _STANDINGS[name]
+    if ask.words not in ([], [UNSET]):
+        hint = " To pin turns, use /context pin." if name == "pin" else ""
+        raise CommandError(f"/{name} takes nothing but {UNSET}.{hint}")
+    now = await ask.conversation.standing()
+    if ask.words and now != standing:
+        return Reply(f"This conversation is not {standing}.", {"standing": now})
+    await ask.conversation.place("" if ask.words else standing)
+    if ask.words:
+        return Reply("This conversation stands among the others again.", {"standing": ""})
+    undo = Action("Undo", f"/{name} {UNSET}")
+    return Reply(f"This conversation {effect}.", {"standing": standing}, (undo,))
 
 
 @command("stop", "Stop the answer being written; what was done so far is kept")
@@ -249,6 +284,8 @@ def parley_commands() -> list[Command]:
     return [
         new,
         title,
+        pin,
+        archive,
         stop,
         cancel,
         status,

@@ -148,6 +148,12 @@ class FakeBot:
     async def sessions(self, channel: str, words: str = "") -> list[Session]:
         return []
 
+    async def own_sessions(self, words: str = "") -> list[Session]:
+        return []
+
+    def own_address(self, channel: str, chat: str) -> Address | None:
+        return Address(channel, chat)
+
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         return []
 

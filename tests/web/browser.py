@@ -63,6 +63,12 @@ class Tab:
         """Press the button of this name."""
         await self.page.locator(where).get_by_role("button", name=name, exact=True).click()
 
+    async def chooses(self, what: str, title: str) -> None:
+        """Choose something in the menu of the conversation of this title."""
+        await self.page.locator(f"#list li[data-session]:has(.title:text-is('{title}'))").hover()
+        await self.presses(f"More for {title}", "#list")
+        await self.page.get_by_role("menuitem", name=what, exact=True).click()
+
     async def shows_state(self, turn: str, *states: str) -> None:
         """Wait until the panel says this of a turn."""
         row = self.page.locator(f".turns li:has(button:text-is('{turn}'))")

@@ -49,25 +49,48 @@ async function signIn(question = "This bot is locked. What is its token?") {
     : body.error?.message ?? `Error ${response.status}. Try again?`);
 }
 
-const root = (session) => `/api/sessions/${encodeURIComponent(session)}`;
+/** The address of something of a session; one of another channel is named "telegram/42". */
+function at(session, what, query = {}) {
+  const [chat, channel] = session.split("/").reverse();
+  const words = new URLSearchParams({ ...query, ...(channel && { channel }) }).toString();
+  return `/api/sessions/${encodeURIComponent(chat)}/${what}${words && `?${words}`}`;
+}
 
-export const sessions = (words) => request(`/api/sessions?q=${encodeURIComponent(words)}`);
-export const files = (session) => request(`${root(session)}/files`);
-export const context = (session) => request(`${root(session)}/context`);
+export const sessions = (words) => request(`/api/sessions?all=true&q=${encodeURIComponent(words)}`);
+export const files = (session) => request(at(session, "files"));
+export const context = (session) => request(at(session, "context"));
 export const command = (session, line) => {
   const [, name, text] = line.match(/^\/(\w+)\s*([^]*)$/);
-  return posted(`${root(session)}/commands/${name}`, { text });
+  return posted(at(session, `commands/${name}`), { text });
 };
 
+/** A file of a session, by its path in the workspace. */
+export async function file(session, path) {
+  const response = await fetch(at(session, "file", { path })).catch(() => { throw new Unreachable(AWAY); });
+  if (!response.ok) throw new Refused(response.status, "The file can't be read now; try again in a moment.");
+  return response.blob();
+}
+
 /** What was said: the newest turns, those before turn number `before`, or only one. */
-export function messages(session, { before, limit = 30 } = {}) {
-  const query = new URLSearchParams({ limit, ...(before && { before }) });
-  return request(`${root(session)}/messages?${query}`);
+export const messages = (session, { before, limit = 30 } = {}) =>
+  request(at(session, "messages", { limit, ...(before && { before }) }));
+
+/** Say something, and wait for what is answered. */
+export const ask = (session, message) => posted(at(session, "messages"), message);
+
+/** A file as messages carry it. */
+export function base64(blob, name = blob.name) {
+  return new Promise((resolve, reject) => {
+    const reader = new FileReader();
+    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
+    reader.onerror = () => reject(new Error(`${name} can't be read any more; add it again.`));
+    reader.readAsDataURL(blob);
+  });
 }
 
 /** Returns once the message is on disk. It has an id, so that it may be sent again when nobody knows
     whether it arrived; a repeat may be answered already. */
-export const say = (session, message) => posted(`${root(session)}/messages`, message, { Prefer: "respond-async" });
+export const say = (session, message) => posted(at(session, "messages"), message, { Prefer: "respond-async" });
 
 /** Follow a session from an event on; returns what ends it. Events are handled one after the other.
     The browser comes again by itself after the last event that it saw; where it gives up (the bot
@@ -77,7 +100,7 @@ export function follow(session, place, handlers, connected) {
   let timer;
   let handled = Promise.resolve();
   const open = (after) => {
-    source = new EventSource(`${root(session)}/events?as=html&after=${encodeURIComponent(after)}`);
+    source = new EventSource(at(session, "events", { as: "html", after }));
     for (const [kind, handle] of Object.entries(handlers)) {
       source.addEventListener(kind, (event) => {
         handled = handled.then(() => handle(JSON.parse(event.data))).catch(console.error);

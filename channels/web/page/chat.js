@@ -45,8 +45,19 @@ export class Chat {
     if (this.#older) this.#log.prepend(this.#older);
   }
 
-  async #showOlder(before) {
-    const { messages } = await api.messages(this.#session, { before });
+  /** Show a turn, reading older ones until it is there. */
+  async reveal(turn) {
+    const [session, find] = [this.#session, (what) => this.#log.querySelector(what)];
+    while (!find(`[data-turn=${turn}]`) && this.#older && session === this.#session) {
+      await this.#showOlder(Number(find("[data-turn]").dataset.turn.slice(1)), 200);
+    }
+    const found = find(`[data-turn=${turn}]`);
+    found?.scrollIntoView({ block: "center" });
+    found?.classList.add("found");
+  }
+
+  async #showOlder(before, limit) {
+    const { messages } = await api.messages(this.#session, { before, limit });
     const height = this.#log.scrollHeight;
     this.#older.replaceWith(...turnsOf(messages).map(drawnTurn));
     this.#offerOlder(messages);

@@ -49,6 +49,13 @@ export class Composer {
     this.#drawFiles();
   }
 
+  /** Whether one writes here, or why not. */
+  close(why) {
+    byId("composer").hidden = Boolean(why);
+    byId("elsewhere").hidden = !why;
+    byId("elsewhere").textContent = why;
+  }
+
   /** A message comes back to be changed; what stands here already stays below it. */
   async restore({ session, text, files }) {
     const isHere = session === this.#session;
@@ -132,6 +139,7 @@ export class Composer {
 
   /** Put files to the message, unless they are too many or too large. */
   take(list) {
+    if (byId("composer").hidden) return;
     const more = [...list].map(taken);
     byId("picker").value = "";
     if (!more.length) return;

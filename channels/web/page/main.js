@@ -5,7 +5,7 @@ import { Composer } from "./composer.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { Panel } from "./panel.js";
-import { Sessions } from "./sessions.js";
+import { nameOf, Sessions } from "./sessions.js";
 import { byId } from "./dom.js";
 
 const chat = new Chat({
@@ -51,7 +51,14 @@ const outbox = new Outbox({
   remove: (message) => chat.remove(message),
   edit: (message) => composer.restore(message),
 });
-const sessions = new Sessions({ open, current: () => session, command: api.command, forget: (name) => outbox.forget(name) });
+const sessions = new Sessions({
+  open,
+  current: () => session,
+  command: api.command,
+  forget: (name) => outbox.forget(name),
+  reveal: (turn) => chat.reveal(turn),
+  tell: (text) => chat.notice(text),
+});
 
 let session = "";
 let branch = 0;
@@ -74,6 +81,9 @@ async function open(name) {
   close();
   chat.clear(name);
   composer.open(name);
+  composer.close(name.includes("/")
+    ? `This conversation goes on in ${nameOf(name.split("/")[0])}. You can read and steer it here; to answer, write there.`
+    : "");
   leave = await load(name);
   sessions.mark();
   composer.focus();
@@ -142,7 +152,7 @@ theme.addEventListener("click", () => {
 addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
 const named = decodeURIComponent(location.hash.slice(1));
 try {
-  await open(named || (await sessions.refresh())[0]?.id || Sessions.fresh());
+  await open(named || (await sessions.refresh()).find(({ channel }) => channel === "web")?.name || Sessions.fresh());
   sessions.refresh();
   outbox.start();
 } catch (error) { // why nobody is let in, for one

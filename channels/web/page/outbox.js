@@ -121,14 +121,5 @@ export class Outbox {
 }
 
 async function encoded({ name, media_type, blob }) {
-  return { name, media_type, data: await base64(blob, name) };
-}
-
-function base64(blob, name) {
-  return new Promise((resolve, reject) => {
-    const reader = new FileReader();
-    reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(new Error(`${name} can't be read any more; add it again.`));
-    reader.readAsDataURL(blob);
-  });
+  return { name, media_type, data: await api.base64(blob, name) };
 }

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
@@ -69,8 +70,11 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
     "drop": (steering.drop, "take turns out (drop t3-t5)"),
     "clear": (steering.clear, "take all turns out; nothing is deleted"),
     "search": (history.search, "find words in everything that was said (search lisbon hotel)"),
-    "export": (transfer.export, "save the whole conversation as files"),
-    "import": (transfer.import_, "add the turns of an exported file (import context.json)"),
+    "export": (transfer.export, "save the whole conversation as files (export markdown: to read)"),
+    "import": (
+        transfer.import_,
+        "add the turns of an exported file, which may come along (import context.json)",
+    ),
 }
 
 
@@ -100,4 +104,4 @@ def _describe_unknown(name: str) -> str:
 
 @hookimpl
 def parley_commands() -> list[Command]:
-    return [context]
+    return [replace(context, takes_files=frozenset({"import"}))]

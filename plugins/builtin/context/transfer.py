@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.tools.provenance import Origins
 from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
-from memory.files import TERSE, WHOLE
+from memory.files import READABLE, TERSE, WHOLE
 from memory.messages import Message
 from memory.record.exchange import MOST_BYTES, Unreadable, parse
 from memory.turns import format_turns
@@ -19,30 +19,34 @@ from plugins.wording import amount, count
 
 
 async def export(ask: Ask, rest: str) -> Reply:
-    """`/context export`"""
-    del rest
+    """`/context export [markdown]`"""
+    if (kind := rest.strip().lower()) not in ("", "json", "markdown"):
+        raise CommandError("/context export takes nothing, or markdown for a file to read.")
     try:
-        written = await ask.conversation.write_files()
+        written = await ask.conversation.write_files(is_readable=kind == "markdown")
     except OSError as error:
         raise CommandError(f"The files could not be written: {error.strerror or error}.") from error
     if not written.files:
         raise CommandError("There is nothing to export: no turn is finished.")
+    said = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"
+    readable = f", to {READABLE} to be read" if kind == "markdown" else ""
     text = (
-        f"Exported {count(written.turns, 'turn')} ({count(written.messages, 'message')}) to "
-        f"{WHOLE}, and a line for each turn to {TERSE}, in `{ask.conversation.folder}`. "
-        "/context import reads them."
+        f"Exported {said} to {WHOLE}{readable}, and a line for each turn to {TERSE}, in "
+        f"`{ask.conversation.folder}`. /context import reads them."
     )
+    root = ask.bot.workspace(ask.conversation.key)
     data = {
         "turns": written.turns,
         "messages": written.messages,
         "files": [str(file) for file in written.files],
+        "paths": [file.relative_to(root).as_posix() for file in written.files],
     }
     return Reply(text, data)
 
 
 async def import_(ask: Ask, rest: str) -> Reply:
-    """`/context import [NAME]`"""
-    name = rest.strip() or WHOLE
+    """`/context import [NAME]`, or the file that comes with it"""
+    name = next(iter(ask.files), "") or rest.strip() or WHOLE
     root = ask.bot.workspace(ask.conversation.key)
     exported = ask.conversation.folder.relative_to(root).as_posix()
     turns = await asyncio.to_thread(_read, root, exported, name)

@@ -1,0 +1,105 @@
+"""Conversations as lists show them: what they are called, where they stand, where words are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from urllib.parse import unquote
+
+from bot.attachments import without_files
+from bot.links import Links
+from bot.received import escape
+from channels.base import Session, Snippet
+from memory.conversations import Conversations
+from memory.keys import home_of
+from memory.record.conversations import Listed, Matched
+from plugins.wording import clip
+
+LONGEST_TITLE = 60
+"""Characters of a title that is made of the first words."""
+_AROUND = 60  # characters of a message that are shown before what was looked for, and behind it
+_EMPHASIS = re.compile(r"\*{1,3}|`+")
+_MARKUP = re.compile(r"^[#>*\-\s`]+|[*_`]{1,3}")
+
+
+class Listing:
+    """Lists the chats of channels. One that goes on in another's conversation is listed as that."""
+
+    def __init__(self, conversations: Conversations, links: Links) -> None:
+        self._conversations, self._links = conversations, links
+
+    async def of_channel(self, channel: str, words: str = "") -> list[Session]:
+        """All chats of a channel, the newest first, but for its threads."""
+        return await self._of(f"{escape(channel)}/", channel, words)
+
+    async def of_people(self, names: Iterable[str], words: str = "") -> list[Session]:
+        """The private chats of these people ("telegram/42")."""
+        found = []
+        for channel, _, user in (name.partition("/") for name in names):
+            own = f"{escape(channel)}/{escape(user)}"
+            found += [
+                session
+                for session in await self._of(own, channel, words)
+                if session.chat == user or session.chat.startswith(f"{user}/")
+            ]
+        return found
+
+    async def _of(self, prefix: str, channel: str, words: str) -> list[Session]:
+        chats: dict[str, list[Listed]] = {}
+        for one in await self._conversations.list_matching(prefix, words):  # the newest first
+            chats.setdefault(home_of(one.key), []).append(one)
+        for home, target in self._links.list_from(prefix):
+            found = await self._conversations.list_matching(target, words)
+            chats[home] = [one for one in found if home_of(one.key) == target]
+        start = f"{escape(channel)}/"
+        sessions = [
+            self._session(unquote(chat), channel, listed, words)
+            for home, listed in chats.items()
+            if listed and "/" not in (chat := home.removeprefix(start))
+        ]
+        return sorted(sessions, key=lambda session: session.at, reverse=True)
+
+    def _session(self, chat: str, channel: str, listed: Sequence[Listed], words: str) -> Session:
+        """A chat of these conversations, its branches: what it leads to, and where it began, say
+        what it is called."""
+        home = home_of(listed[0].key)
+        lead = self._conversations.branches.lead_of(home)
+        by_key = {one.key: one for one in listed}
+        called = [by_key[key] for key in (lead, home) if key in by_key] or listed
+        given = next((one.title for one in called if one.title), "")
+        begun = next((one.beginning for one in called if one.beginning), "")
+        snippet = None
+        if hit := next((one for one in listed if one.matched), None):
+            assert hit.matched is not None
+            snippet = find(hit.matched, words.split(), is_here=hit.key == lead)
+        return Session(
+            chat,
+            clip(given) if given else title_of(begun),
+            datetime.fromtimestamp(listed[0].at, UTC),
+            channel,
+            next((one.standing for one in listed if one.standing), ""),
+            snippet,
+        )
+
+
+def title_of(beginning: str) -> str:
+    """What a conversation is called by the first words that were said in it."""
+    line = next((line for line in without_files(beginning).split("\n") if line.strip()), "")
+    words = " ".join(_MARKUP.sub("", line).split())
+    if len(words) <= LONGEST_TITLE:
+        return words
+    whole, _, _ = words[:LONGEST_TITLE].rpartition(" ")
+    return f"{whole or words[: LONGEST_TITLE - 1]}…"
+
+
+def find(matched: Matched, words: Sequence[str], is_here: bool) -> Snippet:
+    """Where in a message the words are, with what stands around the first of them. `is_here`: the
+    chat leads to the conversation that has it."""
+    text = " ".join(_EMPHASIS.sub("", without_files(matched.text)).split())
+    low = text.lower()
+    places = [place for word in words if (place := low.find(word.lower())) >= 0]
+    start = max(0, min(places, default=0) - _AROUND)
+    end = min(len(text), start + 2 * _AROUND)
+    shown = f"{'…' if start else ''}{text[start:end].strip()}{'…' if end < len(text) else ''}"
+    return Snippet(f"t{matched.turn}" if is_here else "", shown)
