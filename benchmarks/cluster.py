@@ -2,12 +2,15 @@
 
     python -m benchmarks.cluster                      figures and 100 kills, on SQLite
     python -m benchmarks.cluster --kills 1000 --database postgresql
-    python -m benchmarks.cluster --short              as CI runs it
+    python -m benchmarks.cluster --short              the kills alone, as CI runs it
+    python -m benchmarks.cluster --short --kills 0 --cuts 100 --database postgresql
+    python -m benchmarks.cluster --kills 0 --workers --slow-workers 1 2 4 --turns 2000
 
 A gateway with the pipe, workers, and an endpoint that takes a while for each answer. Every chat
 says two messages, and the next two when it has heard the answers. Meanwhile workers and the
 gateway are killed (kill -9) at random moments and started again; a message that was not confirmed
-is said again with the same id, as platforms do. Then what was said is compared with what came back.
+is said again with the same id, as platforms do. Each message is paid for by a tool that must not
+run twice. Then what was said is compared with what came back, and with what was paid.
 """
 
 from __future__ import annotations
@@ -18,26 +21,27 @@ import itertools
 import json
 import os
 import random
+import re
 import signal
 import statistics
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-
-from aiohttp import web
 
 from bot.cluster.slices import slice_of
 from memory.record import cluster
 from memory.record.engines import engine_for
 from memory.record.store import Store
+from tests.cluster import payments
+from tests.cluster.payments import PayingModel
 from tests.cluster.rabbitmq_server import RabbitMQServer
-from tests.fakes import openai_server
-from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.fakes.openai_server import Received, Say
+from tests.servers.link import Link
 from tests.servers.postgresql import PostgresqlServer, find_binaries
 from tests.whole.process import BotProcess, Json, talking
 
@@ -46,42 +50,46 @@ STOPPED = 14.0
 """Seconds for which a process stands still: more than the broker's heartbeats."""
 
 
-class Model(OpenAIServer):
-    """Answers each message with itself, after a while."""
+SWALLOWED = 16.0
+"""Seconds for which a link lets nothing through, at most: more than the broker's heartbeats."""
 
-    def __init__(self, pause: float) -> None:
-        super().__init__()
-        self.pause = pause
-        self.at_once = self.most_at_once = 0
 
-    async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
-        self.at_once += 1
-        self.most_at_once = max(self.at_once, self.most_at_once)
-        try:
-            await asyncio.sleep(self.pause)
-        finally:
-            self.at_once -= 1
-        text = received.body["messages"][-1]["content"]
-        self.requests.clear()  # which a test would look at
-        return await openai_server._act(request, received, Say(f"re: {text}"), (1, 0))
+class Model(PayingModel):
+    """Answers each message with itself, after a while, and pays for nothing."""
+
+    def answer(self, received: Received) -> Say:
+        return Say(f"re: {received.body['messages'][-1]['content']}")
 
 
 @dataclass
 class Bench:
-    """The processes, and what was heard of them."""
+    """The processes, and what was heard of them. Workers reach each of `servers` (a socket or a
+    port, as `Link` has it) over a link that may be cut; they are named by the variable of their
+    address."""
 
     folder: Path
     place: Path | str
-    model: Model
+    model: PayingModel
     stack: AsyncExitStack
     settings: Json
+    servers: Mapping[str, str | int] = field(default_factory=dict)
+    links: dict[BotProcess, dict[str, Link]] = field(default_factory=dict)
     workers: list[BotProcess] = field(default_factory=list)
     gateway: BotProcess | None = None
     gateways: list[BotProcess] = field(default_factory=list)
 
     async def add_worker(self) -> BotProcess:
-        worker = await self._start("--role", "worker")
+        links = {
+            name: await self.stack.enter_async_context(Link(target))
+            for name, target in self.servers.items()
+        }
+        environ = {
+            name: re.sub(r"@[^/]*/([^?]*).*", rf"@127.0.0.1:{link.port}/\1", os.environ[name])
+            for name, link in links.items()
+        }
+        worker = await self._start("--role", "worker", environ=environ)
         self.workers.append(worker)
+        self.links[worker] = links
         return worker
 
     async def set_gateway(self) -> BotProcess:
@@ -89,10 +97,11 @@ class Bench:
         self.gateways.append(self.gateway)
         return self.gateway
 
-    async def _start(self, *arguments: str) -> BotProcess:
-        return await self.stack.enter_async_context(
-            talking(self.folder, self.model, self.settings, arguments=arguments)
+    async def _start(self, *arguments: str, environ: Mapping[str, str] | None = None) -> BotProcess:
+        starting = talking(
+            self.folder, self.model, self.settings, arguments=arguments, environ=environ
         )
+        return await self.stack.enter_async_context(starting)
 
     async def owners(self) -> dict[str, int]:
         """What is owned, by the process's id."""
@@ -153,15 +162,15 @@ class Mail:
                 self.times.setdefault(line["chat"], []).append(time.monotonic())
             self.replies.setdefault(line["reply_to"], []).append(line)
 
-    async def ask(self, chat: str, name: str, text: str, *, is_awaited: bool = True) -> None:
-        """Say it until it is answered, or confirmed where the answer is not awaited; again over
-        each new gateway, unless it was confirmed."""
+    async def ask(self, chat: str, name: str, *, is_awaited: bool = True) -> None:
+        """Say something, which is also its id, until it is answered, or confirmed where the answer
+        is not awaited; again over each new gateway, unless it was confirmed."""
         gateway = None
         while name not in self.replies and (is_awaited or name not in self.accepted):
             if gateway is not self.bench.gateway and name not in self.accepted:
                 gateway = self.bench.gateway
                 assert gateway is not None
-                await gateway.tell(text, chat=chat, id=name)
+                await gateway.tell(name, chat=chat, id=name)
             await asyncio.sleep(0.005)
 
 
@@ -178,9 +187,9 @@ class Chat:
         while not is_over.is_set():
             number, self.said = self.said, self.said + 2
             self.waiting = time.monotonic()
-            await mail.ask(self.name, f"{self.name}-{number}", str(number), is_awaited=False)
-            await mail.ask(self.name, f"{self.name}-{number + 1}", str(number + 1))
-            await mail.ask(self.name, f"{self.name}-{number}", str(number))
+            await mail.ask(self.name, f"{self.name}-{number}", is_awaited=False)
+            await mail.ask(self.name, f"{self.name}-{number + 1}")
+            await mail.ask(self.name, f"{self.name}-{number}")
             self.answered += 2
             self.waiting = 0.0
 
@@ -195,10 +204,16 @@ class Verdict:
     twice: int = 0
     marked: int = 0
     out_of_order: int = 0
+    paid_twice: int = 0
+
+    @property
+    def is_good(self) -> bool:
+        return not (self.lost or self.wrong or self.twice or self.out_of_order or self.paid_twice)
 
 
 def judge(chats: list[Chat], mail: Mail) -> Verdict:
-    verdict = Verdict()
+    paid = Counter(payments.made(mail.bench.folder))
+    verdict = Verdict(paid_twice=sum(count > 1 for count in paid.values()))
     for chat in chats:
         heard = mail.order.get(chat.name, [])
         verdict.out_of_order += sum(a > b for a, b in itertools.pairwise(heard))
@@ -207,7 +222,7 @@ def judge(chats: list[Chat], mail: Mail) -> Verdict:
             plain = [one for one in replies if not one.get("resent")]
             verdict.said += 1
             verdict.lost += not replies
-            verdict.wrong += any(one["text"] != f"re: {number}" for one in replies)
+            verdict.wrong += any(one["text"] != f"re: {chat.name}-{number}" for one in replies)
             verdict.twice += len(plain) > 1
             verdict.marked += len(replies) - len(plain)
     return verdict
@@ -223,8 +238,10 @@ def slice_name(chat: str) -> str:
     return f"slice.{slice_of(f'pipe/{chat}')}"
 
 
-async def run_kills(bench: Bench, kills: int, stops: int, chance: random.Random, calm: int) -> bool:
-    """Kill at random moments; before the first `calm` kills all is shared again."""
+async def run_faults(bench: Bench, options: argparse.Namespace) -> bool:
+    """Kill at random moments, and cut links; before the first `calm` kills all is shared again."""
+    kills, stops, cuts, calm = options.kills, options.stops, options.cuts, options.calm
+    chance = random.Random(options.seed)
     mail = Mail(bench)
     chats = [Chat(f"c{number}") for number in range(24)]
     is_over = asyncio.Event()
@@ -265,19 +282,42 @@ async def run_kills(bench: Bench, kills: int, stops: int, chance: random.Random,
         if number < calm:
             times += [mail.times[one.name][counts[one.name]] - died for one in mine]
         await bench.add_worker()
+    done = await run_cuts(bench, cuts, chance)
     is_over.set()
     async with asyncio.timeout(120):
         await asyncio.gather(*talking_)
     following.cancel()
     verdict = judge(chats, mail)
     print(f"kills {kills}, {stops} times a worker stood still for {STOPPED:g} s: {verdict}")
+    if cuts:
+        how_often = ", ".join(f"{count} times {name}" for name, count in sorted(done.items()))
+        print(f"  links between a worker and a server: {how_often}")
     if times:
         print(
             f"  from a worker's death to the next answer of its conversations ({len(times)}), with"
-            f" {bench.model.pause:g} s of the model: median {statistics.median(times):.2f} s, worst"
-            f" {max(times):.2f} s"
+            f" two steps of {bench.model.pause:g} s of the model: median"
+            f" {statistics.median(times):.2f} s, worst {max(times):.2f} s"
         )
-    return not (verdict.lost or verdict.wrong or verdict.twice or verdict.out_of_order)
+    return verdict.is_good
+
+
+async def run_cuts(bench: Bench, cuts: int, chance: random.Random) -> Counter[str]:
+    """Cut links between workers and servers at random moments; how often which was, and how."""
+    done = Counter[str]()
+    for number in range(cuts):
+        await asyncio.sleep(chance.uniform(0.2, 1.5))
+        links = bench.links[chance.choice(bench.workers)]
+        name = chance.choice(sorted(links))
+        server = name.partition("_")[0].lower()
+        if number % 4:
+            links[name].reset()
+            done[f"the {server}'s reset"] += 1
+        else:
+            links[name].swallow()
+            await asyncio.sleep(chance.uniform(1, SWALLOWED))
+            links[name].mend()
+            done[f"the {server}'s swallowed all"] += 1
+    return done
 
 
 async def run_load(bench: Bench, chats: int, seconds: float) -> None:
@@ -307,20 +347,25 @@ async def run_load(bench: Bench, chats: int, seconds: float) -> None:
 
 
 @asynccontextmanager
-async def benching(database: str, pause: float, workers: int) -> AsyncIterator[Bench]:
+async def benching(
+    database: str, model: PayingModel, workers: int, is_linked: bool = False
+) -> AsyncIterator[Bench]:
     async with AsyncExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="parley-cluster-")))
         os.chmod(folder, 0o755)  # a server that is not root's looks into it
         broker = stack.enter_context(RabbitMQServer(folder / "rabbitmq"))
         settings: Json = {"broker": "{{secret.BROKER_URL}}", "messages_per_minute": 0}
         os.environ["BROKER_URL"] = broker.url
+        targets: dict[str, str | int] = {"BROKER_URL": broker.port}
+        payments.install(folder)
         place: Path | str = folder / "data" / "parley.db"
         if database == "postgresql":
             place = _start_postgresql(folder / "postgresql", stack)
             os.environ["DATABASE_URL"] = place
             settings["database"] = "{{secret.DATABASE_URL}}"
-        model = await stack.enter_async_context(Model(pause))
-        bench = Bench(folder, place, model, stack, settings)
+            targets["DATABASE_URL"] = f"{folder}/postgresql/.s.PGSQL.5432"
+        await stack.enter_async_context(model)
+        bench = Bench(folder, place, model, stack, settings, targets if is_linked else {})
         for _ in range(workers):
             await bench.add_worker()
         await bench.set_gateway()
@@ -341,13 +386,13 @@ def _start_postgresql(folder: Path, stack: AsyncExitStack) -> str:
 
 async def measure(options: argparse.Namespace) -> bool:
     is_good = True
-    chance = random.Random(options.seed)
-    async with benching(options.database, 0.2, 3) as bench:
-        is_good = await run_kills(bench, options.kills, options.stops, chance, options.calm)
+    if options.kills or options.cuts:
+        async with benching(options.database, PayingModel(0.1), 3, options.cuts > 0) as bench:
+            is_good = await run_faults(bench, options)
     if options.short:
         return is_good
-    for workers in (1, 2, 4):
-        async with benching(options.database, 0.0, workers) as bench:
+    for workers in options.workers:
+        async with benching(options.database, Model(0.0), workers) as bench:
             await run_load(bench, 40, 10)
             idle = busy(bench.workers[0])
             await asyncio.sleep(10)
@@ -356,8 +401,9 @@ async def measure(options: argparse.Namespace) -> bool:
             await bench.add_worker()
             await bench.until_shared(workers + 1)
             print(f"  one more worker has its share after {time.monotonic() - started:.1f} s")
-    async with benching(options.database, 30.0, 2) as bench:
-        await run_load(bench, options.turns, 60)
+    for workers in options.slow_workers:
+        async with benching(options.database, Model(30.0), workers) as bench:
+            await run_load(bench, options.turns, options.seconds)
     return is_good
 
 
@@ -366,7 +412,15 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--stops", type=int, default=2, help="of them, how often one stands still")
     parser.add_argument("--calm", type=int, default=10, help="of them, how many are measured")
-    parser.add_argument("--turns", type=int, default=500, help="turns in flight")
+    parser.add_argument("--cuts", type=int, default=0, help="cuts of a worker's link to a server")
+    parser.add_argument(
+        "--workers", type=int, nargs="*", default=(1, 2, 4), help="how many, with a quick model"
+    )
+    parser.add_argument(
+        "--slow-workers", type=int, nargs="*", default=(2,), help="how many, with one of 30 s"
+    )
+    parser.add_argument("--turns", type=int, default=500, help="turns in flight, with that one")
+    parser.add_argument("--seconds", type=float, default=60, help="for which these are measured")
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--short", action="store_true", help="the kills alone")

@@ -22,6 +22,7 @@ import uuid
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -39,6 +40,8 @@ LONGEST = 16_000_000
 HELD, HELD_BYTES = 10_000, 32_000_000
 """Messages, and bytes of their texts and files, that are held for conversations that take no more
 for now; beyond, nothing is read until one has been taken in."""
+PROMPT = 1.0
+"""Seconds for which the next line waits until a message is taken in."""
 GONE = (
     "The output can no longer be written, so the bot has stopped; what it could not write comes "
     "at the next start."
@@ -89,7 +92,8 @@ class Pipe:
             if held.has(inbound) or bot.must_wait(inbound):
                 await held.put(inbound)
             else:
-                await self._submit(bot, inbound)
+                # Whoever keeps the conversation may not answer, and others are not held up by that.
+                await asyncio.wait((await held.put(inbound),), timeout=PROMPT)
 
     async def _submit(self, bot: Bot, inbound: Inbound) -> None:
         """Hand a message over; it is confirmed when it is on disk."""
@@ -131,6 +135,14 @@ class Pipe:
             raise PipeClosed(GONE) from error
 
 
+_Line = tuple[str, bool]
+"""A chat, and whether it is about its commands, which don't wait behind its messages."""
+
+
+def _line_of(inbound: Inbound) -> _Line:
+    return inbound.address.chat, inbound.text.lstrip().startswith("/")
+
+
 class _HeldMessages:
     """Messages that wait until their conversation takes them, those of a chat in order. `fail` is
     called when one could not be handed over: the pipe is to end, with `error` where there is one.
@@ -141,40 +153,43 @@ class _HeldMessages:
     ) -> None:
         self._submit, self._fail = submit, fail
         self.error: BaseException | None = None
-        self._chats: dict[str, deque[Inbound]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._lines: dict[_Line, deque[Inbound]] = {}
+        self._tasks: dict[_Line, asyncio.Task[None]] = {}
         self._count = self._bytes = 0
         self._taken = asyncio.Event()
 
     def has(self, inbound: Inbound) -> bool:
         """Whether messages of its chat wait, behind which it belongs."""
-        return inbound.address.chat in self._chats and not inbound.text.lstrip().startswith("/")
+        line = _line_of(inbound)
+        return line in self._lines and not line[1]
 
-    async def put(self, inbound: Inbound) -> None:
-        """Hold one more; returns when there is room for it."""
+    async def put(self, inbound: Inbound) -> asyncio.Task[None]:
+        """Hold one more; returns, when there is room for it, what hands over those of its chat."""
         size = _size(inbound)
         while self._count >= HELD or (self._count and self._bytes + size > HELD_BYTES):
             self._taken.clear()
             await self._taken.wait()
         self._count += 1
         self._bytes += size
-        chat = inbound.address.chat
-        if chat in self._chats:
-            self._chats[chat].append(inbound)
-            return
-        self._chats[chat] = deque([inbound])
-        task = asyncio.create_task(self._hand_over(chat), name=f"pipe {chat}")
-        self._tasks.add(task)
-        task.add_done_callback(self._over)
+        line = _line_of(inbound)
+        if line in self._lines:
+            self._lines[line].append(inbound)
+            return self._tasks[line]
+        self._lines[line] = deque([inbound])
+        task = asyncio.create_task(self._hand_over(line), name=f"pipe {line[0]}")
+        self._tasks[line] = task
+        task.add_done_callback(partial(self._over, line))
+        return task
 
-    def _over(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
+    def _over(self, line: _Line, task: asyncio.Task[None]) -> None:
+        if self._tasks[line] is task:
+            del self._tasks[line]
         if not task.cancelled():
             self.error = self.error or task.exception()
 
-    async def _hand_over(self, chat: str) -> None:
+    async def _hand_over(self, line: _Line) -> None:
         """Submit what waits in a chat, one after the other."""
-        waiting = self._chats[chat]
+        waiting = self._lines[line]
         try:
             while waiting:
                 await self._submit(waiting[0])
@@ -185,7 +200,7 @@ class _HeldMessages:
             self._fail()
             raise
         finally:
-            del self._chats[chat]
+            del self._lines[line]
             for inbound in waiting:
                 self._leave(inbound)
 
@@ -197,13 +212,14 @@ class _HeldMessages:
     async def drain(self) -> None:
         """Wait until nothing is held."""
         while self._tasks:
-            await asyncio.wait(tuple(self._tasks))
+            await asyncio.wait(tuple(self._tasks.values()))
 
     async def close(self) -> None:
         """Let go of what is held: it was not confirmed."""
-        for task in tuple(self._tasks):
+        tasks = tuple(self._tasks.values())
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _size(inbound: Inbound) -> int:

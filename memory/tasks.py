@@ -48,16 +48,23 @@ async def cancel_and_wait(*tasks: asyncio.Task[Any]) -> None:
     if tasks:
         await asyncio.wait(tasks)
     for task in tasks:
-        if not task.cancelled():
-            task.exception()  # it is heard
+        hear(task)
+
+
+def hear(task: asyncio.Task[Any]) -> None:
+    """A task is over: if it failed, asyncio need not say so."""
+    if not task.cancelled():
+        task.exception()
 
 
 async def run_shielded(work: Coroutine[Any, Any, T]) -> T:
     """Do what must not be cut in half: a `/stop` in its middle holds from its end on. What is
     committed and not known in memory would be done again."""
     task = asyncio.create_task(work)
+    task.add_done_callback(hear)  # who was cancelled meanwhile asks for no result
     try:
-        return await asyncio.shield(task)
+        await asyncio.wait({task})
     except asyncio.CancelledError:
         await asyncio.wait({task})
         raise
+    return task.result()

@@ -185,12 +185,21 @@ class Node:
             await self.app.store.write(lambda db: cluster.leave(db, self.me))
         await self.broker.close()
 
+    def give_up(self) -> None:
+        """This process can do nothing for what it owns: let others take it over, as if it were
+        dead."""
+        self.is_fenced = True
+        self.fenced.set()
+
     async def abandon(self) -> None:
-        """Take part no more, as one who was taken for dead."""
+        """Take part no more, as one who was taken for dead. Others need not wait for what ends
+        here: what this process owned is theirs once it has left the broker."""
         if self._beating is not None:
             await cancel_and_wait(self._beating)
-        await self.tasks.close()
         await self.broker.close()
+        for ownership in self.ownerships.values():
+            await ownership.abandon()
+        await self.tasks.close()
 
     def _check(self, database: Database) -> None:
         """In the writer's thread, at the beginning of each transaction."""

@@ -146,6 +146,11 @@ class Ownership:
         await self._tasks.close()
         await asyncio.gather(*map(self._release, self._owned.values()))
 
+    async def abandon(self) -> None:
+        """End what is under way: others own everything."""
+        self._is_leaving = True
+        await self._tasks.close()
+
     # --- what comes out of the queues ---------------------------------------------------------
 
     def take(self, name: str, delivered: Delivered) -> None:

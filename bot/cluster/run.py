@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -20,8 +21,13 @@ from bot.data_folder import find_database
 from bot.settings import Layers, Settings
 from channels.base import Channel, ChannelError
 from memory.record import engines
+from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 
+log = logging.getLogger(__name__)
+
+AGAIN = 1.0
+"""Seconds after which a worker that could not begin anew tries again."""
 PASSED_OVER = (
     "This gateway stood still for so long that others took it for dead and took over what it did. "
     "Start it again."
@@ -71,11 +77,28 @@ async def live(plan: ProcessTask) -> None:
 
 
 async def _work(plan: ProcessTask, stopping: asyncio.Event) -> None:
-    """Be a worker; one that others took for dead is another from then on."""
-    is_over = False
-    while not is_over:
-        app, node = await _join(plan, "worker", plan.faces, stopping)
-        is_over = await Worker(app, node).run()
+    """Be a worker; one that others took for dead is another from then on. What cut it off from them
+    may last, so that it tries again and again then."""
+    is_over = await _work_once(plan, stopping)
+    while not is_over and not stopping.is_set():
+        try:
+            is_over = await _work_once(plan, stopping)
+        except (BrokerError, StoreError) as error:
+            log.warning("this worker can't begin anew yet: %s", error)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGAIN):
+                    await stopping.wait()
+
+
+async def _work_once(plan: ProcessTask, stopping: asyncio.Event) -> bool:
+    """Returns False when others took this worker for dead."""
+    app, node = await _join(plan, "worker", plan.faces, stopping)
+    try:
+        return await Worker(app, node).run()
+    except (BrokerError, StoreError):
+        await node.abandon()
+        await app.abandon()
+        raise
 
 
 async def _serve(plan: ProcessTask, stopping: asyncio.Event) -> None:

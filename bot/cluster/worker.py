@@ -20,7 +20,7 @@ from bot.app import App
 from bot.cluster import wire
 from bot.cluster.base import GiveBack, OwnerCall
 from bot.cluster.node import Node
-from bot.cluster.ownership import Ownership
+from bot.cluster.ownership import BEAT, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 from channels.base import KeyHolder
 from channels.message import Address, CompletionRequest, Reply
@@ -28,7 +28,7 @@ from memory.keys import Scope
 from memory.record import cluster
 from memory.record.cluster import NOBODY, FencedError
 from memory.record.store import StoreError
-from memory.tasks import cancel_and_wait
+from memory.tasks import cancel_and_wait, hear
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +42,9 @@ INTERRUPTED = (
     "shows it), and send it again if not."
 )
 FAILED = "This failed inside the bot; the log has the details (data/logs)."
+DEAF = 20.0
+"""Seconds for which a database that does not answer is waited for; after that another worker may
+reach it. One that starts again is back before."""
 IN_USE = "it is still with another process"
 
 
@@ -84,12 +87,12 @@ class Worker:
         await self._load()
         await self.node.start()
         warming = asyncio.create_task(self.app.warm_up())
-        refreshing = asyncio.create_task(self._refresh())
+        beside = [asyncio.create_task(work) for work in (self._refresh(), self._watch_database())]
         ways = [asyncio.create_task(one.wait()) for one in (stopping, self.node.fenced)]
         await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-        await cancel_and_wait(*ways, warming, refreshing)
+        await cancel_and_wait(*ways, warming, *beside)
         if self.node.is_fenced:
-            log.warning("other processes took this one for dead; it begins anew")
+            log.warning("other processes take over what this one did; it begins anew")
             await self.node.abandon()
             await self.app.abandon()
         else:
@@ -111,6 +114,19 @@ class Worker:
             with suppress(StoreError):
                 await self.app.spending.take_up()
 
+    async def _watch_database(self) -> None:
+        """Give up when the database can't be heard any more: this process may be cut off from it
+        alone, and its broker does not know."""
+        while not self.node.is_fenced:
+            await asyncio.sleep(BEAT)
+            with suppress(StoreError):
+                try:
+                    async with asyncio.timeout(DEAF):
+                        await self.app.store.read(cluster.list_owners)
+                except TimeoutError:
+                    log.warning("the database has not answered for %.0f s", DEAF)
+                    self.node.give_up()
+
     # --- what it owns -------------------------------------------------------------------------
 
     async def gain(self, name: str) -> None:
@@ -127,6 +143,7 @@ class Worker:
             while self._coming:
                 coming, self._coming = self._coming, {}
                 taking = asyncio.create_task(self._gain(sorted(coming)))
+                taking.add_done_callback(hear)  # also when nobody waits for it any more
                 await asyncio.wait((taking,))
                 for gained in coming.values():
                     _settle(gained, taking.exception())

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from channels import pipe
 from channels.base import Accepted
 from channels.message import Address, Inbound, Outbound, Reply
 from channels.pipe import AHEAD, BadLine, Pipe, PipeClosed, inbound_of
@@ -38,6 +39,26 @@ async def spoken(source: bytes, is_jsonl: bool = True, with_bot: FakeBot | None 
     target = io.BytesIO()
     await (with_bot or bot()).serve(Pipe(io.BytesIO(source), target, is_jsonl))
     return target.getvalue()
+
+
+async def test_a_chat_whose_message_is_not_taken_in_holds_up_no_other() -> None:
+    """Its messages wait in their order, for whoever keeps the conversation."""
+    gate, taken = asyncio.Event(), list[str]()
+
+    class Slow(FakeBot):
+        async def submit(self, inbound: Inbound) -> Accepted:
+            if inbound.address.chat == "slow":
+                await gate.wait()
+            taken.append(inbound.text)
+            if inbound.text == "b":
+                gate.set()
+            return await super().submit(inbound)
+
+    said = [("slow", "a1"), ("slow", "a2"), ("quick", "b"), ("slow", "a3")]
+    source = b"".join(json.dumps({"chat": c, "text": t}).encode() + b"\n" for c, t in said)
+    async with asyncio.timeout(30):
+        await spoken(source, with_bot=Slow(lambda text: deltas(f"re: {text}")))
+    assert taken == ["b", "a1", "a2", "a3"]
 
 
 # Lines
@@ -220,7 +241,8 @@ class Patient(FakeBot):
         return Accepted(inbound.id, is_new=True)
 
 
-async def test_no_more_is_read_than_can_be_taken_in() -> None:
+async def test_no_more_is_read_than_can_be_taken_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipe, "PROMPT", 600.0)  # after it, messages are held, up to `HELD`
     source, full = Endless(), Patient(deltas)
     listening = asyncio.create_task(Pipe(source, io.BytesIO(), is_jsonl=True).listen(full))
     await full.is_full.wait()

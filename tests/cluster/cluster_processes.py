@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from typing import Any
 
 import psycopg
 
+from bot.cluster.slices import SLICES
 from tests.fakes.openai_server import OpenAIServer
 from tests.whole.process import PATIENCE, BotProcess, talking
 
@@ -36,9 +38,10 @@ class Processes:
     async def add_gateway(self) -> BotProcess:
         return await self.start("--role", "gateway", "--jsonl")
 
-    async def start(self, *arguments: str) -> BotProcess:
+    async def start(self, *arguments: str, environ: Mapping[str, str] | None = None) -> BotProcess:
+        """A process; `environ` is what it finds otherwise than the others."""
         return await self.stack.enter_async_context(
-            talking(self.folder, self.endpoint, self.settings, arguments=arguments)
+            talking(self.folder, self.endpoint, self.settings, arguments=arguments, environ=environ)
         )
 
 
@@ -95,3 +98,16 @@ async def until_joined(url: str, count: int) -> None:
     async with asyncio.timeout(PATIENCE):
         while len(await asyncio.to_thread(read, url, "SELECT id FROM process")) < count:
             pass  # what happens in other processes tells nobody
+
+
+async def until_shared(url: str, workers: int) -> dict[str, int]:
+    """Until so many workers have even shares of the slices; the process id of each one's owner."""
+    query = "SELECT name, process FROM owner WHERE name LIKE 'slice.%' AND process != ''"
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            rows = await asyncio.to_thread(read, url, query)
+            owners = {name: int(process.split("-")[-2]) for name, process in rows}
+            shares = Counter(owners.values())
+            is_even = len(shares) == workers and max(shares.values()) - min(shares.values()) <= 1
+            if len(owners) == SLICES and is_even:
+                return owners

@@ -139,10 +139,12 @@ async def talking(
     arguments: tuple[str, ...] = ("--jsonl",),
     shell: str = 'exec "$@"',
     stdout: int = PIPE,
+    environ: Mapping[str, str] | None = None,
 ) -> AsyncIterator[BotProcess]:
     """A bot on `folder`, which may be one that another has left; killed if it still runs.
 
-    `shell` starts the command "$@"; `stdout` may be a file descriptor that nobody reads here.
+    `shell` starts the command "$@"; `stdout` may be a file descriptor that nobody reads here;
+    `environ` is what stands in its environment beside what stands in this one.
     """
     if settings is not None or not (folder / "config.json").exists():
         config = {"model": "gpt-4o-mini", **(settings or {})}
@@ -152,7 +154,7 @@ async def talking(
         stdin=PIPE,
         stdout=stdout,
         stderr=PIPE,
-        env=_surroundings(endpoint),
+        env=_surroundings(endpoint) | dict(environ or {}),
         limit=1 << 26,
     )
     bot = BotProcess(process)
