@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from agent.tools import ToolError
-from agent.tools.base import Permission
+from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
 from bot.delivery import Delivery
 from channels.message import Action, Address, Reply
@@ -71,14 +71,14 @@ class Approvals:
                     is_allowed = await asyncio.shield(question.answer)
         except TimeoutError:
             raise ToolError(
-                f"It was not run: nobody allowed it within {_minutes(self._patience)}."
+                f"{NOT_RUN} nobody allowed it within {_minutes(self._patience)}."
             ) from None
         finally:
             question.askers -= 1
             if not question.askers:
                 self._questions.pop(question.name, None)
         if not is_allowed:
-            raise ToolError("It was not run: the person said no. Go on without it.")
+            raise ToolError(f"{NOT_RUN} the person said no. Go on without it.")
 
     async def _put_question(
         self, key: ConversationKey, address: Address, wanted: Permission
@@ -97,7 +97,7 @@ class Approvals:
             await self._delivery.tell(address, asked.text, asked.actions)
         except StoreError as error:
             del self._questions[question.name]
-            raise ToolError(f"It was not run: the person could not be asked ({error})") from None
+            raise ToolError(f"{NOT_RUN} the person could not be asked ({error})") from None
         return question
 
     def _new_name(self) -> str:

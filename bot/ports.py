@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from agent.models.base import Model
-from agent.models.catalogue import input_price, window_of
+from agent.models.base import Model, ModelError, Usage
+from agent.models.catalogue import cost_of, input_price, window_of
 from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
@@ -35,7 +35,7 @@ from memory.record.ledger import Bill
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from memory.turns import Turn
-from plugins.api import AgentInfo, CommandError, ModelInfo, Person, SettingInfo, Status
+from plugins.api import AgentInfo, CommandError, ModelInfo, ModelOption, Person, SettingInfo, Status
 from plugins.processes import ClusterInfo
 
 WELCOME = "You are in now: just write to me, or send /start."
@@ -156,6 +156,42 @@ class ChosenModels:
             price,
             long_context_of(model.name),
         )
+
+    async def offered(self, key: ConversationKey) -> list[ModelOption]:
+        """The models that the endpoint lists, those that are set before them. Raises
+        CommandError."""
+        choice = choice_of(self._book.effective(key.id))
+        own = [self._models.of(one) for one in choice.alone]
+        listed: list[str] = []
+        if not self._models.uses_embedded(choice):
+            try:
+                listed = await self._models.list_models(choice.brain)
+            except ModelError as error:
+                raise CommandError(f"The models can't be listed now: {error}") from None
+        provider = own[0].provider
+        names = dict.fromkeys((*(one.name for one in own), *sorted(listed)))
+        free = {one.name for one in own if one.is_free}
+        return [
+            ModelOption(
+                name, window_of(name, provider), None if name in free else price(name, provider)
+            )
+            for name in names
+        ]
+
+
+def price(model: str, provider: str) -> tuple[float, float] | None:
+    """US dollars for a million tokens that this model reads, and that it writes; None where that is
+    unknown."""
+    reads, writes = (
+        cost_of(model, Usage(prompt, completion), provider)
+        for prompt, completion in ((_THOUSANDS, 0), (0, _THOUSANDS))
+    )
+    if reads is None or writes is None:
+        return None
+    return reads / _THOUSANDS * 1e6, writes / _THOUSANDS * 1e6
+
+
+_THOUSANDS = 10_000  # tokens: some prices rise with the size of a prompt
 
 
 class ConfiguredAgents:

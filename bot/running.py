@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from agent.tools.base import NOT_RUN
 from bot.access import Access
 from bot.activity import EventBus
 from bot.attachments import split_files
@@ -199,5 +200,8 @@ def _to_said(entry: Entry) -> Said:
         tool=message.tool,
         is_error=message.is_error,
         reasoning=message.reasoning,
+        mark=message.mark,
+        notice=message.notice,
+        is_denied=message.is_error and NOT_RUN in message.text[: 2 * len(NOT_RUN)],
         files=files,
     )

@@ -206,7 +206,10 @@ class Said:
     """A message of the transcript. `role` is "user", "assistant", "tool" or "system" (what the bot
     itself told the model); `calls` are the names of the tools that it calls, `tool` the one whose
     result it is; `reasoning` is what the model thought before. `files` came with it; the lines that
-    name them to the model are not in `text`."""
+    name them to the model are not in `text`.
+    `mark` says how a turn ended that was "stopped", "failed" or ran out of "steps", and `notice`
+    what the bot says of it, which ends the text in brackets; `is_denied`: a person, or that nobody
+    could be asked, kept the tool from being run."""
 
     turn: str
     role: str
@@ -216,6 +219,9 @@ class Said:
     tool: str = ""
     is_error: bool = False
     reasoning: str = ""
+    mark: str = ""
+    notice: str = ""
+    is_denied: bool = False
     files: tuple[SaidFile, ...] = ()
 
 

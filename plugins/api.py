@@ -191,8 +191,24 @@ class ModelInfo:
     reads: LongContext = UNKNOWN
 
 
+@dataclass(frozen=True, slots=True)
+class ModelOption:
+    """A model that may be chosen. `window` in tokens, 0 where it is unknown; `price` in US dollars
+    for a million tokens that it reads, and that it writes, None where that is unknown, or
+    nothing."""
+
+    name: str
+    window: int
+    price: tuple[float, float] | None
+
+
 class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
+
+    async def offered(self, key: ConversationKey) -> Sequence[ModelOption]:
+        """Those that may answer there: those that are set, and those that the endpoint lists.
+        Raises CommandError where it can't be asked."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -204,9 +204,11 @@ class Models:
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
-    async def list_models(self) -> list[str]:
-        """The models that the endpoint lists. Raises ModelError."""
-        endpoint = self._connect_to_server(ModelChoice(USUAL, (), LISTING_TIMEOUT, Brain()))
+    async def list_models(self, brain: Brain | None = None) -> list[str]:
+        """The models that the endpoint of this brain lists (None: of the one that is set for all).
+        Raises ModelError."""
+        choice = ModelChoice(USUAL, (), LISTING_TIMEOUT, brain or Brain())
+        endpoint = self._connect_to_server(choice)
         try:
             return await endpoint.list_models()
         finally:

@@ -14,6 +14,8 @@ from agent.tools import ToolError
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 
+NOT_RUN = "It was not run:"
+"""How the result of a call begins that a person has not allowed."""
 Touch = Literal["reads", "writes", "network", "shell"]
 """What a tool touches outside the conversation."""
 
@@ -38,7 +40,7 @@ Approve = Callable[[Permission], Awaitable[None]]
 
 async def refuse_permission(permission: Permission) -> None:
     """Where nobody can be asked, nothing is allowed."""
-    raise ToolError(f"It was not run: nobody can be asked for permission. {permission.what}")
+    raise ToolError(f"{NOT_RUN} nobody can be asked for permission. {permission.what}")
 
 
 async def grant_permission(permission: Permission) -> None:

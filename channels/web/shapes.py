@@ -167,7 +167,8 @@ class FileList(BaseModel):
 
 
 class TranscriptItem(BaseModel):
-    """A message of the transcript; `html` is empty but for what the model said."""
+    """A message of the transcript; `html` is empty but for what the model said, and has it without
+    the `notice` of the bot that ends the text."""
 
     turn: str
     role: Literal["user", "assistant", "tool", "system"]
@@ -178,6 +179,9 @@ class TranscriptItem(BaseModel):
     tool: str
     is_error: bool
     reasoning: str
+    mark: Literal["", "stopped", "failed", "steps"]
+    notice: str
+    is_denied: bool
     files: list[SaidFileItem]
 
 
@@ -199,11 +203,13 @@ class Freed(BaseModel):
 
 
 class ContextOverview(BaseModel):
-    """All that `/context` shows, its newest turns with their states, what ever changed it, and the
-    settings in force."""
+    """All that `/context` shows, its newest turns and what they cost, the states of all turns as
+    runs of turns, what ever changed it, and the settings in force."""
 
     overview: dict[str, Any]
     turns: list[dict[str, Any]]
+    newest: int
+    states: list[dict[str, Any]]
     events: list[dict[str, Any]]
     settings: list[dict[str, Any]]
 
@@ -273,12 +279,15 @@ def transcript_item(place: Address, said: Said) -> dict[str, Any]:
         "turn": said.turn,
         "role": said.role,
         "text": said.text,
-        "html": html(said.text) if said.role == "assistant" else "",
+        "html": html(_own_words(said)) if said.role == "assistant" else "",
         "at": said.at.isoformat(),
         "calls": list(said.calls),
         "tool": said.tool,
         "is_error": said.is_error,
         "reasoning": said.reasoning,
+        "mark": said.mark,
+        "notice": said.notice,
+        "is_denied": said.is_denied,
         "files": [
             {
                 "name": file.name,
@@ -289,6 +298,11 @@ def transcript_item(place: Address, said: Said) -> dict[str, Any]:
             for file in said.files
         ],
     }
+
+
+def _own_words(said: Said) -> str:
+    """A message without what the bot says of it."""
+    return said.text.removesuffix(f"({said.notice})").rstrip() if said.notice else said.text
 
 
 def failure(

@@ -24,7 +24,8 @@ from plugins.api import (
     tool,
 )
 from plugins.builtin.config import HERE
-from plugins.wording import amount, cell
+from plugins.wording import amount, cell, literal
+from plugins.wording import table as wording_table
 
 NONE_GIVEN = (
     "There are no agents in the configuration, so the default one answers. docs/agents.md shows "
@@ -82,9 +83,17 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
     )
 
 
-@command("model", "Show or change the model that answers", "[NAME] [--here]")
+@command(
+    "model",
+    "Show or change the model that answers",
+    "[NAME] [--here]",
+    subs=(("list", "Which models there are, with their windows and prices"),),
+    slow=("list",),
+)
 async def model(ask: Ask) -> Reply:
     """Without a name: the model in force. With one: the same as `/config model NAME`."""
+    if ask.words == ["list"]:
+        return await list_models(ask)
     words = [word for word in ask.words if word != HERE]
     name, is_here = " ".join(words), len(words) < len(ask.words)
     here = ask.conversation.key.id
@@ -107,6 +116,34 @@ async def model(ask: Ask) -> Reply:
             "stays with "
         )
     return Reply(f"{now}{about.name} ({about.where}), {window}, {tools}.{after}", asdict(about))
+
+
+async def list_models(ask: Ask) -> Reply:
+    """`/model list`; as data, also what the person who asks may change, and where."""
+    key = ask.conversation.key
+    offered, about = await ask.bot.models.offered(key), ask.bot.models.about(key)
+    may = {
+        "everywhere": ask.person.is_owner,
+        "here": ask.person.is_owner or ask.bot.settings.may_set("model", key.id) is not None,
+    }
+    data = {"model": about.name, "models": [asdict(one) for one in offered], "may_set": may}
+    rows = [
+        (
+            f"**{literal(one.name)}**" if one.name == about.name else literal(one.name),
+            amount(one.window) if one.window else "",
+            " / ".join(f"${part:.2f}" for part in one.price) if one.price else "",
+        )
+        for one in offered[:_MOST]
+    ]
+    text = wording_table(("model", "window:", "$ for 1M read / written:"), rows)
+    if len(offered) > _MOST:
+        text += f"\n\nThe first {_MOST} of {len(offered)} are shown."
+    where = "`/model NAME` changes it everywhere, `/model NAME --here` in this conversation."
+    return Reply(f"{text}\n\n**{literal(about.name)}** answers here. {where}", data)
+
+
+_MOST = 60
+"""Models that are listed in words; `data` has all."""
 
 
 @tool(needs_conversation=True)

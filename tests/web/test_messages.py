@@ -6,10 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Browser, expect
+from playwright.async_api import Browser, Locator, expect
 
-from tests.fakes.openai_server import Answer, Received, Say
-from tests.web.browser import PHONE, browsing, needs_chromium
+from bot.received import key_of
+from channels.message import Address
+from memory.messages import Message
+from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
@@ -135,3 +138,234 @@ async def test_the_end_of_a_long_chat_is_in_sight_at_once(tmp_path: Path, browse
         await tab.page.goto(f"{site.url}/#main")
         footer = tab.page.locator(".turn[data-turn=t12] footer")
         await expect(footer).to_be_in_viewport()
+
+
+# --- under an answer ---------------------------------------------------------------------------
+
+
+def row(tab: Tab, turn: str, name: str) -> Locator:
+    """A control under a turn."""
+    under = tab.page.locator(f".turn[data-turn={turn}]")
+    return under.get_by_role("button", name=name, exact=True)
+
+
+async def test_under_an_answer_are_its_cost_and_what_can_be_done_with_it(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        await tab.sees(".turn[data-turn=t1] .state:has-text('gpt-4o-mini')")
+        await expect(tab.page.locator(".turn .state")).to_contain_text("$0.000")
+        await row(tab, "t1", "Copy the answer").click()
+        assert await tab.page.evaluate("navigator.clipboard.readText()") == "**re:** one"
+        await row(tab, "t1", "Pin").click()
+        await tab.shows_state("t1", "pinned")
+        await expect(row(tab, "t1", "Pin")).to_have_attribute("aria-pressed", "true")
+        await row(tab, "t1", "Pin").click()
+        await tab.shows_state("t1", "in play")
+        await row(tab, "t1", "Quote").click()
+        await expect(tab.page.locator("#text")).to_have_value("> re: one\n\n")
+        await tab.page.fill("#text", "")
+        await row(tab, "t1", "Take it out of the context").click()
+        await tab.shows_state("t1", "dropped")
+        await expect(row(tab, "t1", "Pin")).to_be_hidden()
+        assert await tab.page.locator(".card").count() == 0
+
+
+async def test_a_question_is_asked_again_and_arrows_lead_from_answer_to_answer(
+    tmp_path: Path, browser: Browser
+) -> None:
+    answers = iter(range(1, 9))
+
+    def model(request: Received) -> Answer:
+        return Say(f"Answer {next(answers)} of {request.body['model']}")
+
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "Answer 1")
+        await tab.asks("two", "Answer 2")
+        await row(tab, "t2", "Ask again").click()
+        await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 3')")
+        await expect(tab.page.locator("text=Answer 2")).to_have_count(0)
+        await tab.sees(".variants:has-text('2/2')")
+        await row(tab, "t2", "Ask another model").click()
+        await tab.page.fill("dialog input", "fake")
+        await tab.page.click("dialog .models button")
+        await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 4 of fake-model')")
+        await tab.sees(".variants:has-text('3/3')")
+        await row(tab, "t2", "The one before").click()
+        await row(tab, "t2", "The one before").click()
+        await tab.sees(".turn[data-turn=t2] .text:has-text('Answer 2 of gpt-4o-mini')")
+        await tab.sees(".variants:has-text('1/3')")
+        await expect(row(tab, "t2", "The one before")).to_be_disabled()
+        await row(tab, "t2", "The next one").click()
+        await tab.sees("text=Answer 3")
+        await expect(tab.page.locator(".turn[data-turn]")).to_have_count(2)
+
+
+async def test_a_question_is_edited_where_it_stands(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("What about Lisbn?", "Lisbn")
+        await row(tab, "t1", "Edit the question").click()
+        field = tab.page.get_by_role("textbox", name="The question")
+        await expect(field).to_have_value("What about Lisbn?")
+        await tab.presses("Cancel", ".field")
+        await tab.sees(".question:has-text('Lisbn')")
+        await row(tab, "t1", "Edit the question").click()
+        await field.fill("What about Lisbon?")
+        await tab.presses("Ask", ".field")
+        await tab.sees(".turn[data-turn=t1] .text:has-text('Lisbon?')")
+        await expect(tab.page.locator("text=Lisbn")).to_have_count(0)
+        await tab.sees(".variants:has-text('2/2')")
+        await row(tab, "t1", "The one before").click()
+        await tab.sees(".question:has-text('Lisbn')")
+
+
+async def test_what_failed_says_why_and_is_tried_again_in_its_place(
+    tmp_path: Path, browser: Browser
+) -> None:
+    is_mended = False
+
+    def model(request: Received) -> Answer:
+        return echo(request) if is_mended else Fail(400, "no")
+
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("one")
+        await tab.sees(".ending.failed:has-text('error 400')")
+        said = await tab.page.locator(".ending.failed p").inner_text()
+        assert not said.startswith("(")
+        is_mended = True
+        await tab.presses("Retry")
+        await tab.sees(".turn[data-turn=t1] .text:has-text('re: one')")
+        await expect(tab.page.locator(".ending")).to_have_count(0)
+
+
+async def test_who_answers_is_in_sight_and_is_changed_here_or_everywhere(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await expect(tab.page.locator("#model")).to_have_text("gpt-4o-mini")
+        await tab.page.click("#model")
+        await tab.sees("dialog .models li:has-text('128k tokens'):has-text('$0.15 read')")
+        await tab.page.get_by_role("button", name="fake-model").click()
+        await expect(tab.page.locator("#model")).to_have_text("fake-model")
+        await tab.page.click("#model")
+        await tab.page.select_option("dialog select", label="everywhere")
+        await tab.page.fill("dialog input", "gpt-9-tiny")
+        await tab.page.press("dialog input", "Enter")
+        await tab.sees("#notice:has-text('this one stays with fake-model')")
+        await tab.opens(site.url, "other")
+        await expect(tab.page.locator("#model")).to_have_text("gpt-9-tiny")
+
+
+# --- where the context was cut -----------------------------------------------------------------
+
+
+async def test_a_cut_is_a_line_across_the_chat_that_shows_edits_and_undoes_it(
+    tmp_path: Path, browser: Browser
+) -> None:
+    def model(request: Received) -> Answer:
+        return echo(request) if "tools" in request.body else Say("They talked.")
+
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        for number in range(5):
+            await site.says(f"{number}: {'many words ' * 50}")
+        await tab.opens(site.url)
+        await site.commands("/context compact t1-t2")
+        await tab.sees(".cut:has-text('t1 to t2 are summarised')")
+        line = tab.page.locator(".turn[data-turn=t2] + .cut")
+        await line.get_by_role("button", name="Show").click()
+        await tab.sees(".cut .card:has-text('They talked.')")
+        await line.get_by_role("button", name="Edit").first.click()
+        field = tab.page.get_by_label("Text for /context summary edit s1")
+        await field.fill("They talked of Lisbon.")
+        await tab.presses("Save", ".cut")
+        await tab.sees(".card:has-text('stands in the place of s1')")
+        await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
+        await tab.page.locator(".cut > p").get_by_role("button", name="Undo").click()
+        await tab.shows_state("t1", "in play")
+        await expect(tab.page.locator(".cut")).to_have_count(0)
+        await site.commands("/context clear")
+        await tab.sees(".turn[data-turn=t5] + .cut:has-text('t1 to t5 are cleared')")
+        await expect(tab.page.locator(".cut")).not_to_contain_text("summarised")
+
+
+async def test_the_states_of_all_turns_are_true_and_all_can_be_listed(
+    tmp_path: Path, browser: Browser
+) -> None:
+    turns = [[f"question {n}", f"answer {n}"] for n in range(1, 141)]
+    async with serving(tmp_path, echo, {"agent_max_context_turns": 500}) as site:
+        conversation = await site.app.conversations.get(key_of(Address("web", "main")))
+        await conversation.turns.append(
+            [[Message("user", asked), Message("assistant", told)] for asked, told in turns]
+        )
+        await site.commands("/context free t1-t100")
+        async with browsing(browser) as tab:
+            await tab.opens(site.url)
+            await expect(tab.page.locator(".turns li")).to_have_count(30)
+            await tab.presses("Show older turns (110)")
+            await expect(tab.page.locator(".turns li")).to_have_count(130)
+            await tab.presses("Show older turns (10)")
+            await expect(tab.page.locator(".turns li")).to_have_count(140)
+            await tab.presses("Show older turns", "#log")
+            await tab.presses("Show older turns", "#log")
+            await tab.sees(".turn[data-turn=t100].out + .cut:has-text('t1 to t100')")
+            await expect(tab.page.locator(".turn[data-turn=t101].out")).to_have_count(0)
+            await tab.sees(".turn.out .state:has-text('summarised')")
+
+
+# --- cards -------------------------------------------------------------------------------------
+
+
+async def test_cards_are_put_away_notices_go_and_the_context_is_in_its_panel(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.asks("one", "one")
+        await tab.writes("/version")
+        await tab.sees(".card")
+        await tab.presses("Put this away", ".card")
+        await expect(tab.page.locator(".card")).to_have_count(0)
+        await tab.writes("/context")
+        await tab.sees("#panel .headline")
+        await expect(tab.page.locator(".card")).to_have_count(0)
+        await tab.presses("Close context")
+        await tab.page.clock.install()
+        await row(tab, "t1", "Branch off from here").click()
+        await tab.sees("#notice:has-text('You are in branch 2')")
+        await tab.page.clock.run_for(10_000)
+        await expect(tab.page.locator("#notice")).to_have_text("")
+
+
+async def test_after_a_no_the_buttons_go_and_nothing_is_said_to_have_failed(
+    tmp_path: Path, browser: Browser
+) -> None:
+    fetch = Call("web_fetch", '{"url": "http://127.0.0.1:9/"}', "c")
+    script = [Say(calls=(fetch,)), Say("Then not.")]
+    settings = {"tools": {"web_fetch": True}}
+    async with serving(tmp_path, script, settings) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("Read it")
+        await tab.presses("Deny")
+        await tab.sees(".turn[data-turn] .tool:has-text('was not allowed')")
+        await expect(tab.page.locator(".tool.failed")).to_have_count(0)
+        await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(tab.page.locator(".card")).to_have_count(1)
+
+
+async def test_who_has_scrolled_up_gets_back_to_the_end(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        for number in range(3):
+            await site.says(f"{number} " + "many words\n\n" * 30)
+        await tab.opens(site.url)
+        await expect(tab.page.locator("#end")).to_be_hidden()
+        await tab.page.evaluate("document.querySelector('#log').scrollTop = 0")
+        await tab.presses("To the end")
+        await expect(tab.page.locator(".turn[data-turn=t3] footer")).to_be_in_viewport()
+        await expect(tab.page.locator("#end")).to_be_hidden()

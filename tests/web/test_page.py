@@ -485,7 +485,7 @@ async def test_axe_finds_nothing_that_keeps_anyone_out(
         await site.commands("/context drop t2")
         await tab.page.goto(f"{site.url}/#main")
         await tab.sees(".turn.out")
-        await tab.writes("/context")
+        await tab.writes("/context turns")
         await tab.sees(".card table")
         await find_nothing(tab)
         if viewport:

@@ -1,12 +1,15 @@
 // The middle column: what was said, and the answer that is being written.
 import * as api from "./api.js";
-import { asked, byId, h, shown } from "./dom.js";
+import { arrows, facts, iconButton, variants } from "./acts.js";
+import { card, field, plain } from "./cards.js";
+import { cuts } from "./cuts.js";
+import { byId, h } from "./dom.js";
 import { Draft } from "./draft.js";
 import { drawnFiles } from "./files.js";
-import { cleaned } from "./text.js";
 import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
-const OUT = ["summarised", "cleared", "dropped", "gone"]; // states of turns that are out of the context
+const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
+const STAYS = 8000; // milliseconds for which a notice is shown
 
 export class Chat {
   #page;
@@ -14,14 +17,20 @@ export class Chat {
   #session = "";
   #older = null;
   #draft = null;
+  #fading = 0;
+  #known = new Map(); // what is known of a turn, by its name
 
   constructor(page) {
     this.#page = page;
+    const end = iconButton("end", "To the end", () => this.#toEnd(true), { id: "end", hidden: true });
+    byId("notice").before(h("div", { class: "to-end" }, end));
+    this.#log.addEventListener("scroll", () => { end.hidden = this.#isAtEnd(); }, { passive: true });
   }
 
   clear(session) {
     this.#session = session;
     this.#log.replaceChildren();
+    this.#known.clear();
     this.#page.running(false);
     this.notice("");
   }
@@ -30,14 +39,53 @@ export class Chat {
   async load(session) {
     const { messages, event } = await api.messages(session);
     if (session !== this.#session) return event;
-    this.#log.replaceChildren(...turnsOf(messages).map(drawnTurn));
+    this.#known.clear(); // in another branch the same name is another turn
+    this.#log.replaceChildren(...this.#drawn(messages));
     this.#offerOlder(messages);
     if (!messages.length) this.#log.append(greeting());
-    this.mark(this.#page.states());
+    this.mark(this.#page.known());
     this.#page.loaded();
     this.#toEnd(true);
     return event;
   }
+
+  #drawn(messages) {
+    const page = { act: this.#act, edit: this.#edit, quote: this.#quote, model: this.#model };
+    return turnsOf(messages).map((turn) => drawnTurn(turn, page));
+  }
+
+  /** Carry a command out that a turn's row stands for; the turn stays in sight. */
+  #act = async (line, { isTold = false, turn = "" } = {}) => {
+    const reply = await this.#page.run(line, { isQuiet: true });
+    if (reply && (isTold || !reply.data)) this.notice(plain(reply.text));
+    if (turn) this.#log.querySelector(`[data-turn=${turn}]`)?.scrollIntoView({ block: "nearest" });
+    return reply;
+  };
+
+  /** Write a question anew, where it stands. */
+  #edit = async (turn) => {
+    const reply = await this.#page.ask(`/edit ${turn}`);
+    const asked = this.#log.querySelector(`[data-turn=${turn}] .question`);
+    if (!reply?.form || !asked) return reply && this.notice(plain(reply.text));
+    this.#log.querySelector(".turn > .field")?.remove();
+    for (const other of this.#log.querySelectorAll(".question[hidden]")) other.hidden = false;
+    asked.hidden = true;
+    const ask = async (line) => { const told = await this.#act(line); return told?.data && told; }; // what was written stays if it is refused
+    asked.after(field(reply.form, ask, { label: "The question", action: "Ask", left: () => { asked.hidden = false; } }));
+    return asked.nextSibling.querySelector("textarea").focus();
+  };
+
+  #quote = (turn) => {
+    const selection = getSelection();
+    const article = this.#log.querySelector(`[data-turn=${turn}]`);
+    const chosen = article.contains(selection.anchorNode) && selection.toString().trim();
+    this.#page.quote(chosen || [...article.querySelectorAll(":scope > .text")].map((text) => text.innerText).join("\n\n"));
+  };
+
+  #model = async (turn) => {
+    const model = await this.#page.chooseModel();
+    return model && this.#act(`/regenerate ${turn} ${model}`);
+  };
 
   #offerOlder(messages) {
     const first = Number(messages[0]?.turn.slice(1) ?? 1);
@@ -59,9 +107,9 @@ export class Chat {
   async #showOlder(before, limit) {
     const { messages } = await api.messages(this.#session, { before, limit });
     const height = this.#log.scrollHeight;
-    this.#older.replaceWith(...turnsOf(messages).map(drawnTurn));
+    this.#older.replaceWith(...this.#drawn(messages));
     this.#offerOlder(messages);
-    this.mark(this.#page.states());
+    this.mark(this.#page.known());
     this.#log.scrollTop += this.#log.scrollHeight - height;
   }
 
@@ -127,7 +175,7 @@ export class Chat {
     if (answer.turn) {
       const before = Number(answer.turn.slice(1)) + 1;
       const { messages } = await api.messages(this.#session, { before, limit: 1 });
-      const turns = turnsOf(messages).map(drawnTurn);
+      const turns = this.#drawn(messages);
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
@@ -141,24 +189,62 @@ export class Chat {
     this.#toEnd(isAtEnd);
   }
 
-  /** What a command answered. */
+  /** What a command answered, as a card. */
   reply(line, reply) {
     this.#put(card(line, reply, this.#page.run));
     this.#toEnd(true);
   }
 
+  /** A line that goes by itself. */
   notice(text) {
+    clearTimeout(this.#fading);
     byId("notice").textContent = text;
+    if (text) this.#fading = setTimeout(() => this.notice(""), STAYS);
   }
 
-  /** Show which turns the model does not see any more. */
-  mark(states) {
+  /** Show what is known of the turns: their states and costs, and where a cut is. */
+  mark({ states, turns = [], ...context }) {
+    const isAtEnd = this.#isAtEnd();
+    for (const known of turns) this.#known.set(known.turn, known);
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
-      const state = states.get(article.dataset.turn) ?? [];
+      const { turn } = article.dataset;
+      const state = states.get(turn) ?? [];
       article.classList.toggle("out", state.some((word) => OUT.includes(word)));
+      const { words, title } = facts({ ...this.#known.get(turn), state });
       const label = article.querySelector(".state");
-      label.textContent = state.filter((word) => word !== "in play").join(", ");
+      if (label.textContent !== words) label.textContent = words;
+      label.title = title;
+      const isIn = !article.classList.contains("out");
+      const pin = article.querySelector("[data-act=pin]");
+      pin?.setAttribute("aria-pressed", String(state.includes("pinned")));
+      for (const act of article.querySelectorAll("[data-act]")) act.hidden = !isIn;
     }
+    cuts(this.#log, context, { run: this.#page.run, ask: this.#page.ask, act: this.#act });
+    this.#toEnd(isAtEnd);
+    this.#learn(context.newest ?? 0, turns);
+  }
+
+  /** Ask for what is not known of turns that are shown. */
+  async #learn(newest, known) {
+    const shown = [...this.#log.querySelectorAll("[data-turn]")].map(({ dataset }) => dataset.turn);
+    const unknown = shown.filter((turn) => !this.#known.has(turn) && Number(turn.slice(1)) <= newest);
+    if (!unknown.length || !known.length) return;
+    for (const turn of unknown) this.#known.set(turn, {});
+    const reply = await this.#page.ask(`/context turns ${unknown[0]}-${unknown.at(-1)}`);
+    if (reply?.data?.turns) this.#page.marked(reply.data.turns);
+  }
+
+  /** Show where other branches have said something else. */
+  branches(all) {
+    const found = variants(all);
+    const isAtEnd = this.#isAtEnd();
+    for (const article of this.#log.querySelectorAll("[data-turn]")) {
+      const { turn } = article.dataset;
+      const variant = found.get(Number(turn.slice(1)));
+      const go = (branch) => this.#act(`/branches ${branch}`, { turn });
+      article.querySelector(".between").replaceChildren(...(variant ? [arrows(variant, turn, go)] : []));
+    }
+    this.#toEnd(isAtEnd);
   }
 
   #put(element) {
@@ -177,37 +263,6 @@ export class Chat {
   #toEnd(should) {
     if (should) this.#log.scrollTop = this.#log.scrollHeight;
   }
-}
-
-function card(line, reply, run) {
-  const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture in this reply",
-    onclick: () => shown(address, line) }));
-  const buttons = reply.actions.map(({ label, command, asks_first: asksFirst }) =>
-    h("button", { type: "button", onclick: async () => {
-      if (asksFirst && await asked({ question: `${label}: really?`, action: label }) === null) return;
-      run(command);
-    } }, label));
-  return h("section", { class: "card", "aria-label": line || "Reply" },
-    line && h("p", { class: "line" }, line), cleaned(reply.html), ...pictures,
-    reply.form && field(reply.form, run),
-    buttons.length ? h("div", { class: "choices" }, ...buttons) : null);
-}
-
-/** A field for the text that a reply asks for; what is there now stands in it. */
-function field({ command, text }, run) {
-  const area = h("textarea", { class: "answer", rows: Math.min(16, text.split("\n").length + 2), "aria-label": `Text for ${command}` });
-  area.value = text;
-  const form = h("form", {}, area, h("div", { class: "choices" },
-    h("button", { type: "submit", class: "primary" }, "Save"),
-    h("button", { type: "button", onclick: () => form.remove() }, "Cancel")));
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    const written = area.value.trim();
-    if (!written) return area.focus();
-    form.remove();
-    return run(`${command} ${written}`);
-  });
-  return form;
 }
 
 const greeting = () => h("div", { class: "greeting" },

@@ -1,7 +1,9 @@
 // The page: which session is shown, and its three columns.
 import * as api from "./api.js";
+import { plain } from "./cards.js";
 import { Chat } from "./chat.js";
 import { Composer } from "./composer.js";
+import { changeModel, chooseModel, showModel } from "./models.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { Panel } from "./panel.js";
@@ -11,34 +13,25 @@ import { byId } from "./dom.js";
 const chat = new Chat({
   changed: () => panel.refresh(),
   running: (is) => composer.running(is),
-  states: () => panel.states,
+  known: () => panel.known,
+  marked: (turns) => chat.mark({ ...panel.known, turns }),
   loaded: () => outbox.draw(),
-  run: (line) => composer.command(line),
+  run: (line, how) => run(line, how),
+  ask: (line) => ask(line),
+  quote,
+  chooseModel: () => chooseModel(session),
 });
 const panel = new Panel({
   run: (line) => api.command(session, line),
   tell: (text) => chat.notice(text),
   load: () => api.context(session),
-  drawn: () => chat.mark(panel.states),
+  drawn: () => { chat.mark(panel.known); branches(); },
   files: () => files.section,
 });
 const composer = new Composer({
   say: (message) => outbox.add(message),
   tell: (text) => chat.notice(text),
-  run: async (line) => {
-    try {
-      const reply = await api.command(session, line);
-      if (reply.data?.is_current) await show(reply.data.number);
-      chat.reply(line, reply);
-      return true;
-    } catch (error) {
-      chat.notice(error.message);
-      return false;
-    } finally {
-      panel.refresh();
-      sessions.refresh().catch(console.warn); // it says so where something is asked for
-    }
-  },
+  run: (line) => run(line),
   commands: async () => (await api.command(session, "/help")).data.commands,
 });
 const files = new Files((limits) => composer.limit(limits));
@@ -60,6 +53,50 @@ const sessions = new Sessions({
   tell: (text) => chat.notice(text),
 });
 
+/** Carry a command out; what it answers becomes a card, unless `isQuiet`. Returns the answer, or
+    null where the bot can't be reached. */
+async function run(line, { isQuiet = false } = {}) {
+  const isContext = line.trim() === "/context";
+  if (isContext) openSide("context"); // it shows all that the answer would
+  try {
+    const reply = await api.command(session, line);
+    if (reply.data?.is_current) await show(reply.data.number);
+    if (!isQuiet && !isContext) chat.reply(line, reply);
+    return reply;
+  } catch (error) {
+    chat.notice(error.message);
+    return null;
+  } finally {
+    panel.refresh();
+    sessions.refresh().catch(console.warn); // it says so where something is asked for
+  }
+}
+
+/** What a command answers that changes nothing; null where the bot can't be reached. */
+const ask = (line) => api.command(session, line).catch((error) => chat.notice(error.message) ?? null);
+
+/** Put a text before what is being written, as a quote. */
+function quote(text) {
+  const area = byId("text");
+  const lines = text.trim().split("\n").map((line) => `> ${line}`.trimEnd());
+  area.value = [...lines, "", area.value].join("\n");
+  area.dispatchEvent(new Event("input"));
+  area.focus();
+}
+
+byId("model").addEventListener("click", async () => {
+  const line = await changeModel(session).catch((error) => { chat.notice(error.message); });
+  const reply = line && await run(line, { isQuiet: true });
+  if (reply) chat.notice(plain(reply.text));
+});
+
+/** Say where other branches go other ways. */
+async function branches() {
+  const name = session;
+  const reply = await api.command(name, "/branches").catch(() => null);
+  if (reply?.data?.branches && name === session) chat.branches(reply.data.branches);
+}
+
 let session = "";
 let branch = 0;
 let showing = Promise.resolve();
@@ -80,6 +117,7 @@ async function open(name) {
   history.replaceState(null, "", `#${encodeURIComponent(name)}`);
   close();
   chat.clear(name);
+  panel.restart();
   composer.open(name);
   composer.close(name.includes("/")
     ? `This conversation goes on in ${nameOf(name.split("/")[0])}. You can read and steer it here; to answer, write there.`
@@ -123,10 +161,15 @@ function close() {
 
 for (const button of document.querySelectorAll("[data-opens]")) {
   button.addEventListener("click", () => {
-    const side = byId(button.dataset.opens);
-    side.classList.add("open");
-    side.querySelector("button, input").focus();
+    openSide(button.dataset.opens);
   });
+}
+
+function openSide(name) {
+  const side = byId(name);
+  side.classList.add("open");
+  const first = [...side.querySelectorAll("button, input, summary")].find((one) => one.checkVisibility());
+  (first ?? side).focus();
 }
 for (const button of document.querySelectorAll("[data-closes]")) {
   button.addEventListener("click", () => {

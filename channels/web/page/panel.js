@@ -1,15 +1,18 @@
 // The right column: the context, live. Every control in it is a command.
 import { amount, asked, byId, h, money, shown } from "./dom.js";
+import { showModel } from "./models.js";
 import { drawnSettings } from "./settings.js";
 
 const NEWEST = 20; // changes that are listed
+const MORE = 100; // turns that are shown besides when older ones are asked for
 const PAUSE = 150; // milliseconds: many changes at once are drawn once
 
 export class Panel {
-  states = new Map(); // by turn: what became of it
+  known = { states: new Map() }; // what is known of the turns: {states by turn, turns, overview, events, newest, runs}
 
   #page;
   #timer = 0;
+  #count = 0; // turns that are shown, or what the server shows where that is more
   #panel = byId("panel");
 
   constructor(page) {
@@ -23,7 +26,8 @@ export class Panel {
   }
 
   /** How full it is, at the top of the chat. */
-  usage({ tokens, max_tokens: budget, cost }) {
+  usage({ tokens, max_tokens: budget, cost, model }) {
+    showModel(model);
     const share = Math.round((tokens / budget) * 100);
     byId("share").textContent = `${amount(tokens)} of ${amount(budget)}`;
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
@@ -32,13 +36,39 @@ export class Panel {
 
   async #load() {
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
-    const state = await this.#page.load().catch((error) => this.#page.tell(error.message));
+    const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
     if (!state || this.#panel.querySelector(".settings :focus")?.matches("input, select, textarea")) return; // it is being changed
-    this.states = new Map(state.turns.map(({ turn, state: words }) => [turn, words]));
+    this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
     this.#panel.replaceChildren(...this.#drawn(state));
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#page.drawn();
+  }
+
+  /** All that is shown, with as many turns as were asked for. */
+  async #loadAll() {
+    const state = await this.#page.load();
+    const first = numberOf(state.turns[0]);
+    const from = Math.max(1, state.newest + 1 - this.#count);
+    if (first > from) {
+      const { data } = await this.#page.run(`/context turns t${from}-t${first - 1}`);
+      state.turns.unshift(...data?.turns ?? []);
+    }
+    return state;
+  }
+
+  /** A button for the turns before these; how many there are is said. */
+  #older(turns) {
+    const left = numberOf(turns[0]) - 1;
+    return left > 0 && h("button", { type: "button", class: "wide", onclick: () => {
+      this.#count = Math.max(this.#count, turns.length) + MORE;
+      this.#load();
+    } }, `Show older turns (${left})`);
+  }
+
+  /** Another session is shown, from its end. */
+  restart() {
+    this.#count = 0;
   }
 
   #drawn({ overview, turns, events, settings }) {
@@ -47,7 +77,7 @@ export class Panel {
       this.#controls(overview, events),
       section("Turns", turns.length
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
-        : h("p", { class: "faint" }, "Nothing has been said yet.")),
+        : h("p", { class: "faint" }, "Nothing has been said yet."), this.#older(turns)),
       section("What changed it", events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, "Nothing yet: every turn is in play.")),
@@ -138,7 +168,18 @@ export class Panel {
   }
 }
 
-const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content);
+/** The states of turns by their names, from runs of turns that share theirs. */
+function expanded(runs) {
+  const states = new Map();
+  for (const { first, last, state } of runs) {
+    for (let number = first; number <= last; number += 1) states.set(`t${number}`, state);
+  }
+  return states;
+}
+
+const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
+
+const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
 function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
   const by = actor === "strategy" || actor === "rule" ? strategy : actor;

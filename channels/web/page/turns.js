@@ -1,5 +1,6 @@
 // A turn as the transcript has it: the question, what was thought and done, the answer.
 import { h } from "./dom.js";
+import { acts } from "./acts.js";
 import { saidFiles } from "./files.js";
 import { cleaned } from "./text.js";
 
@@ -13,7 +14,8 @@ export function turnsOf(messages) {
   return [...turns];
 }
 
-export function drawnTurn([turn, messages]) {
+/** `page` is what the row under it can do; without one it has none. */
+export function drawnTurn([turn, messages], page) {
   const last = messages.at(-1);
   const isOpen = last.role !== "assistant" || last.calls.length > 0;
   const results = messages.filter((message) => message.role === "tool");
@@ -21,19 +23,34 @@ export function drawnTurn([turn, messages]) {
     if (message.role === "user") return question(message.text, saidFiles(message.files));
     if (message.role !== "assistant") return [];
     const tools = message.calls.map((name) => toolLine(result(name, results.shift())));
-    return [message.reasoning && thoughts(message.reasoning), message.text && cleaned(message.html), ...tools];
+    return [message.reasoning && thoughts(message.reasoning), message.html && cleaned(message.html),
+      message.notice && ending(turn, message, page), ...tools];
   });
   const time = new Date(messages[0].at);
   return h("article", { class: "turn", "data-turn": turn, "data-open": isOpen }, ...drawn,
     h("footer", {},
+      h("span", { class: "between" }),
       h("span", { class: "id" }, turn), " ",
       h("time", { datetime: messages[0].at }, time.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })), " ",
-      h("span", { class: "state" })));
+      h("span", { class: "state" }),
+      isOpen ? null : acts(turn, written(messages), page)));
+}
+
+/** All that the model wrote in a turn, as it wrote it. */
+const written = (messages) => messages.filter(({ role }) => role === "assistant")
+  .map(({ text, notice }) => (notice ? text.slice(0, text.lastIndexOf(`(${notice})`)) : text).trim())
+  .filter(Boolean).join("\n\n");
+
+/** What the bot says of how a turn ended: a failure can be tried again. */
+function ending(turn, { mark, notice }, page) {
+  if (mark !== "failed") return h("p", { class: "ending" }, notice);
+  return h("div", { class: "ending failed" }, h("p", {}, notice),
+    h("button", { type: "button", onclick: () => page.act(`/regenerate ${turn}`) }, "Retry"));
 }
 
 const result = (name, message) => ({
   tool: name,
-  state: message ? (message.is_error ? "failed" : "done") : "running",
+  state: !message ? "running" : message.is_denied ? "denied" : message.is_error ? "failed" : "done",
   text: message?.text,
 });
 
@@ -47,7 +64,7 @@ export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hi
   ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
 
 export function toolLine({ tool, state, text, arguments: given }) {
-  const words = { running: "is running", done: "was used", failed: "failed" }[state];
+  const words = { running: "is running", done: "was used", failed: "failed", denied: "was not allowed" }[state];
   const head = [h("code", {}, tool), ` ${words}`];
   const more = text ?? given;
   return more

@@ -1,0 +1,81 @@
+// What stands under an answer: what can be done with the turn, what it cost, and the other answers
+// to its question. Each control is a command.
+import { icon } from "./icons.js";
+import { amount, h, money } from "./dom.js";
+
+/** A button with an icon; its name is read aloud and shown. */
+export const iconButton = (name, title, onclick, extra = {}) => h("button", {
+  type: "button", class: "icon act", title, "aria-label": title, onclick, ...extra }, icon(name));
+
+/** The row under a turn. `page` says what is done: act(line), edit(turn), model(turn), quote(turn). */
+export function acts(turn, answer, page) {
+  const copy = iconButton("copy", "Copy the answer", async () => {
+    await navigator.clipboard.writeText(answer);
+    copy.classList.add("done");
+    copy.title = "Copied";
+    setTimeout(() => { copy.classList.remove("done"); copy.title = "Copy the answer"; }, 1500);
+  }, { disabled: !answer });
+  return h("div", { class: "under", role: "group", "aria-label": `What to do with ${turn}` },
+    copy,
+    iconButton("again", "Ask again", () => page.act(`/regenerate ${turn}`)),
+    iconButton("swap", "Ask another model", () => page.model(turn)),
+    iconButton("edit", "Edit the question", () => page.edit(turn)),
+    iconButton("quote", "Quote", () => page.quote(turn)),
+    iconButton("fork", "Branch off from here", () => page.act(`/fork ${turn}`, { isTold: true })),
+    iconButton("pin", "Pin", (event) => {
+      const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
+      page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);
+    }, { "data-act": "pin" }),
+    iconButton("drop", "Take it out of the context", () => page.act(`/context drop ${turn}`), { "data-act": "drop" }));
+}
+
+/** What is known of a turn, in a line: its state, its size, what it cost and who answered. */
+export function facts({ state = [], tokens, cost, models = [], prompt = 0, completion = 0 }) {
+  const calls = prompt + completion;
+  const words = [
+    ...state.filter((word) => word !== "in play"),
+    tokens !== undefined && `${amount(tokens)} tokens`,
+    calls > 0 && cost !== null && money(cost),
+    models.join(", "),
+  ].filter(Boolean);
+  const title = calls ? `${amount(prompt)} tokens read, ${amount(completion)} written` : "";
+  return { words: words.join(" · "), title };
+}
+
+/** Arrows between the answers to a turn: those in other branches stand beside this one. */
+export function arrows({ at, branches }, turn, go) {
+  const step = (name, title, to) => iconButton(name, title, () => go(branches[to], turn), { disabled: !branches[to] });
+  return h("span", { class: "variants", role: "group", "aria-label": `Variants of ${turn}` },
+    step("before", "The one before", at - 1),
+    h("span", {}, `${at + 1}/${branches.length}`),
+    step("after", "The next one", at + 1));
+}
+
+/** Which branches have something else at which turn: a map of turn numbers to {at, branches}, where
+    `branches` are numbers of branches, one for each variant, and `at` is the one that is open. */
+export function variants(all) {
+  const byNumber = new Map(all.map((branch) => [branch.number, { ...branch, shared: Number(branch.turn.slice(1) || 0) }]));
+  const current = all.find((branch) => branch.is_current);
+  const found = new Map();
+  if (!current || all.length < 2) return found;
+  const owner = (branch, turn, depth = 0) => {
+    const parent = byNumber.get(branch.parent);
+    return turn > branch.shared || !parent || depth > 50 ? branch.number : owner(parent, turn, depth + 1);
+  };
+  const here = byNumber.get(current.number);
+  for (const turn of new Set([...byNumber.values()].map(({ shared }) => shared + 1))) {
+    if (turn > here.turns) continue;
+    const others = new Map([[owner(here, turn), here]]);
+    for (const branch of byNumber.values()) {
+      const isBeside = branch.turns >= turn && (turn === 1 || owner(branch, turn - 1) === owner(here, turn - 1));
+      const whose = owner(branch, turn);
+      if (!isBeside || whose === owner(here, turn)) continue;
+      const best = others.get(whose);
+      if (!best || branch.at > best.at) others.set(whose, branch);
+    }
+    if (others.size < 2) continue;
+    const ordered = [...others].sort(([one], [other]) => one - other);
+    found.set(turn, { at: ordered.findIndex(([whose]) => whose === owner(here, turn)), branches: ordered.map(([, branch]) => branch.number) });
+  }
+  return found;
+}

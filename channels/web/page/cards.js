@@ -1,0 +1,52 @@
+// What a command has answered: a card with its buttons, which can be put away.
+import { asked, h, shown } from "./dom.js";
+import { iconButton } from "./acts.js";
+import { cleaned } from "./text.js";
+
+const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // after one of these, a question is answered
+
+/** A card. `run` carries a command out, and says whether it did. */
+export function card(line, reply, run) {
+  const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture in this reply",
+    onclick: () => shown(address, line) }));
+  const buttons = reply.actions.map((action) => h("button", { type: "button", onclick: () => press(action) }, action.label));
+  const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
+  const element = h("section", { class: `card${reply.problem ? " problem" : ""}`, "aria-label": line || "Reply" },
+    h("header", {}, line && h("p", { class: "line" }, line),
+      iconButton("close", "Put this away", () => element.remove())),
+    cleaned(reply.html), ...pictures,
+    reply.form && field(reply.form, run),
+    choices);
+  async function press({ label, command, asks_first: asksFirst }) {
+    if (asksFirst && await asked({ question: `${label}: really?`, action: label }) === null) return;
+    const isAnswer = ANSWERS.test(command);
+    for (const button of buttons) button.disabled = isAnswer;
+    const answer = await run(command, { isQuiet: isAnswer });
+    if (!isAnswer) return;
+    if (answer) choices.replaceWith(h("p", { class: "faint" }, `${label}: ${plain(answer.text)}`));
+    else for (const button of buttons) button.disabled = false;
+  }
+  return element;
+}
+
+/** The first sentence or so of a text in Markdown, plain. */
+export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "");
+
+/** A field for the text that a reply asks for; what is there now stands in it. */
+export function field({ command, text }, run, { label = `Text for ${command}`, action = "Save", left = () => {} } = {}) {
+  const area = h("textarea", { class: "answer", dir: "auto", rows: Math.min(16, text.split("\n").length + 2), "aria-label": label });
+  area.value = text;
+  const form = h("form", { class: "field" }, area, h("div", { class: "choices" },
+    h("button", { type: "submit", class: "primary" }, action),
+    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, "Cancel")));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const written = area.value.trim();
+    if (!written) return area.focus();
+    form.toggleAttribute("inert", true);
+    if (await run(`${command} ${written}`)) form.remove();
+    else form.toggleAttribute("inert", false); // what was written stays
+    return undefined;
+  });
+  return form;
+}

@@ -1,0 +1,54 @@
+// Where turns left the context: a line across the chat that says so, and what stands for them.
+import { card } from "./cards.js";
+import { h } from "./dom.js";
+
+const SAID = { summarised: "summarised", cleared: "cleared", gone: "out of the context", "in the log": "in the activity log, a line each" };
+const MOVES = ["undo", "redo"];
+
+/** Draw the lines into the log; those that are there already, with what is open in them, stay. */
+export function cuts(log, { runs = [], events = [], overview = {} }, page) {
+  const wanted = new Map();
+  for (const run of runs) {
+    const place = SAID[run.state[0]] && placeOf(log, run);
+    if (!place) continue;
+    const event = events.findLast(({ undone, kind, turns }) => !undone && !MOVES.includes(kind) && turns.includes(`t${run.last}`));
+    wanted.set([run.first, run.last, run.state[0], event?.id, overview.summary?.name].join(), { run, event, place });
+  }
+  for (const line of log.querySelectorAll(":scope > .cut")) {
+    if (!wanted.delete(line.dataset.cut)) line.remove();
+  }
+  for (const [key, { run, event, place }] of wanted) {
+    place.after(drawn(key, run, event, overview, page));
+  }
+}
+
+/** The turn behind which the line stands; null where it is not shown. */
+const placeOf = (log, { last }) => log.querySelector(`:scope > [data-turn=t${last}]`);
+
+/** The name of the summary that stands in the place of a turn; "" where it is being written. */
+async function nameOf(turn, page) {
+  const found = (await page.ask("/context summaries"))?.data?.summaries ?? [];
+  return found.find(({ place, turns }) => place === "in place" && turns.includes(turn))?.name ?? "";
+}
+
+function drawn(key, { first, last, state: [state] }, event, { summarised_in_place: inPlace = [], preface }, page) {
+  const isOne = first === last;
+  const below = h("div", {});
+  const button = (label, onclick) => h("button", { type: "button", onclick }, label);
+  const isInside = inPlace.some((turns) => turns.includes(`t${last}`));
+  const show = async (line) => {
+    if (below.firstChild && below.dataset.line === line) return below.replaceChildren();
+    below.dataset.line = line;
+    const reply = await page.ask(isInside ? `${line} ${await nameOf(`t${last}`, page)}`.trimEnd() : line);
+    return reply && below.replaceChildren(card("", reply, page.run));
+  };
+  const hasSummary = state === "summarised" && (isInside || preface);
+  return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": "Here the context was cut" },
+    h("p", {}, h("span", {}, `${isOne ? `t${first} is` : `t${first} to t${last} are`} ${SAID[state]}`),
+      hasSummary && button("Show", () => show("/context summary")),
+      hasSummary && button("Edit", () => show("/context summary edit")),
+      state === "in the log" && preface && button("Show", () => (below.firstChild
+        ? below.replaceChildren() : below.replaceChildren(h("blockquote", { dir: "auto" }, preface)))),
+      event && button("Undo", () => page.act(`/context undo ${event.id}`))),
+    below);
+}

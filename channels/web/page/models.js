@@ -1,0 +1,81 @@
+// Which model answers: always in sight, and chosen from what the endpoint lists and from the agents.
+import * as api from "./api.js";
+import { amount, byId, h } from "./dom.js";
+
+const HERE = " --here";
+
+/** Show at the top of the chat which model answers. */
+export function showModel(name) {
+  byId("model").textContent = name || "Model";
+  byId("model").title = `${name}: choose another`;
+}
+
+/** Let a person choose a model for one question; resolves to its name, or null. */
+export async function chooseModel(session) {
+  const found = await offered(session);
+  return found && asked({ found, question: "Which model shall answer it?" }).then((chosen) => chosen?.name ?? null);
+}
+
+/** Let a person choose who answers from now on; resolves to the command for that, or null. */
+export async function changeModel(session) {
+  const [found, agents] = await Promise.all([offered(session), api.command(session, "/agent")]);
+  const list = agents.data?.agents ?? [];
+  const chosen = found && await asked({ found, agents: list.length > 1 ? list : [], agent: agents.data?.agent,
+    question: "Who shall answer from now on?", hasScope: true });
+  if (!chosen) return null;
+  return chosen.agent ? `/agent ${chosen.agent}` : `/model ${chosen.name}${chosen.scope}`;
+}
+
+/** What /model list says; where the endpoint can't be asked, any name may be typed. */
+async function offered(session) {
+  const reply = await api.command(session, "/model list");
+  return reply.data ?? { models: [], model: "", problem: reply.text, may_set: { here: true, everywhere: true } };
+}
+
+function asked({ found, agents = [], agent, question, hasScope = false }) {
+  const dialog = byId("dialog");
+  const search = h("input", { type: "search", "aria-label": "Search models", placeholder: "Search, or type a name" });
+  const may = found.may_set;
+  const scope = h("select", { "aria-label": "Where it answers" },
+    may.here && h("option", { value: HERE }, "in this conversation"),
+    may.everywhere && h("option", { value: "" }, "everywhere"));
+  const list = h("ul", { class: "models" });
+  return new Promise((resolve) => {
+    let chosen = null;
+    const choose = (value) => { chosen = { ...value, scope: scope.value }; dialog.close("chosen"); };
+    const draw = () => {
+      const words = search.value.trim().toLowerCase();
+      const fits = (...texts) => texts.join(" ").toLowerCase().includes(words);
+      const rows = [
+        ...agents.filter(({ id, description }) => fits(id, description)).map((one) => row(one.id, `agent · ${one.model}`,
+          one.description, one.id === agent, () => choose({ agent: one.id }))),
+        ...found.models.filter(({ name }) => fits(name)).map((one) => row(one.name, ...figures(one),
+          one.name === found.model && (!agent || agents.length === 0), () => choose({ name: one.name }))),
+      ];
+      if (!rows.length && words) rows.push(row(search.value.trim(), "as it is typed", "", false, () => choose({ name: search.value.trim() })));
+      list.replaceChildren(...rows);
+    };
+    search.addEventListener("input", draw);
+    search.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter") return;
+      event.preventDefault();
+      list.querySelector("button")?.click();
+    });
+    dialog.replaceChildren(h("form", { method: "dialog", class: "picking" }, h("h2", { id: "question" }, question),
+      found.problem && h("p", { class: "faint" }, found.problem), search,
+      hasScope && h("p", { class: "scope" }, h("span", {}, "A model answers "), scope), list,
+      h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, "Cancel"))));
+    draw();
+    dialog.showModal();
+    dialog.addEventListener("close", () => resolve(chosen), { once: true });
+  });
+}
+
+const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { type: "button", "aria-current": isCurrent ? "true" : null, onclick },
+  h("b", {}, name), h("span", { class: "faint" }, size), h("span", { class: "faint" }, more)));
+
+/** A model's window and price, in words. */
+const figures = ({ window, price }) => [
+  window ? `${amount(window)} tokens` : "window unknown",
+  price ? `$${price[0].toFixed(2)} read, $${price[1].toFixed(2)} written, for a million` : "",
+];
