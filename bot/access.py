@@ -141,6 +141,10 @@ class Access:
         one = self._known.get(("person", person))
         return one is not None and one.role == role
 
+    def is_known(self, person: str) -> bool:
+        """Whether it is known here that this person was let in."""
+        return ("person", person) in self._known
+
     async def list_pending(self) -> list[Pending]:
         """Strangers whose code is valid, oldest first."""
         return await self._store.read(lambda db: people.list_pending(db, self._valid_since))
@@ -228,7 +232,7 @@ class Access:
 
         if (stranger := await self._store.write(let_in)) is None:
             raise CommandError(await self._why_not())
-        await self._changed()
+        await self.changed()
         self._codes.pop(stranger.person, None)
         return stranger
 
@@ -248,14 +252,15 @@ class Access:
         """Let everybody in who writes in this chat."""
         one = Known("chat", chat_of(address), "user", "", by, self._clock())
         await self._store.write(lambda db: people.let_in(db, one))
-        await self._changed()
+        await self.changed()
 
     async def revoke(self, one: Known) -> None:
         """Let a person or a chat in no more."""
         await self._store.write(lambda db: people.revoke(db, one.kind, one.id))
-        await self._changed()
+        await self.changed()
 
-    async def _changed(self) -> None:
+    async def changed(self) -> None:
+        """Who is let in was changed on disk: let all know who hold it in memory."""
         await self.take_up()
         self.on_change()
 

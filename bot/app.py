@@ -38,12 +38,14 @@ from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.links import Links
 from bot.listing import Listing
+from bot.logins import Logins
 from bot.logs import make_hider, set_level
 from bot.ports import (
     ChosenModels,
     ConfiguredAgents,
     LetIn,
     LinkedChats,
+    PageVisitors,
     Processes,
     RunningTurns,
     StoredLedger,
@@ -59,7 +61,15 @@ from bot.settings import Layers, SettingsStore
 from bot.spending import Spending, ThriftyDistiller, ThriftySummarizer
 from bot.turns import Turns
 from bot.workspaces import Workspaces
-from channels.base import BranchChanged, Channel, ChannelError, Closing, ContextChanged, Notice
+from channels.base import (
+    BranchChanged,
+    Channel,
+    ChannelError,
+    Closing,
+    ContextChanged,
+    Notice,
+    WithPage,
+)
 from memory.context.meter import Meter
 from memory.conversation import Conversation
 from memory.conversations import Conversations
@@ -364,7 +374,13 @@ async def assemble(
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
-    access.on_change = links.on_change = lambda: shared.on_change()
+    logins = Logins(store, access)
+
+    def on_access_change() -> None:
+        logins.wake()
+        shared.on_change()
+
+    access.on_change, links.on_change = on_access_change, lambda: shared.on_change()
 
     def on_setting_change(key: str) -> None:
         shared.on_change()
@@ -408,6 +424,7 @@ async def assemble(
         asides=Asides(config.agent, lambda key: config.settings(key).turn_timeout, spending),
         branches=Branching(conversations, turns, book, lambda now: _show_branch(bus, now)),
         access=LetIn(access, delivery, links),
+        visitors=PageVisitors(logins, lambda: _page_url(config, by_name)),
         links=LinkedChats(links, conversations, delivery, bus),
         approvals=approvals,
         forms=forms,
@@ -436,6 +453,7 @@ async def assemble(
         workspaces,
         links,
         Listing(conversations, links),
+        logins,
         alerts.channel_unreachable,
     )
     for problem in problems:
@@ -461,6 +479,13 @@ async def assemble(
         shared=shared,
         processes=processes,
     )
+
+
+def _page_url(config: RuntimeConfig, channels: Mapping[str, Channel]) -> str:
+    """Where people find the page; "" where nobody knows."""
+    page: object = channels.get("web")
+    own = page.url if isinstance(page, WithPage) else ""
+    return config.book.effective().web.url.rstrip("/") or own
 
 
 def _losses(engine: DatabaseEngine) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""`main.py key`: make, list and revoke keys to OpenAI's protocol, also while the bot runs."""
+"""`main.py key`: make, list and revoke keys to OpenAI's protocol; `main.py invite`: let somebody in
+on the page. Both also while the bot runs."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import TypeVar, get_args
 from bot.access import Access, Rules
 from bot.data_folder import find_database, has_bot
 from bot.keys import ApiKeys, format_keys
+from bot.logins import Logins
 from bot.maintenance import say
 from bot.settings import SettingsStore, load_layers
 from memory.record.engines import engine_for
@@ -21,6 +23,11 @@ from memory.record.store import Store
 T = TypeVar("T")
 SHOWN_ONCE = (
     "This is the key {name}. Copy it now: it is shown only once, since only its hash is kept."
+)
+
+INVITED = (
+    "Send this link to {name}, and to nobody else: it lets in on the page whoever opens it first, "
+    "within three days."
 )
 
 
@@ -42,6 +49,12 @@ def add_commands(commands: argparse._SubParsersAction[argparse.ArgumentParser]) 
     revoke = actions.add_parser("revoke", help="make a key useless from now on")
     revoke.add_argument("name")
     revoke.set_defaults(run=_revoke)
+    invite = commands.add_parser("invite", help="let somebody in on the page, by a link")
+    invite.add_argument("name")
+    invite.add_argument(
+        "--role", choices=get_args(Role), default="user", help="what they may do (user)"
+    )
+    invite.set_defaults(run=_invite)
 
 
 def _add(options: argparse.Namespace) -> int:
@@ -69,15 +82,37 @@ def _revoke(options: argparse.Namespace) -> int:
     return 0
 
 
-def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:
-    """Work on the keys of a bot. Raises CommandError, SettingError and StoreError."""
+def _invite(options: argparse.Namespace) -> int:
+    """Make a link that lets somebody in on the page, once."""
+    options.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    layers = load_layers(options.config, os.environ)
+
+    async def make(store: Store) -> str:
+        logins = Logins(store, Access(store, Rules))
+        return await logins.invite(options.name, options.role, "main.py")
+
+    code = _with_store(options, make)
+    web = SettingsStore(layers).effective().web
+    place = web.url.rstrip("/") or f"http://{web.host}:{web.port}"
+    say(f"{place}/#join={code}")  # alone, so that a script can take it
+    sys.stderr.write(f"{INVITED.format(name=options.name)}\n")
+    return 0
+
+
+def _with_store(options: argparse.Namespace, work: Callable[[Store], Awaitable[T]]) -> T:
+    """Work on the record of a bot. Raises CommandError, SettingError and StoreError."""
     place = find_database(load_layers(options.config, os.environ), options.data)
 
     async def carry_out() -> T:
         store = await Store.open(engine_for(place))
         try:
-            return await work(ApiKeys(store, Access(store, Rules)))
+            return await work(store)
         finally:
             await store.close()
 
     return asyncio.run(carry_out())
+
+
+def _with_keys(options: argparse.Namespace, work: Callable[[ApiKeys], Awaitable[T]]) -> T:
+    """Work on the keys of a bot. Raises CommandError, SettingError and StoreError."""
+    return _with_store(options, lambda store: work(ApiKeys(store, Access(store, Rules))))

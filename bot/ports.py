@@ -18,6 +18,7 @@ from bot.access import Access
 from bot.activity import EventBus
 from bot.delivery import Delivery
 from bot.links import Links, format_home
+from bot.logins import Logins
 from bot.received import key_of
 from bot.sending import address_of
 from bot.settings import SettingError, Settings, SettingsStore
@@ -32,6 +33,7 @@ from memory.keys import ConversationKey
 from memory.messages import Message
 from memory.record import ledger, overrides, transcript
 from memory.record.ledger import Bill
+from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from memory.turns import Turn
@@ -263,6 +265,23 @@ class LetIn:
         await self._access.revoke(found[0])
         await self._links.take_up()  # theirs are over
         return found[0]
+
+
+class PageVisitors:
+    """Who comes in on the page. `url` says where it is."""
+
+    def __init__(self, logins: Logins, url: Callable[[], str]) -> None:
+        self._logins, self._url = logins, url
+
+    async def invite(self, name: str, role: Role, by: str) -> str:
+        code = await self._logins.invite(name, role, by)
+        return f"{self._url()}/#join={code}"
+
+    async def list_logins(self, person: str = "") -> Sequence[LoginRow]:
+        return await self._logins.list_all(person)
+
+    async def end(self, number: int) -> None:
+        await self._logins.end(number)
 
 
 class LinkedChats:

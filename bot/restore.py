@@ -31,7 +31,14 @@ SET_ASIDE = "set-aside"
 """The folder in the data folder for what a backup brought along and nobody agreed to."""
 POWERFUL = (
     *("hooks", "owners", "plugins_dir", "tools.", "users_may_set"),
-    *("telegram.base_url", "telegram.webhook", "web.host", "web.trusted_proxies"),
+    *(
+        "telegram.base_url",
+        "telegram.webhook",
+        "web.host",
+        "web.trusted_proxies",
+        "web.url",
+        "web.url",
+    ),
 )
 """Settings, or beginnings of their names, that decide what code runs, who may say so, and where
 words and tokens go (a telegram.base_url is sent the bot's token)."""

@@ -18,6 +18,7 @@ from bot.intake import Intake
 from bot.keys import ApiKeys
 from bot.links import Links
 from bot.listing import Listing
+from bot.logins import Logins
 from bot.received import Received, command_line, key_of, unescape_slash
 from bot.turns import Turns
 from bot.workspaces import Workspaces
@@ -63,6 +64,7 @@ class RunningBot:
     workspaces: Workspaces
     links: Links
     listing: Listing
+    logins: Logins
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
@@ -128,7 +130,7 @@ class RunningBot:
     async def own_sessions(self, words: str = "") -> list[Session]:
         """The chats of whoever sits at this machine, on all channels, the newest first."""
         here = [await self.listing.of_channel(channel, words) for channel in AT_THE_MACHINE]
-        elsewhere = await self.listing.of_people(self.access.owners, words)
+        elsewhere = await self.listing.of_people(self._owners_elsewhere, words)
         linked = {target for _, target in self.links.list_from("web/")}  # listed as the page's
         found = [
             session
@@ -143,8 +145,13 @@ class RunningBot:
         if channel in AT_THE_MACHINE:
             return Address(channel, chat)
         user = chat.partition("/")[0]
-        is_theirs = f"{channel}/{user}" in self.access.owners
+        is_theirs = f"{channel}/{user}" in self._owners_elsewhere
         return Address(channel, chat, user=user) if is_theirs else None
+
+    @property
+    def _owners_elsewhere(self) -> list[str]:
+        """The owners on other channels; who has a name on the page has what is theirs there."""
+        return [name for name in self.access.owners if not name.startswith("web/")]
 
     async def transcript(self, address: Address, before: int = 0, most: int = 50) -> list[Said]:
         """The newest turns, or those before this one."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -238,8 +239,57 @@ class KeyHolder:
     may_command: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Login:
+    """A browser in which somebody is signed in on a page: `user` is their name, "" for the owner by
+    the page's token; `browser` is what it calls itself."""
+
+    number: int
+    user: str
+    browser: str
+    at: datetime
+    used: datetime
+
+
+class Logins(Protocol):
+    """Who is signed in on a page. Secrets are what a browser keeps; whoever has one is in."""
+
+    changed: asyncio.Event
+    """Set when somebody may have been signed out; another one takes its place then."""
+
+    async def find(self, secret: str, proof: str) -> Login | None:
+        """Who is signed in with this secret; the owner only with the proof that they began with."""
+        ...
+
+    async def is_in(self, number: int) -> bool:
+        """Whether a browser is still signed in."""
+        ...
+
+    async def begin(self, user: str, proof: str, browser: str) -> str:
+        """Sign in whoever has shown who they are; returns the secret."""
+        ...
+
+    async def join(self, code: str, password: str, browser: str) -> str | None:
+        """Sign in whoever was sent this code, which works once, and keep their password ("": none);
+        returns the secret, or None."""
+        ...
+
+    async def sign_in(self, name: str, password: str, browser: str) -> str | None:
+        """Sign in by a password; returns the secret, or None where it is not theirs."""
+        ...
+
+    async def end(self, number: int) -> None:
+        """Sign a browser out."""
+        ...
+
+
 class Bot(Protocol):
     """All that a channel may ask of the bot."""
+
+    @property
+    def logins(self) -> Logins:
+        """Who is signed in on a page, for channels that have one."""
+        ...
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Take a message in: returns once it is on disk. Commands in it are carried out at once,
@@ -358,6 +408,14 @@ class InParts(Protocol):
         thread. What would be too many parts stays one, which `send` delivers in another form, such
         as a file."""
         ...
+
+
+@runtime_checkable
+class WithPage(Protocol):
+    """A channel with a page, at `url`."""
+
+    @property
+    def url(self) -> str: ...
 
 
 @runtime_checkable

@@ -89,6 +89,12 @@ class WebSettings(BaseModel):
         description="The port to listen at; 0 picks any free one.",
         json_schema_extra=START,
     )
+    url: WebAddress = Field(
+        default="",
+        description="The address at which people find the page, for the links of /invite; where "
+        "it is empty, they have the address at which the bot listens.",
+        json_schema_extra={"wants": "an address like https://chat.example.org"},
+    )
     trusted_proxies: tuple[Annotated[str, AfterValidator(_network)], ...] = Field(
         default=(),
         strict=False,  # lists become tuples; the networks in them stay strict

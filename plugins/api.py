@@ -36,6 +36,7 @@ from memory.keys import ConversationKey
 from memory.long_term.prompt import PromptMemory
 from memory.messages import Message
 from memory.record.ledger import Bill
+from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry, Turn
@@ -341,6 +342,22 @@ class LinksPort(Protocol):
         ...
 
 
+class VisitorsPort(Protocol):
+    """Who comes in on the page. What is refused raises CommandError."""
+
+    async def invite(self, name: str, role: Role, by: str) -> str:
+        """The address of the page that lets somebody in by this name, once."""
+        ...
+
+    async def list_logins(self, person: str = "") -> Sequence[LoginRow]:
+        """The browsers in which a person ("web/ann") is signed in; "": all."""
+        ...
+
+    async def end(self, number: int) -> None:
+        """Sign a browser out, at once."""
+        ...
+
+
 class ApprovalsPort(Protocol):
     def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Answer the question of this name, as a person at an address; what is refused raises
@@ -467,6 +484,7 @@ class Ports:
     asides: AsidesPort
     access: AccessPort
     links: LinksPort
+    visitors: VisitorsPort
     approvals: ApprovalsPort
     forms: FormsPort
     commands: Mapping[str, Command]

@@ -279,6 +279,7 @@ class Node:
             await self.app.access.take_up()
             await self.app.links.take_up()
             self.on_links()
+            self.app.bot.logins.wake()
         except StoreError as error:
             log.warning("what others have changed could not be read: %s", error)
 

@@ -21,28 +21,25 @@ from channels.base import KEY_PREFIX, Bot
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
+from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
 from channels.web.feed import Bounds, Feeds
 from channels.web.files import FileOperations
 from channels.web.guard import (
-    COOKIE,
     SHORTEST_TOKEN,
     AuthMiddleware,
     Keys,
     TokenAuth,
     is_loopback,
     is_weak,
-    peer_of,
-    refuse_locked_out,
 )
-from channels.web.operations import Operation, Problem, as_json, body, document
-from channels.web.sessions import WORDS, Sessions
-from channels.web.shapes import State, Token, failure
+from channels.web.operations import Operation, Problem, as_json, document
+from channels.web.sessions import Sessions
+from channels.web.shapes import State
 from channels.web.streams import render
 from channels.web.throttle import Throttle
 
 PAGE = Path(__file__).parent / "page"
-MONTH = 30 * 24 * 3600  # seconds
 MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
 WEAK_TOKEN = (
     f"PARLEY_WEB_TOKEN could be guessed: it needs at least {SHORTEST_TOKEN} characters, and not "
@@ -100,7 +97,7 @@ class Web:
         if sentence := why_closed(config):
             raise CannotListen(sentence)
         self._config, self._lock = config, TokenAuth(config.token.strip())
-        self._throttle = Throttle()
+        self._throttle, self._by_name = Throttle(), Throttle()
         self._socket = _bind(config)
         self._feeds: Feeds | None = None
 
@@ -131,11 +128,13 @@ class Web:
 
     def _application(self, bot: Bot, feeds: Feeds) -> Starlette:
         """The whole of it: the page, the operations, and the guard before them."""
-        sessions = Sessions(bot, feeds, self._config.upload)
+        accounts = Accounts(bot.logins, self._lock, self._throttle, self._by_name)
+        sessions = Sessions(bot, feeds, self._config.upload, accounts)
         completions = CompletionOperations(bot, feeds, self._config.upload)
         files = FileOperations(bot, self._config.upload)
         operations = (
             *self._own(bot),
+            *accounts.operations,
             *sessions.operations,
             *files.operations,
             *completions.operations,
@@ -158,6 +157,7 @@ class Web:
                     lock=self._lock,
                     throttle=self._throttle,
                     keys=Keys(KEY_PREFIX, bot.key_holder),
+                    logins=bot.logins,
                 )
             ],
             exception_handlers={HTTPException: _as_problem},
@@ -173,22 +173,6 @@ class Web:
             await bot.sessions("")  # the database answers
             return as_json({"status": "ready"})
 
-        async def login(request: Request) -> Response:
-            given = (await body(request, Token, WORDS)).token.strip()
-            is_right = self._lock.opens(given)
-            seconds = self._throttle.check(peer_of(request.scope), given, is_right)
-            if seconds:
-                refused = refuse_locked_out(seconds)
-                return as_json(failure(refused.sentence, refused.kind), 429, refused.headers)
-            if not is_right:
-                raise Problem(401, "That is not the token.")
-            response = as_json({"status": "ok"})
-            is_secure = request.scope["scheme"] == "https"
-            response.set_cookie(
-                COOKIE, self._lock.cookie, MONTH, httponly=True, samesite="strict", secure=is_secure
-            )
-            return response
-
         return (
             Operation("GET", "/health", "It runs.", health, gives=State, is_open=True),
             Operation(
@@ -198,16 +182,6 @@ class Web:
                 ready,
                 gives=State,
                 problems=(500,),
-                is_open=True,
-            ),
-            Operation(
-                "POST",
-                "/api/login",
-                "Open the page with the token, for this browser.",
-                login,
-                takes=Token,
-                gives=State,
-                problems=(400, 401, 403, 413, 429),
                 is_open=True,
             ),
         )

@@ -5,7 +5,9 @@ browser there also runs the pages of strangers, so that a request must come from
 its `Origin` and `Sec-Fetch-Site` (CSRF), and by a `Host` that is this machine's (DNS rebinding).
 No CORS header is ever sent. What came through a proxy came from anywhere: without a token it is
 refused. Wrong tokens are counted (`throttle`), by the address that a trusted proxy names.
-A key (`main.py key add`) opens OpenAI's protocol alone.
+A key (`main.py key add`) opens OpenAI's protocol alone. A browser that is signed in has a cookie
+with a secret of its own (`accounts`), which is looked up at each request: its person may do on the
+page what their role allows, in conversations of their own.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from channels.base import KeyHolder
+from channels.base import KeyHolder, Login, Logins
 from channels.web.shapes import failure
 from channels.web.throttle import Throttle
 
@@ -37,11 +39,13 @@ _FEWEST_SIGNS = 6  # different ones; "aaaaaaaaaaaaaaaa" could be guessed as well
 COOKIE = "parley"
 OURS = ("/api/", "/v1/")
 """Where it is asked who comes; the page itself, its scripts and the health checks are open."""
-OPEN = frozenset({"/api/login"})
+OPEN = frozenset({"/api/login", "/api/join"})
 PROTOCOL = "/v1/"
 """OpenAI's protocol, which keys open too."""
 HOLDER = "key_holder"
 """Where a request's state has who speaks."""
+LOGIN = "login"
+"""Where it has the browser that is signed in, if the request comes from one."""
 _POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -148,8 +152,8 @@ class TokenAuth:
     token: str = ""
 
     @property
-    def cookie(self) -> str:
-        """What the page's cookie holds: made from the token, and not the token."""
+    def proof(self) -> str:
+        """What the owner's browsers signed in with: made from the token, and not the token."""
         return hmac.new(self.token.encode(), b"the page of Parley", hashlib.sha256).hexdigest()
 
     def opens(self, token: str) -> bool:
@@ -159,7 +163,7 @@ class TokenAuth:
         """Why this request is not let in; None if it is."""
         if self.token and (bearer := _bearer(headers)) is not None:
             return None if self.opens(bearer) else NO_TOKEN
-        return self.stranger(headers) or self._keyless(headers)
+        return self.stranger(headers) or self._keyless()
 
     def stranger(self, headers: Headers) -> Refused | None:
         """Whether a page from elsewhere is behind this request."""
@@ -172,16 +176,13 @@ class TokenAuth:
         return OTHER_ORIGIN if is_other or is_cross else None
 
     def guess(self, headers: Headers) -> str | None:
-        """What this request offers to open the lock with, where that may have been guessed. A
-        cookie that opens it was not: nobody guesses 256 bits."""
+        """What this request offers to open the lock with, where that may have been guessed."""
         if (bearer := _bearer(headers)) is not None:
             return bearer or None
-        cookie = _cookie(headers)
-        return cookie if cookie and not _same(cookie, self.cookie) else None
+        return _cookie(headers) or None
 
-    def _keyless(self, headers: Headers) -> Refused | None:
-        is_in = not self.token or _same(_cookie(headers), self.cookie)
-        return None if is_in else NO_TOKEN
+    def _keyless(self) -> Refused | None:
+        return NO_TOKEN if self.token else None
 
 
 def _same(one: str, other: str) -> bool:
@@ -245,8 +246,11 @@ class Keys:
 class AuthMiddleware:
     """Stands before the application."""
 
-    def __init__(self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys) -> None:
+    def __init__(
+        self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys, logins: Logins
+    ) -> None:
         self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
+        self._logins = logins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -277,9 +281,22 @@ class AuthMiddleware:
             return PROXIED
         if path in OPEN:
             return self._lock.stranger(headers)
-        scope.setdefault("state", {})[HOLDER] = KeyHolder()
+        try:
+            login = await self._find_login(headers)
+        except Exception:
+            log.exception("a cookie could not be looked up")
+            return FAILED
+        scope.setdefault("state", {})[HOLDER] = KeyHolder(login.user) if login else KeyHolder()
+        scope["state"][LOGIN] = login
+        if login is not None:
+            return self._lock.stranger(headers)
         refused = self._lock.refusal(headers)
         return self._throttle_guess(scope, headers, refused) if self._lock.token else refused
+
+    async def _find_login(self, headers: Headers) -> Login | None:
+        """The browser that is signed in; a token in the header goes before its cookie."""
+        secret = _cookie(headers) if _bearer(headers) is None else ""
+        return await self._logins.find(secret, self._lock.proof) if secret else None
 
     async def _by_key(self, scope: Scope, key: str) -> Refused | None:
         """What looks like a key is one or opens nothing, also where no token is set: a key that was

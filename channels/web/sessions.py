@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import AsyncIterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from uuid import uuid4
 
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from channels.base import Bot
+from channels.base import Bot, KeyHolder
 from channels.message import Address, Inbound, Reply
+from channels.web.accounts import Accounts
 from channels.web.feed import Feed, FeedEvent, Feeds
+from channels.web.guard import HOLDER
 from channels.web.markup import picture
 from channels.web.operations import (
     EVENT_STREAM,
@@ -102,6 +104,7 @@ class Sessions:
     bot: Bot
     feeds: Feeds
     upload: int
+    accounts: Accounts
 
     @property
     def operations(self) -> tuple[Operation, ...]:
@@ -185,14 +188,17 @@ class Sessions:
 
     async def list_sessions(self, request: Request) -> Response:
         words = request.query_params.get("q", "").strip()
-        if request.query_params.get("all") == "true":
+        user = _user(request)
+        if request.query_params.get("all") == "true" and not user:
             found = await self.bot.own_sessions(words)
         else:
             found = await self.bot.sessions(CHANNEL, words)
+        start = f"{user}/" if user else ""
         items = [
-            session_item(session)
+            session_item(replace(session, chat=session.chat.removeprefix(start)))
             for session in found
-            if re.fullmatch(NAME, session.chat)  # those of keys are their holders' alone
+            if session.chat.startswith(start)  # everybody sees their own alone
+            and re.fullmatch(NAME, session.chat.removeprefix(start))
         ]
         return as_json({"sessions": items})
 
@@ -221,13 +227,15 @@ class Sessions:
             return as_json({"id": inbound.id, "is_answered": waiting.done()}, 202)
         if EVENT_STREAM not in request.headers.get("accept", ""):
             return as_json((await await_answer(waiting)).data)
-        return stream(_raw(follow_answer(feed, inbound.id, waiting, start)))
+        events = _raw(follow_answer(feed, inbound.id, waiting, start))
+        return stream(self.accounts.while_signed_in(request, events))
 
     async def follow_events(self, request: Request) -> Response:
         query = request.query_params
         place = request.headers.get("last-event-id") or query.get("after", "")
         feed = self.feeds.of(address_of(request, self.bot))
-        return stream(follow(feed, place, is_page=query.get("as") == "html"))
+        events = follow(feed, place, is_page=query.get("as") == "html")
+        return stream(self.accounts.while_signed_in(request, events))
 
     async def read_context(self, request: Request) -> Response:
         address = address_of(request, self.bot)
@@ -272,13 +280,19 @@ def address_of(request: Request, bot: Bot) -> Address:
     name = request.path_params["id"]
     if not re.fullmatch(NAME, name):
         raise Problem(404, "A session's name has up to 100 letters, digits and . @ : + ~ -")
-    channel = request.query_params.get("channel", CHANNEL)
+    channel, user = request.query_params.get("channel", CHANNEL), _user(request)
     if channel == CHANNEL:
-        return Address(CHANNEL, name)
-    address = bot.own_address(channel, name)
+        return Address(CHANNEL, f"{user}/{name}" if user else name, user=user)
+    address = None if user else bot.own_address(channel, name)
     if address is None:
         raise Problem(404, "There is no such conversation of yours on that channel.")
     return address
+
+
+def _user(request: Request) -> str:
+    """Whose conversations are meant; "": the owner's."""
+    holder: KeyHolder = getattr(request.state, HOLDER)
+    return holder.user
 
 
 def _number(request: Request, name: str, default: int) -> int:

@@ -24,6 +24,21 @@ class Incoming(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
+class Credentials(Incoming):
+    """The owner's token, or a name and its password."""
+
+    token: str = Field(default="", max_length=1_000)
+    name: str = Field(default="", max_length=60)
+    password: str = Field(default="", max_length=200)
+
+
+class Invitation(Incoming):
+    """The code of a link, and a password to sign in with later ("": none)."""
+
+    code: str = Field(max_length=200)
+    password: str = Field(default="", pattern=r"^(.{10,200})?$")
+
+
 class Upload(Incoming):
     """A file that comes with a message; `data` is base64."""
 
@@ -47,12 +62,6 @@ class CommandText(Incoming):
     """What follows the name of a command."""
 
     text: str = Field(default="", max_length=200_000)
-
-
-class Token(Incoming):
-    """The token that opens the page."""
-
-    token: str = Field(max_length=1_000)
 
 
 class Nothing(Incoming):
@@ -212,6 +221,13 @@ class ContextOverview(BaseModel):
     states: list[dict[str, Any]]
     events: list[dict[str, Any]]
     settings: list[dict[str, Any]]
+
+
+class Visitor(BaseModel):
+    """Who is signed in: `user` is "" for an owner by the token, or at this machine."""
+
+    user: str
+    is_signed_in: bool
 
 
 class State(BaseModel):

@@ -69,6 +69,10 @@ class Throttle:
             return 0.0
         return self._count(origin, digest)
 
+    def wait(self, host: str) -> float:
+        """The seconds for which an address is locked out."""
+        return self._find_wait(origin_of(host))
+
     def _digest(self, token: str) -> bytes:
         return hmac.digest(self._key, token.encode("utf-8", "surrogatepass"), hashlib.sha256)[:16]
 

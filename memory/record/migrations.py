@@ -431,6 +431,21 @@ def _standings(database: Database) -> None:
     database.execute_sql("ALTER TABLE conversation ADD COLUMN standing TEXT NOT NULL DEFAULT ''")
 
 
+def _logins(database: Database) -> None:
+    """Who is signed in on the page, and who may come in (`memory/record/logins.py`)."""
+    for statement in (
+        """CREATE TABLE invite (
+            person TEXT PRIMARY KEY, role TEXT NOT NULL, digest TEXT NOT NULL, by TEXT NOT NULL,
+            at REAL NOT NULL)""",
+        "CREATE TABLE account (person TEXT PRIMARY KEY, password TEXT NOT NULL)",
+        """CREATE TABLE login (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, digest TEXT NOT NULL UNIQUE,
+            person TEXT NOT NULL, proof TEXT NOT NULL, browser TEXT NOT NULL, at REAL NOT NULL,
+            used REAL NOT NULL)""",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -467,6 +482,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _cluster,
     _links,
     _standings,
+    _logins,
 ]
 
 

@@ -48,18 +48,26 @@ def list_known(database: Database) -> list[Known]:
     return [Known(*row) for row in query.tuples().execute(database)]
 
 
+def find_known(database: Database, person: str) -> Known | None:
+    """What is known of a person who was let in."""
+    return next((one for one in list_known(database) if one.id == person), None)
+
+
 def let_in(database: Database, one: Known) -> None:
     """Let somebody in from now on, or change what they may do."""
     tables.put(database, tables.User, ("kind", "id"), **asdict(one))
 
 
 def revoke(database: Database, kind: Kind, identity: str) -> None:
-    """Let them in no more, nor whoever has their key; no chat is linked to theirs any more."""
+    """Let them in no more, nor whoever has their key; no chat is linked to theirs any more,
+    and no browser signed in."""
     columns, key = tables.User, tables.ApiKey
     columns.delete().where((columns.kind == kind) & (columns.id == identity)).execute(database)
     if kind == "person":
         key.delete().where(key.person == identity).execute(database)
         links.forget_person(database, identity)
+        for table in (tables.Invite, tables.Account, tables.Login):
+            table.delete().where(table.person == identity).execute(database)
 
 
 def list_pending(database: Database, since: float) -> list[Pending]:

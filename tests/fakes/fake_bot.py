@@ -23,6 +23,7 @@ from channels.base import (
     Delta,
     Done,
     KeyHolder,
+    Logins,
     Notice,
     OpenedFile,
     Said,
@@ -107,6 +108,10 @@ class FakeBot:
         self._line: asyncio.Queue[Inbound] = asyncio.Queue()
         self._answering: asyncio.Task[None] | None = None
         self._numbers = itertools.count(1)
+
+    @property
+    def logins(self) -> Logins:
+        raise NotImplementedError
 
     async def serve(self, channel: Channel) -> None:
         """Run `channel` with this bot until it ends and what was said is answered."""

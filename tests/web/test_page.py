@@ -363,15 +363,41 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         browsing(browser) as tab,
     ):
         await tab.page.goto(f"{site.url}/#main")
-        await tab.page.fill("dialog input", "wrong")
-        await tab.page.press("dialog input", "Enter")
+        await tab.page.fill("dialog input[name=password]", "wrong")
+        await tab.page.press("dialog input[name=password]", "Enter")
         await tab.sees("dialog:has-text('That is not the token')")
-        await tab.page.fill("dialog input", "a long random text")
-        await tab.presses("Open", "dialog")
+        await tab.page.fill("dialog input[name=password]", "a long random text")
+        await tab.presses("Sign in", "dialog")
         await tab.asks("one", "one")
         await tab.page.reload()
         await tab.sees(".turn[data-turn=t1]")
         assert not await tab.page.evaluate("document.cookie")
+        tab.faults.clear()  # the browser notes each 401
+
+
+async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_again(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with (
+        serving(tmp_path, echo, token="a long random text") as site,
+        browsing(browser) as tab,
+    ):
+        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        await tab.page.goto(f"{site.url}/#join={code}")
+        await tab.page.fill("dialog input[name=password]", "short")
+        await tab.presses("Come in", "dialog")
+        await tab.sees("dialog:has-text('A password has 10 to 200 characters')")
+        await tab.page.fill("dialog input[name=password]", "a good password")
+        await tab.page.press("dialog input[name=password]", "Enter")
+        await tab.sees("#panel .headline")
+        await tab.asks("one", "one")
+        assert code not in tab.page.url
+        async with tab.page.expect_navigation():
+            await tab.presses("ann: sign out")
+        await tab.page.fill("dialog input[name=name]", "ann")
+        await tab.page.fill("dialog input[name=password]", "a good password")
+        await tab.presses("Sign in", "dialog")
+        await tab.sees("#log .turn[data-turn] .text:has-text('one')")
         tab.faults.clear()  # the browser notes each 401
 
 

@@ -1,5 +1,5 @@
 // All requests of this page: each is one of /openapi.json.
-import { asked } from "./dom.js";
+import { signIn } from "./account.js";
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -29,24 +29,10 @@ const posted = (path, body, headers = {}) => request(path, {
 
 let signingIn = null;
 
-/** Ask for the token, once however many requests need it; it becomes a cookie. */
+/** Ask who is there, once however many requests need it; it becomes a cookie. */
 function signedIn() {
   signingIn ??= signIn().finally(() => { signingIn = null; });
   return signingIn;
-}
-
-async function signIn(question = "This bot is locked. What is its token?") {
-  const token = await asked({ question, label: "Token", action: "Open", secret: true });
-  if (token === null) return false;
-  const response = await fetch("/api/login", {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify({ token }),
-  });
-  if (response.ok) return true;
-  const body = await response.json().catch(() => ({}));
-  return signIn(response.status === 401 ? "That is not the token. Try again?"
-    : body.error?.message ?? `Error ${response.status}. Try again?`);
 }
 
 /** The address of something of a session; one of another channel is named "telegram/42". */

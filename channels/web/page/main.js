@@ -1,4 +1,5 @@
 // The page: which session is shown, and its three columns.
+import { arrive, showAccount } from "./account.js";
 import * as api from "./api.js";
 import { plain } from "./cards.js";
 import { Chat } from "./chat.js";
@@ -193,11 +194,13 @@ theme.addEventListener("click", () => {
 });
 
 addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
+await arrive();
 const named = decodeURIComponent(location.hash.slice(1));
 try {
   await open(named || (await sessions.refresh()).find(({ channel }) => channel === "web")?.name || Sessions.fresh());
   sessions.refresh();
   outbox.start();
+  showAccount();
 } catch (error) { // why nobody is let in, for one
   chat.notice(error.message);
 }

@@ -1,0 +1,169 @@
+"""Who is signed in on the page: browsers with a secret of their own, looked up at every request, so
+that one that is signed out anywhere is out everywhere at once.
+
+Whoever has the page's token is its owner; everybody else comes in by a link that works once
+(`/invite`), and may choose a password to sign in with elsewhere. Passwords are hashed with Argon2;
+secrets are long and random, so that a plain digest of them is enough, and nothing need be signed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import secrets
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+
+from bot.access import Access
+from bot.keys import MINUTE, NAME, person_of
+from channels.base import Login
+from memory.record import logins
+from memory.record.logins import Invite, LoginRow
+from memory.record.people import Role
+from memory.record.store import Store, StoreError
+from plugins.api import CommandError
+
+INVITED = 3 * 24 * 3600.0
+"""Seconds for which a link lets in."""
+KEPT = 30 * 24 * 3600.0
+"""Seconds after its last use for which a browser stays signed in."""
+AT_ONCE = 2
+"""Passwords that are hashed side by side: each takes 64 MB, and a core for a moment."""
+_LONGEST_BROWSER = 120
+_OWNER = "web/"
+_NOBODYS = (
+    "$argon2id$v=19$m=65536,t=3,p=4$r9ewDoY8r7I6GlKict/svA"
+    "$ElhJuTh7AUu1zj6C8hLYNtekBSyBtiG5iBynLwipQ0o"
+)
+"""What a password is compared with of somebody who has none: it takes as long."""
+
+
+def digest_of(secret: str) -> str:
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Logins:
+    """`clock` gives seconds since 1970. `changed` is set, and another one takes its place, when
+    somebody may have been signed out."""
+
+    def __init__(
+        self, store: Store, access: Access, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._store, self._access, self._clock = store, access, clock
+        self._hashing = asyncio.Semaphore(AT_ONCE)
+        self.changed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Somebody may have been signed out."""
+        self.changed.set()
+        self.changed = asyncio.Event()
+
+    async def find(self, secret: str, proof: str) -> Login | None:
+        """Who is signed in with this; `proof` is what the owner's must have been made with."""
+        digest, since = digest_of(secret), self._clock() - KEPT
+        row = await self._store.read(lambda db: logins.find(db, digest, since))
+        if row is None or not await self._is_let_in(row, proof):
+            return None
+        now = self._clock()
+        if not 0 <= now - row.used < MINUTE:
+            with suppress(StoreError):  # a full disk must not keep anybody out
+                await self._store.write(
+                    lambda db: logins.mark_used(db, row.id, now), is_synced=False
+                )
+        return _to_login(row)
+
+    async def _is_let_in(self, row: LoginRow, proof: str) -> bool:
+        if row.person == _OWNER:
+            return secrets.compare_digest(row.proof, proof)
+        if not self._access.is_known(row.person):
+            await self._access.take_up()  # another process may have let them in
+        return self._access.is_known(row.person)
+
+    async def is_in(self, number: int) -> bool:
+        """Whether a browser is still signed in. Raises StoreError."""
+        since = self._clock() - KEPT
+        found = await self._store.read(lambda db: logins.list_logins(db, since))
+        return any(row.id == number for row in found)
+
+    async def begin(self, user: str, proof: str, browser: str) -> str:
+        """Sign a browser in; returns its secret. Raises StoreError."""
+        secret, now = secrets.token_urlsafe(32), self._clock()
+        person = person_of(user) if user else _OWNER
+        said = "".join(letter for letter in browser if letter.isprintable())[:_LONGEST_BROWSER]
+        row = LoginRow(0, person, proof, said, now, now)
+        digest = digest_of(secret)
+        await self._store.write(lambda db: logins.begin(db, row, digest, now - KEPT))
+        return secret
+
+    async def invite(self, name: str, role: Role, by: str) -> str:
+        """A code that lets somebody in on the page, once. Raises CommandError, and StoreError."""
+        if not NAME.fullmatch(name):
+            raise CommandError(
+                f"{name!r} can't be the name of a person here: a name has up to 60 letters, "
+                "digits, and . _ -, and begins with a letter or a digit."
+            )
+        code, now = secrets.token_urlsafe(24), self._clock()
+        invite = Invite(person_of(name), role, digest_of(code), by, now)
+        await self._store.write(lambda db: logins.put_invite(db, invite, now - INVITED))
+        return code
+
+    async def join(self, code: str, password: str, browser: str) -> str | None:
+        """Let in whoever has this code, and sign their browser in; returns its secret, None for a
+        code that lets nobody in, or no more. Raises StoreError."""
+        now, digest = self._clock(), digest_of(code)
+        hashed = await self._hash(password) if password else ""
+        invite = await self._store.write(
+            lambda db: logins.accept(db, digest, now - INVITED, hashed, now)
+        )
+        if invite is None:
+            return None
+        await self._access.changed()
+        return await self.begin(invite.person.partition("/")[2], "", browser)
+
+    async def sign_in(self, name: str, password: str, browser: str) -> str | None:
+        """Sign a browser in by a password; None where that is not the person's."""
+        person = person_of(name)
+        kept = await self._store.read(lambda db: logins.find_password(db, person))
+        async with self._hashing:
+            is_right = await asyncio.to_thread(_verify, kept or _NOBODYS, password)
+        return await self.begin(name, "", browser) if kept and is_right else None
+
+    async def list_all(self, person: str = "") -> list[LoginRow]:
+        """Where a person is signed in ("": everybody). Raises StoreError."""
+        since = self._clock() - KEPT
+        return await self._store.read(lambda db: logins.list_logins(db, since, person))
+
+    async def end(self, number: int) -> None:
+        """Sign a browser out, at once and everywhere. Raises StoreError."""
+        await self._store.write(lambda db: logins.end(db, number))
+        await self._access.changed()
+
+    async def _hash(self, password: str) -> str:
+        async with self._hashing:
+            return await asyncio.to_thread(_hash, password)
+
+
+def _hash(password: str) -> str:
+    from argon2 import PasswordHasher  # noqa: PLC0415 - slow, and few sign in by a password
+
+    return PasswordHasher().hash(password)
+
+
+def _verify(kept: str, password: str) -> bool:
+    from argon2 import PasswordHasher  # noqa: PLC0415 - slow, and few sign in by a password
+    from argon2.exceptions import InvalidHashError, VerificationError  # noqa: PLC0415
+
+    try:
+        return PasswordHasher().verify(kept, password)
+    except (VerificationError, InvalidHashError, UnicodeError):
+        return False
+
+
+def _to_login(row: LoginRow) -> Login:
+    return Login(row.id, row.person.partition("/")[2], row.browser, _at(row.at), _at(row.used))
+
+
+def _at(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC)

@@ -1,0 +1,209 @@
+"""Signing in and out: by the owner's token, by a name with its password, or by a link that works
+once. What a browser keeps is a cookie that no script reads; who it belongs to is looked up at every
+request, and while events stream, so that whoever is signed out hears nothing more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from channels.base import KeyHolder, Login, Logins
+from channels.web.guard import COOKIE, HOLDER, LOGIN, TokenAuth, peer_of, refuse_locked_out
+from channels.web.operations import Operation, Problem, as_json, body
+from channels.web.shapes import Credentials, Invitation, Nothing, State, Visitor, failure
+from channels.web.throttle import Throttle
+
+MONTH = 30 * 24 * 3600  # seconds
+WORDS = 10_000
+"""Bytes of a body."""
+LOOK = 1.0
+"""Seconds after which it is looked up again whether whoever follows events is still signed in."""
+WRONG_TOKEN = "That is not the token."
+WRONG_PASSWORD = "No one is let in with this name and password."
+NO_INVITATION = (
+    "This link lets nobody in any more: it works once, and for three days. Ask whoever sent it for "
+    "a new one."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Accounts:
+    """The operations. `throttle` counts guesses by address, `by_name` those at one name."""
+
+    logins: Logins
+    lock: TokenAuth
+    throttle: Throttle
+    by_name: Throttle
+
+    @property
+    def operations(self) -> tuple[Operation, ...]:
+        problems = (400, 401, 403, 413, 429)
+        return (
+            Operation(
+                "POST",
+                "/api/login",
+                "Sign this browser in: with the token, or with a name and its password.",
+                self.sign_in,
+                takes=Credentials,
+                gives=State,
+                problems=problems,
+                is_open=True,
+            ),
+            Operation(
+                "POST",
+                "/api/join",
+                "Come in by a link that was sent to you, and perhaps choose a password.",
+                self.join,
+                takes=Invitation,
+                gives=State,
+                problems=problems,
+                is_open=True,
+            ),
+            Operation(
+                "POST",
+                "/api/logout",
+                "Sign this browser out.",
+                self.sign_out,
+                takes=Nothing,
+                gives=State,
+            ),
+            Operation("GET", "/api/me", "Who is signed in here.", self.show_me, gives=Visitor),
+        )
+
+    async def sign_in(self, request: Request) -> Response:
+        given = await body(request, Credentials, WORDS)
+        if given.token or not given.name:
+            return await self._sign_in_owner(request, given.token.strip())
+        guess, peer = f"{given.name}\0{given.password}", peer_of(request.scope)
+        if seconds := max(self.throttle.wait(peer), self.by_name.wait(given.name)):
+            return _locked_out(seconds)  # a password takes long to look at
+        secret = await self.logins.sign_in(given.name, given.password, _browser(request))
+        seconds = self.throttle.check(peer, guess, secret is not None)
+        seconds = max(seconds, self.by_name.check(given.name, guess, secret is not None))
+        if seconds:
+            return _locked_out(seconds)
+        if secret is None:
+            raise Problem(401, WRONG_PASSWORD)
+        return _with_cookie(request, secret)
+
+    async def _sign_in_owner(self, request: Request, token: str) -> Response:
+        is_right = bool(self.lock.token) and self.lock.opens(token)
+        if seconds := self.throttle.check(peer_of(request.scope), token, is_right):
+            return _locked_out(seconds)
+        if not is_right:
+            raise Problem(401, WRONG_TOKEN)
+        secret = await self.logins.begin("", self.lock.proof, _browser(request))
+        return _with_cookie(request, secret)
+
+    async def join(self, request: Request) -> Response:
+        given = await body(request, Invitation, WORDS)
+        if seconds := self.throttle.wait(peer_of(request.scope)):
+            return _locked_out(seconds)
+        secret = await self.logins.join(given.code, given.password, _browser(request))
+        if seconds := self.throttle.check(peer_of(request.scope), given.code, secret is not None):
+            return _locked_out(seconds)
+        if secret is None:
+            raise Problem(401, NO_INVITATION)
+        return _with_cookie(request, secret)
+
+    async def sign_out(self, request: Request) -> Response:
+        await body(request, Nothing, WORDS)
+        if (login := login_of(request)) is not None:
+            await self.logins.end(login.number)
+        response = as_json({"status": "ok"})
+        response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+        return response
+
+    async def show_me(self, request: Request) -> Response:
+        holder: KeyHolder = getattr(request.state, HOLDER)
+        return as_json({"user": holder.user, "is_signed_in": login_of(request) is not None})
+
+    async def while_signed_in(
+        self, request: Request, events: AsyncIterator[bytes]
+    ) -> AsyncIterator[bytes]:
+        """The same events, until whoever follows them is signed out."""
+        login = login_of(request)
+        if login is None:  # a token in the header, or whoever sits at this machine
+            async for one in events:
+                yield one
+            return
+        following = _Following(self.logins, login.number)
+        upcoming = asyncio.ensure_future(_next_of(events))
+        try:
+            while await following.may_have(upcoming):
+                yield upcoming.result()
+                upcoming = asyncio.ensure_future(_next_of(events))
+        except _Over:
+            return
+        finally:
+            upcoming.cancel()
+            await asyncio.gather(upcoming, return_exceptions=True)
+
+
+class _Over(Exception):
+    """There are no more events; a task can't raise StopAsyncIteration's like in a generator."""
+
+
+async def _next_of(events: AsyncIterator[bytes]) -> bytes:
+    try:
+        return await anext(events)
+    except StopAsyncIteration:
+        raise _Over from None
+
+
+class _Following:
+    """Somebody who follows events; looked up when somebody is signed out, and once a second."""
+
+    def __init__(self, logins: Logins, number: int) -> None:
+        self._logins, self._number = logins, number
+        self._looked = asyncio.get_running_loop().time()
+
+    async def may_have(self, upcoming: asyncio.Future[bytes]) -> bool:
+        """Wait for what comes; False where its follower was signed out before that."""
+        while True:
+            changed = asyncio.ensure_future(self._logins.changed.wait())
+            try:
+                await asyncio.wait(
+                    (upcoming, changed), timeout=LOOK, return_when=asyncio.FIRST_COMPLETED
+                )
+                is_due = changed.done() or self._is_due
+            finally:
+                changed.cancel()
+            if is_due and not await self._is_in():
+                return False
+            if upcoming.done():
+                return True
+
+    @property
+    def _is_due(self) -> bool:
+        return asyncio.get_running_loop().time() - self._looked >= LOOK
+
+    async def _is_in(self) -> bool:
+        self._looked = asyncio.get_running_loop().time()
+        return await self._logins.is_in(self._number)
+
+
+def login_of(request: Request) -> Login | None:
+    """The browser's, as the guard has found it; None for other ways in."""
+    login: Login | None = getattr(request.state, LOGIN, None)
+    return login
+
+
+def _browser(request: Request) -> str:
+    return request.headers.get("user-agent", "")
+
+
+def _locked_out(seconds: float) -> Response:
+    refused = refuse_locked_out(seconds)
+    return as_json(failure(refused.sentence, refused.kind), 429, refused.headers)
+
+
+def _with_cookie(request: Request, secret: str) -> Response:
+    response = as_json({"status": "ok"})
+    is_secure = request.scope["scheme"] == "https"
+    response.set_cookie(COOKIE, secret, MONTH, httponly=True, samesite="strict", secure=is_secure)
+    return response

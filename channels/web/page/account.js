@@ -1,0 +1,80 @@
+// Who is signed in: by a name or the owner's token, by a link that lets in once; and out again.
+import { byId, h } from "./dom.js";
+
+const posted = (path, body) => fetch(path, {
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+});
+
+/** Show fields to fill in; resolves to what was typed, by name, or null. */
+function filled({ question, fields, action, words }) {
+  const dialog = byId("dialog");
+  const form = h("form", { method: "dialog" },
+    h("h2", { id: "question" }, question),
+    words && h("p", {}, words),
+    fields.map(({ name, label, ...rest }) => h("label", { class: "field" }, label, h("input", { name, type: "text", ...rest }))),
+    h("div", { class: "choices" },
+      h("button", { type: "button", onclick: () => dialog.close("") }, "Cancel"),
+      h("button", { type: "submit", value: "yes", class: "primary" }, action)));
+  dialog.replaceChildren(form);
+  dialog.returnValue = "";
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      resolve(dialog.returnValue ? Object.fromEntries(new FormData(form)) : null);
+    }, { once: true });
+  });
+}
+
+const reason = async (response) =>
+  (await response.json().catch(() => ({}))).error?.message ?? `Error ${response.status}.`;
+
+/** Ask who is there until the bot knows them; false where they give up. */
+export async function signIn(words = "") {
+  const said = await filled({
+    question: "Who are you?",
+    words,
+    fields: [
+      { name: "name", label: "Name (empty for the owner's token)", autocomplete: "username" },
+      { name: "password", label: "Password or token", type: "password", autocomplete: "current-password" },
+    ],
+    action: "Sign in",
+  });
+  if (said === null) return false;
+  const name = said.name.trim();
+  const response = await posted("/api/login", name ? { name, password: said.password } : { token: said.password });
+  return response.ok || signIn(await reason(response));
+}
+
+/** Come in by the link that was followed here, if it was one. */
+export async function arrive() {
+  const code = location.hash.match(/^#join=(.+)$/)?.[1];
+  if (!code) return;
+  history.replaceState(null, "", location.pathname);
+  let words = "Choose a password of at least 10 characters to sign in with elsewhere, or leave it empty.";
+  for (;;) {
+    const said = await filled({
+      question: "You are invited",
+      words,
+      fields: [{ name: "password", label: "Password", type: "password", autocomplete: "new-password" }],
+      action: "Come in",
+    });
+    if (said === null) return;
+    const response = await posted("/api/join", { code, password: said.password });
+    if (response.ok) return;
+    words = response.status === 400 ? "A password has 10 to 200 characters." : await reason(response);
+  }
+}
+
+/** The button that says who is signed in, and signs out. */
+export async function showAccount() {
+  const me = await (await fetch("/api/me")).json().catch(() => ({}));
+  const button = byId("account");
+  button.hidden = !me.is_signed_in;
+  button.textContent = `${me.user || "Owner"}: sign out`;
+  button.onclick = async () => {
+    await posted("/api/logout", {});
+    location.assign(location.pathname);
+  };
+}

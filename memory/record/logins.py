@@ -1,0 +1,114 @@
+"""Who is signed in on the page, who may come in by a link, and the passwords of those who have one:
+of what opens anything only a digest is kept."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from memory.record import tables
+from memory.record.database import Database
+from memory.record.people import Known, Role, find_known, let_in
+
+
+@dataclass(frozen=True, slots=True)
+class Invite:
+    """A link that lets a person ("web/ann") in, once; times are seconds since 1970."""
+
+    person: str
+    role: Role
+    digest: str
+    by: str
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRow:
+    """A browser in which a person is signed in ("web/": the owner, by the token of which `proof`
+    is made). `browser` is what it calls itself; times are seconds since 1970."""
+
+    id: int
+    person: str
+    proof: str
+    browser: str
+    at: float
+    used: float
+
+
+def put_invite(database: Database, invite: Invite, since: float) -> None:
+    """Keep an invitation in the place of the person's one before; those from before `since` go."""
+    columns = tables.Invite
+    columns.delete().where(columns.at <= since).execute(database)
+    tables.put(database, columns, ("person",), **asdict(invite))
+
+
+def accept(
+    database: Database, digest: str, since: float, password: str, now: float
+) -> Invite | None:
+    """Use an invitation up: its person is let in, with this hash of a password ("": with none, or
+    with the one they have). None where there is no such invitation any more."""
+    columns = tables.Invite
+    query = columns.select().where((columns.digest == digest) & (columns.at > since))
+    found = [Invite(**row) for row in query.dicts().execute(database)]
+    if not found or not columns.delete().where(columns.digest == digest).execute(database):
+        return None
+    invite = found[0]
+    known = find_known(database, invite.person)
+    let_in(database, known_by(invite, known, now))
+    if password:
+        tables.put(database, tables.Account, ("person",), person=invite.person, password=password)
+    return invite
+
+
+def known_by(invite: Invite, known: Known | None, now: float) -> Known:
+    """Who is let in by an invitation; what is known of them stays."""
+    name, by, at = ("", invite.by, now) if known is None else (known.name, known.by, known.at)
+    return Known("person", invite.person, invite.role, name, by, at)
+
+
+def find_password(database: Database, person: str) -> str:
+    """The hash of a person's password; "" where they have none, or are not let in."""
+    columns = tables.Account
+    query = columns.select(columns.password).where(columns.person == person)
+    found = [str(row) for (row,) in query.tuples().execute(database)]
+    return found[0] if found and find_known(database, person) else ""
+
+
+def begin(database: Database, row: LoginRow, digest: str, since: float) -> int:
+    """Sign a browser in; those that were not used since `since` are signed out."""
+    columns = tables.Login
+    columns.delete().where(columns.used <= since).execute(database)
+    values = asdict(row) | {"digest": digest}
+    del values["id"]
+    return tables.insert(database, columns, **values)
+
+
+def find(database: Database, digest: str, since: float) -> LoginRow | None:
+    """The browser that has this, as long as its person is let in and it was used since then."""
+    columns = tables.Login
+    is_it = (columns.digest == digest) & (columns.used > since)
+    return next(iter(_select(database, is_it)), None)
+
+
+def list_logins(database: Database, since: float, person: str = "") -> list[LoginRow]:
+    """Where people are signed in, or this one is ("": all), in the order in which they did."""
+    columns = tables.Login
+    is_it = columns.used > since
+    return _select(database, is_it & (columns.person == person) if person else is_it)
+
+
+def mark_used(database: Database, login: int, at: float) -> None:
+    """Keep when a browser asked for something last."""
+    tables.update(database, tables.Login, login, used=at)
+
+
+def end(database: Database, login: int) -> None:
+    """Sign a browser out."""
+    tables.Login.delete().where(tables.Login.id == login).execute(database)
+
+
+def _select(database: Database, condition: Any) -> list[LoginRow]:
+    columns = tables.Login
+    fields = (columns.id, columns.person, columns.proof, columns.browser, columns.at, columns.used)
+    query = columns.select(*fields).where(condition).order_by(columns.id)
+    return [LoginRow(*row) for row in query.tuples().execute(database)]

@@ -1,0 +1,223 @@
+"""Several people on the page: links that let in once, passwords, conversations of their own; and
+signing in and out, everywhere and at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from bot.logins import INVITED, KEPT
+from channels.web.throttle import TRIES
+from main import main
+from tests.fakes.openai_server import Received, Say
+from tests.web.site import Site, events_of, serving
+from tests.whole.test_access import afar
+
+TOKEN = "a long random text"
+OWNER = {"Authorization": f"Bearer {TOKEN}"}
+PASSWORD = "correct horse battery"
+
+
+def echo(request: Received) -> Say:
+    said = [m["content"] for m in request.body["messages"] if m["role"] == "user"]
+    return Say(f"{len(said)}: {said[-1]}")
+
+
+@asynccontextmanager
+async def page(folder: Path, **settings: Any) -> AsyncIterator[Site]:
+    async with serving(folder, echo, settings, TOKEN) as site:
+        yield site
+
+
+@asynccontextmanager
+async def browser(site: Site) -> AsyncIterator[Site]:
+    """Somebody else's browser, with cookies of its own."""
+    jar = aiohttp.CookieJar(unsafe=True)  # it takes cookies of addresses, too
+    async with aiohttp.ClientSession(cookie_jar=jar) as http:
+        yield Site(site.url, site.app, site.server, http)
+
+
+async def as_owner(site: Site, line: str) -> Any:
+    name, _, text = line.removeprefix("/").partition(" ")
+    path = f"/api/sessions/main/commands/{name}"
+    status, reply = await site.post(path, {"text": text}, headers=OWNER)
+    assert status == 200
+    return reply
+
+
+async def invitation(site: Site, how: str = "ann") -> str:
+    reply = await as_owner(site, f"/invite {how}")
+    return str(reply["data"]["link"]).partition("#join=")[2]
+
+
+async def joins(site: Site, there: Site, how: str = "ann", password: str = "") -> None:
+    body = {"code": await invitation(site, how), "password": password}
+    assert (await there.post("/api/join", body))[0] == 200
+
+
+async def test_a_link_lets_one_person_in_once_with_conversations_of_their_own(
+    tmp_path: Path,
+) -> None:
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as bob:
+        code = await invitation(site)
+        assert (await ann.get("/api/sessions"))[0] == 401
+        assert (await ann.post("/api/join", {"code": code}))[0] == 200
+        assert (await bob.post("/api/join", {"code": code}))[0] == 401
+        assert (await bob.get("/api/sessions"))[0] == 401
+        await site.post("/api/sessions/main/messages", {"text": "mine"}, headers=OWNER)
+        assert (await ann.says("hers"))["text"] == "1: hers"
+        _, listed = await ann.get("/api/sessions")
+        assert [one["id"] for one in listed["sessions"]] == ["main"]
+        _, said = await ann.get("/api/sessions/main/messages")
+        assert [one["text"] for one in said["messages"]] == ["hers", "1: hers"]
+        _, owners = await site.get("/api/sessions/main/messages", headers=OWNER)
+        assert "hers" not in str(owners)
+
+
+async def test_a_user_is_no_owner_on_the_page_and_an_owner_is(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as bob:
+        await joins(site, ann)
+        await joins(site, bob, "bob owner")
+        assert "Only an owner" in (await ann.commands("/config model gpt-4o"))["text"]
+        assert "Only an owner" in (await ann.commands("/invite eve"))["text"]
+        assert "Only an owner" not in (await bob.commands("/config agent_max_steps 7"))["text"]
+
+
+async def test_a_link_expires_and_a_new_one_ends_the_one_before(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        first = await invitation(site)
+        second = await invitation(site)
+        assert (await ann.post("/api/join", {"code": first}))[0] == 401
+        logins = site.app.bot.logins
+        now = logins._clock()
+        logins._clock = lambda: now + INVITED + 1
+        assert (await ann.post("/api/join", {"code": second}))[0] == 401
+
+
+async def test_a_password_signs_in_elsewhere_and_a_wrong_one_does_not(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as phone:
+        await joins(site, ann, password=PASSWORD)
+        wrong = {"name": "ann", "password": "wrong horse battery"}
+        assert (await phone.post("/api/login", wrong))[0] == 401
+        nobody = {"name": "eve", "password": PASSWORD}
+        assert (await phone.post("/api/login", nobody))[0] == 401
+        right = {"name": "ann", "password": PASSWORD}
+        assert (await phone.post("/api/login", right))[0] == 200
+        assert (await phone.get("/api/me"))[1] == {"user": "ann", "is_signed_in": True}
+        kept = (tmp_path / "data" / "parley.db").read_bytes()
+        assert PASSWORD.encode() not in kept
+
+
+async def test_a_short_password_is_refused_and_the_link_still_works(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        code = await invitation(site)
+        assert (await ann.post("/api/join", {"code": code, "password": "short"}))[0] == 400
+        assert (await ann.post("/api/join", {"code": code, "password": PASSWORD}))[0] == 200
+
+
+async def test_guesses_at_a_password_are_throttled_at_the_name_too(tmp_path: Path) -> None:
+    async with page(tmp_path, web={"trusted_proxies": []}) as site, browser(site) as eve:
+        statuses = []
+        for number in range(TRIES + 1):
+            guess = {"name": "ann", "password": f"guess number {number}"}
+            statuses.append((await eve.post("/api/login", guess))[0])
+        assert statuses == [401] * (TRIES - 1) + [429, 429]
+        right = {"name": "ann", "password": PASSWORD}
+        assert (await eve.post("/api/login", right))[0] == 429
+
+
+async def test_signing_out_makes_the_cookie_worthless(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as thief:
+        async with ann.http.post(f"{ann.url}/api/login", json={"token": TOKEN}) as response:
+            cookie = response.headers["Set-Cookie"].partition(";")[0]
+        stolen = {"Cookie": cookie}
+        assert (await thief.get("/api/sessions", headers=stolen))[0] == 200
+        assert (await ann.post("/api/logout", {}))[0] == 200
+        assert (await thief.get("/api/sessions", headers=stolen))[0] == 401
+
+
+async def test_an_owners_browser_is_out_when_the_token_changes(tmp_path: Path) -> None:
+    async with page(tmp_path) as site:
+        signed_in = await site.http.post(f"{site.url}/api/login", json={"token": TOKEN})
+        cookie = signed_in.headers["Set-Cookie"].partition(";")[0]
+    async with serving(tmp_path, echo, token="another long random text") as site:
+        assert (await site.get("/api/sessions", headers={"Cookie": cookie}))[0] == 401
+
+
+async def test_a_browser_that_was_not_used_for_a_month_is_out(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        await joins(site, ann)
+        logins = site.app.bot.logins
+        now = logins._clock()
+        logins._clock = lambda: now + KEPT + 1
+        assert (await ann.get("/api/sessions"))[0] == 401
+
+
+@pytest.mark.parametrize("line", ["/logins end all", "/revoke web/ann"])
+async def test_who_is_signed_out_is_out_at_once_and_hears_nothing_more(
+    tmp_path: Path, line: str
+) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        await joins(site, ann)
+        url = f"{ann.url}/api/sessions/main/events"
+        async with ann.http.get(url) as response:
+            assert response.status == 200
+            following = asyncio.create_task(_read(response))
+            await ann.says("one")
+            await as_owner(site, line)
+            events = await asyncio.wait_for(following, 30)
+        assert "done" in events
+        assert (await ann.get("/api/sessions"))[0] == 401
+
+
+async def _read(response: aiohttp.ClientResponse) -> list[str]:
+    return [event.kind async for event in events_of(response)]
+
+
+async def test_logins_are_listed_to_their_person_and_all_to_an_owner(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as bob:
+        await joins(site, ann)
+        await joins(site, bob, "bob")
+        own = (await ann.commands("/logins"))["data"]["logins"]
+        assert [one["who"] for one in own] == ["web/ann"]
+        found = (await as_owner(site, "/logins"))["data"]["logins"]
+        assert [one["who"] for one in found] == ["web/ann", "web/bob"]
+        told = await ann.commands(f"/logins end {found[1]['number']}")
+        assert "no such login" in told["text"]
+        assert (await bob.get("/api/sessions"))[0] == 200
+
+
+async def test_another_website_can_use_no_cookie(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        await joins(site, ann)
+        for path, body in (
+            ("/api/sessions/main/messages", {"text": "Hi"}),
+            ("/api/logout", {}),
+            ("/api/join", {"code": "x"}),
+            ("/api/login", {"token": TOKEN}),
+        ):
+            elsewhere = {"Origin": "http://evil.example"}
+            assert (await ann.post(path, body, headers=elsewhere))[0] == 403
+        assert (await ann.get("/api/sessions"))[0] == 200
+
+
+async def test_no_link_is_given_where_others_read(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        assert "Others would read" in (await house.says("/invite ann", "group", "boss")).text
+        assert "#join=" in (await house.says("/invite ann", "boss", "boss")).text
+
+
+async def test_somebody_is_let_in_from_the_command_line_while_the_bot_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        place = ("--config", str(tmp_path / "config.json"), "--data", str(tmp_path / "data"))
+        assert await asyncio.to_thread(main, [*place, "invite", "ann"]) == 0
+        code = capsys.readouterr().out.strip().partition("#join=")[2]
+        assert (await ann.post("/api/join", {"code": code}))[0] == 200
