@@ -80,6 +80,20 @@ async def test_a_link_lets_one_person_in_once_with_conversations_of_their_own(
         assert "hers" not in str(owners)
 
 
+async def test_nobody_reads_conversations_of_others_by_naming_their_channel(
+    tmp_path: Path,
+) -> None:
+    async with page(tmp_path, owners=["afar/boss"]) as site, browser(site) as bob:
+        await joins(site, bob, "bob owner")
+        await bob.says("his")
+        for query in ("?channel=terminal", "?channel=afar"):
+            assert (await bob.get(f"/api/sessions/main/messages{query}"))[0] == 404
+        _, listed = await bob.get("/api/sessions?all=true")
+        assert [one["id"] for one in listed["sessions"]] == ["main"]
+        _, listed = await site.get("/api/sessions?all=true", headers=OWNER)
+        assert "his" not in str(listed)
+
+
 async def test_a_user_is_no_owner_on_the_page_and_an_owner_is(tmp_path: Path) -> None:
     async with page(tmp_path) as site, browser(site) as ann, browser(site) as bob:
         await joins(site, ann)
