@@ -274,6 +274,7 @@ class Gateway:
         stopping = self.node.stopping
         await self.node.join()
         await self.app.begin()
+        await asyncio.to_thread(wire.sweep, self.app.config.data)
         await self.node.start()
         for name, channel in self.app.channels.items():
             if is_everywhere(channel):

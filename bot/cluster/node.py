@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 MOST_KNOWN = 10_000
 """Replies of which a gateway remembers that it has had them in hand."""
+FORGOTTEN = 86_400.0
+"""Seconds of silence after which a process is no longer shown as one that may come back."""
 CHANGES = "changed"
 """The topic of settings and people that were changed."""
 
@@ -245,6 +247,21 @@ class Node:
                 ownership.see(process)
             else:
                 ownership.unsee(process)
+
+    async def forget_silent(self) -> None:
+        """Forget those that gave no sign of life for a day: nobody took anything over from them, so
+        that nobody missed them. Raises StoreError."""
+        now = time.monotonic()
+        if now - self._begun < FORGOTTEN:
+            return  # nobody was listened to for so long
+        rows = await self.app.store.read(cluster.list_processes)
+        silent = [
+            row.id
+            for row in rows
+            if row.id != self.me and now - self._heard.get(row.id, self._begun) > FORGOTTEN
+        ]
+        if silent:
+            await self.app.store.write(lambda db: cluster.forget(db, silent))
 
     async def _survey(self) -> ClusterInfo:
         recorded = await self.app.store.read(census.read)

@@ -5,7 +5,9 @@ Nothing is taken at its word: what does not fit raises ValueError.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -23,6 +25,8 @@ T = TypeVar("T")
 
 SPOOL = "spool"
 """The folder in the data folder in which files wait that are on their way to a worker."""
+STALE = 86_400.0
+"""Seconds after which a file in it belongs to nobody any more."""
 _EVENTS = {kind.__name__: kind for kind in (*get_args(Activity), Completed)}
 
 
@@ -139,6 +143,16 @@ def clear(data: Path, part: Mapping[str, Any]) -> None:
     """The files of a message are no longer on their way."""
     for file in build(list[SpooledFile], part.get("files", [])):
         (data / SPOOL / _safe(file.place)).unlink(missing_ok=True)
+
+
+def sweep(data: Path) -> None:
+    """Delete what gateways that were killed left on its way: nobody waits for a file for a day."""
+    before = time.time() - STALE
+    folder = data / SPOOL
+    for file in folder.iterdir() if folder.is_dir() else ():
+        with suppress(FileNotFoundError):  # another gateway may do the same
+            if file.lstat().st_mtime < before:
+                file.unlink()
 
 
 def _safe(place: str) -> str:

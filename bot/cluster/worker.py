@@ -113,6 +113,7 @@ class Worker:
             await asyncio.sleep(REFRESH)
             with suppress(StoreError):
                 await self.app.spending.take_up()
+                await self.node.forget_silent()
 
     async def _watch_database(self) -> None:
         """Give up when the database can't be heard any more: this process may be cut off from it

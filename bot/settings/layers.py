@@ -40,6 +40,7 @@ IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTIN
 """Settings by the names that they have in a configuration."""
 ADDRESSES = frozenset({"broker", "database"})
 """Settings that are addresses of servers, with a password in them."""
+_WITH_PASSWORD = re.compile(r"\s*[\w+.-]+://[^/\s@]*:(?!\{\{)[^/\s@]+@\S*\s*$")
 _FLAGS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
 _SECRET = re.compile(r"\{\{\s*secret\.(\w*)\s*\}\}", re.ASCII)
 _BRAIN = "summary_brain"
@@ -266,9 +267,11 @@ def _twice(name: str, before: str, where: str) -> str:
 
 
 def _refuse_plain_key(called: str, key: str, value: Any) -> None:
-    is_plain = isinstance(value, str) and not _SECRET.fullmatch(value.strip())
-    if (key.endswith(".api_key") or key in ADDRESSES) and value and is_plain:
-        what = "an address with its password" if key in ADDRESSES else "a key"
+    if not isinstance(value, str) or not value or _SECRET.fullmatch(value.strip()):
+        return
+    is_address = key in ADDRESSES or _WITH_PASSWORD.match(value) is not None
+    if key.endswith(".api_key") or is_address:
+        what = "an address with its password" if is_address else "a key"
         raise SettingError(
             f"{called} holds {what} as plain text; put it into .env as NAME=…, and write "
             "{{secret.NAME}} here."

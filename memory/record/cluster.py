@@ -140,6 +140,12 @@ def forget_fenced(database: Database) -> None:
     table.delete().where(is_over).execute(database)
 
 
+def forget(database: Database, processes: Collection[str]) -> None:
+    """Delete processes that are gone; they own nothing any more, and may write nothing."""
+    for process in processes:
+        leave(database, process)
+
+
 def claim(database: Database, outbox: int, process: str) -> str | None:
     """Let a process send a reply, which no other does then; None where it is sent already. Returns
     who claimed it before and may have sent it, `NOBODY` where nobody did."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
+from bot.settings.layers import variable
+from bot.settings.schema import SETTINGS
 
 Write = Callable[[str, str | bytes], Path]
 
@@ -414,3 +417,22 @@ def test_a_dotenv_line_that_is_none_is_named(write: Write, tmp_path: Path) -> No
 def test_half_a_character_is_refused(write: Write, name: str) -> None:
     sentence = refusal(write(name, r'{"system_prompt": "a\ud83d"}'))
     assert r"it has \ud83d, which is half of a character" in sentence
+
+
+@pytest.mark.parametrize("key", sorted(SETTINGS))
+def test_no_setting_takes_an_address_with_its_password_in_plain_text(
+    write: Write, key: str
+) -> None:
+    address = "https://ann:hunter2@example.com/v1"
+    told = (
+        refusal(write("config.json", json.dumps({key: address}))),
+        refusal(write("config.json", "{}"), **{variable(key): address}),
+    )
+    for text in told:
+        assert "plain text" in text
+        assert "hunter2" not in text
+
+
+def test_an_address_whose_password_is_a_secret_is_taken(write: Write) -> None:
+    file = write("config.json", '{"telegram.base_url": "http://ann:{{secret.PASS}}@h:1"}')
+    assert in_force(file, PASS="hunter2").telegram.base_url == "http://ann:hunter2@h:1"

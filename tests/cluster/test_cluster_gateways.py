@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import time
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
@@ -9,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from bot.cluster import wire
+from bot.cluster import gateway, wire
 from bot.cluster.node import topic_of
+from bot.cluster.rabbit import UNANSWERED
 from bot.sending import dump_reply
 from channels.base import Delta, KeyHolder
 from channels.message import (
@@ -156,3 +160,37 @@ async def test_a_file_that_came_to_a_gateway_reaches_the_worker_and_leaves_no_tr
         kept = [path for path in (tmp_path / "data" / "audiences").rglob("*") if path.is_file()]
         assert b"what a file says" in {path.read_bytes() for path in kept}
         assert not [*(tmp_path / "data" / wire.SPOOL).iterdir()]
+
+
+async def test_files_that_a_killed_gateway_left_on_their_way_are_deleted_after_a_day(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    spool = tmp_path / "data" / wire.SPOOL
+    async with living(tmp_path, broker, []) as cluster:
+        spool.mkdir(parents=True)
+        for name, age in (("old", wire.STALE + 60), ("new", wire.STALE - 600)):
+            (spool / name).write_bytes(b"a file")
+            os.utime(spool / name, (time.time() - age,) * 2)
+        house = Hands("pipe")
+        await cluster.add_gateway(house)
+        await house.bot()
+        assert [file.name for file in spool.iterdir()] == ["new"]
+
+
+async def test_without_a_worker_a_message_waits_and_is_refused_with_a_sentence_in_the_end(
+    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with living(tmp_path, broker, [Say("Here I am.")]) as cluster:
+        house = Hands("pipe")
+        await cluster.add_gateway(house)
+        for worker in cluster.workers:
+            await cluster.stop(worker)
+        waiting = asyncio.create_task(house.writes("Who is there?", id="m1"))
+        await cluster.add_worker()
+        assert await waiting is not None, "a worker came before the patience ended"
+        assert (await house.reply_to("m1")).reply.text == "Here I am."
+        await cluster.stop(cluster.workers[-1])
+        monkeypatch.setattr(gateway, "PATIENCE", 0.3)
+        assert await house.writes("And now?", id="m2") is None
+        said = (await house.reply_to("m2")).reply
+        assert (said.text, said.problem) == (UNANSWERED, "unavailable")

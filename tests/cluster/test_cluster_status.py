@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 from bot.app import VERSION
+from bot.cluster.node import FORGOTTEN
 from bot.cluster.rabbit import RabbitMQ
 from channels.message import Address, Reply
 from memory.record import cluster
@@ -69,6 +70,17 @@ async def test_status_shows_owners_every_process_its_slices_and_what_waits(
         await store.write(lambda db: cluster.join(db, gone, "worker", VERSION))
         reply = await status_where(house, lambda shown: silent(shown) == [gone])
         assert "| worker-long-gone-1 | silent | 0 |" in reply.text
+
+        node = living.workers[0].node
+        await node.forget_silent()
+        assert silent(of(await house.says("/status"))) == [gone], "it may come back"
+        node._begun -= FORGOTTEN
+        await node.forget_silent()
+        shown = of(await house.says("/status"))
+        assert {one["name"] for one in shown["processes"]} == {
+            *(one.node.me for one in (gateway, *living.workers))
+        }
+        assert shown["unowned"] == 0
 
 
 async def test_status_tells_a_user_nothing_of_the_processes(
