@@ -95,6 +95,15 @@ def make_parser() -> argparse.ArgumentParser:
         metavar="DIR",
         help="the folder where everything is kept (data)",
     )
+    parser.add_argument(
+        "--chat", metavar="NAME", dest="chat", help="the terminal's conversation of this name"
+    )
+    parser.add_argument(
+        "--continue",
+        action="store_true",
+        dest="resume",
+        help="the terminal's conversation in which something was said last",
+    )
     parser.add_argument("--jsonl", action="store_true", help="read and write JSON lines")
     parser.add_argument(
         "--telegram", action="store_true", help="serve Telegram, without a terminal"
@@ -253,7 +262,7 @@ async def _live(options: argparse.Namespace, layers: Layers, is_terminal: bool) 
 
 def _standing(options: argparse.Namespace, layers: Layers, is_terminal: bool) -> Channel | None:
     """The channel with whose end the bot ends, if there is one."""
-    return _terminal(options.data, layers) if is_terminal else _pipe(options)
+    return _terminal(options, layers) if is_terminal else _pipe(options)
 
 
 def _channels(
@@ -305,10 +314,12 @@ def _web(layers: Layers, is_quiet: bool) -> Channel:
     return channel
 
 
-def _terminal(data: Path, layers: Layers) -> Channel:
-    from channels.terminal import Terminal  # noqa: PLC0415 - slow, and nothing for a pipe
+def _terminal(options: argparse.Namespace, layers: Layers) -> Channel:
+    from channels.terminal import Terminal, conversations  # noqa: PLC0415 - slow, nothing for a pipe
 
-    return Terminal(data / "terminal_history", _greet(layers))
+    chat = conversations.clean_name(options.chat or "") or conversations.MAIN
+    history = options.data / "terminal_history"
+    return Terminal(history, _greet(layers), None if options.resume else chat)
 
 
 def _telegram(layers: Layers, settings: Callable[[], Settings]) -> Channel:

@@ -8,7 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+import orjson
+
+from agent.loop import Agent
 from agent.models.base import Model, ModelError, Usage
 from agent.models.catalogue import cost_of, input_price, window_of
 from agent.models.long_context import long_context_of
@@ -28,16 +32,27 @@ from bot.turns import Turns
 from channels.base import BranchChanged
 from channels.message import Action, Address
 from memory.context.limits import DEFAULT_WINDOW
+from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
-from memory.messages import Message
+from memory.messages import Message, ToolCall
 from memory.record import ledger, overrides, transcript
 from memory.record.ledger import Bill
 from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from memory.record.store import Store
 from memory.turns import Turn
-from plugins.api import AgentInfo, CommandError, ModelInfo, ModelOption, Person, SettingInfo, Status
+from plugins.api import (
+    AgentInfo,
+    Ask,
+    CommandError,
+    ModelInfo,
+    ModelOption,
+    Person,
+    SettingInfo,
+    Status,
+    ToolRun,
+)
 from plugins.processes import ClusterInfo
 
 WELCOME = "You are in now: just write to me, or send /start."
@@ -351,6 +366,24 @@ class Processes:
 
     async def look(self) -> ClusterInfo | None:
         return await self.survey()
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedTools:
+    """The tools, for people who call one themselves."""
+
+    agent: Callable[[Conversation, Address], Agent]
+
+    async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
+        agent = self.agent(ask.conversation, ask.address)
+        if not agent.toolbox.has(name):
+            raise CommandError(
+                f"The tool `{name}` is not offered here; an owner switches it on with "
+                f"`/config tools.{name} true`."
+            )
+        call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())
+        text, is_error = await agent.toolbox.run(call, agent.surroundings)
+        return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call))
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from memory.conversation import Conversation
 from memory.events import Event, Listener, Verdict
 from memory.keys import ConversationKey
 from memory.long_term.prompt import PromptMemory
-from memory.messages import Message
+from memory.messages import Message, ToolCall
 from memory.record.ledger import Bill
 from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
@@ -358,6 +358,24 @@ class VisitorsPort(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class ToolRun:
+    """What came of a tool that a person has called; `is_untrusted` where strangers may have written
+    it."""
+
+    call: ToolCall
+    text: str
+    is_error: bool
+    is_untrusted: bool
+
+
+class ToolsPort(Protocol):
+    async def run(self, ask: Ask, name: str, arguments: Mapping[str, Any]) -> ToolRun:
+        """Run a tool for who asks, as the model would: in its box, and when it has been allowed.
+        Raises CommandError where the tool is not offered there."""
+        ...
+
+
 class ApprovalsPort(Protocol):
     def answer(self, name: str, person: Person, address: Address, is_allowed: bool) -> None:
         """Answer the question of this name, as a person at an address; what is refused raises
@@ -485,6 +503,7 @@ class Ports:
     access: AccessPort
     links: LinksPort
     visitors: VisitorsPort
+    tools: ToolsPort
     approvals: ApprovalsPort
     forms: FormsPort
     commands: Mapping[str, Command]

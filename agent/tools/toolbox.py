@@ -55,6 +55,10 @@ class Toolbox:
         self._offered: dict[tuple[frozenset[str], bool], Toolbox] = {}
         self._alone: Toolbox | None = None
 
+    def has(self, name: str) -> bool:
+        """Whether there is a tool of this name."""
+        return name in self._own
+
     def without(self, name: str) -> Toolbox:
         """All of these tools but one."""
         tools = (t for t in self._own.values() if t.name != name)

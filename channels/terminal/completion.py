@@ -1,17 +1,42 @@
-"""What can be typed next: commands, subcommands and settings, each with its meaning; and the lines
-that were typed, for the arrow keys and over restarts."""
+"""What can be typed next: commands and what they take, each with its meaning; and the lines that
+were typed, for the arrow keys and over restarts."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from prompt_toolkit.history import FileHistory
 
 Item = Mapping[str, Any]
+Offer = tuple[str, str]
+"""What may be typed, and what it means."""
+
+_TAKEN: Mapping[tuple[str, ...], str] = {
+    ("/context", "drop"): "turns",
+    ("/context", "pin"): "turns",
+    ("/context", "unpin"): "turns",
+    ("/context", "turns"): "turns",
+    ("/context", "compact"): "turns",
+    ("/context", "free"): "turns",
+    ("/context", "expand"): "summaries",
+    ("/forget",): "turns",
+    ("/fork",): "turns",
+    ("/edit",): "turns",
+    ("/regenerate",): "turns",
+    ("/branches",): "branches",
+    ("/agent",): "agents",
+    ("/config", "agent"): "agents",
+    ("/model",): "models",
+    ("/config", "model"): "models",
+    ("/memory",): "days",
+    ("/resume",): "conversations",
+}
+"""What commands take that changes with time, by what stands before it."""
+_MANY = frozenset(("turns", "summaries"))  # of which any number may follow one another
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,11 +44,13 @@ class Vocabulary:
     """What there is, as the data of `/help` and `/config` have it.
 
     A command has name, usage, summary and perhaps subcommands (name, summary); a setting has key,
-    value, meaning, layer and wants.
+    value, meaning, layer, wants and perhaps choices. `lists` are the things of each kind that
+    commands take (`find_kind`).
     """
 
     commands: Sequence[Item] = ()
     settings: Sequence[Item] = ()
+    lists: Mapping[str, Sequence[Offer]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +62,23 @@ class Suggestion:
     meaning: str
 
 
+def find_kind(line: str) -> str:
+    """What kind of thing the command at the beginning of `line` takes next; "" for none."""
+    *before, _ = line.split(" ")
+    for count in (2, 1):
+        kind = _TAKEN.get(tuple(before[:count]), "")
+        if kind and (len(before) == count or (kind in _MANY and len(before) > count)):
+            return kind
+    return ""
+
+
 def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
     """What may stand at the end of `line`; nothing for a message to the model."""
     if not line.startswith("/") or line.startswith("//") or "\n" in line:
         return []
     *before, word = line.split(" ")
+    listed = vocabulary.lists.get(find_kind(line), ())
+    offers: Iterator[Offer] = iter(())
     match before:
         case []:
             offers = _commands(vocabulary)
@@ -47,37 +86,44 @@ def choices(line: str, vocabulary: Vocabulary) -> list[Suggestion]:
             offers = _settings(vocabulary)
         case ["/config", key]:
             offers = _values(vocabulary, key)
+        case ["/help"]:
+            bare = ((name.removeprefix("/"), about) for name, about in _commands(vocabulary))
+            offers = iter([*_subcommands(vocabulary, "/help"), *bare])
         case [command]:
             offers = _subcommands(vocabulary, command)
-        case _:
-            offers = iter(())
-    return _find_matches(word, offers)
+    return _find_matches(word, [*offers, *listed])
 
 
-def _commands(vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
+def _commands(vocabulary: Vocabulary) -> Iterator[Offer]:
     return ((_add_slash(command["name"]), command["summary"]) for command in vocabulary.commands)
 
 
-def _subcommands(vocabulary: Vocabulary, name: str) -> Iterator[tuple[str, str]]:
+def _subcommands(vocabulary: Vocabulary, name: str) -> Iterator[Offer]:
     for command in vocabulary.commands:
         if _add_slash(command["name"]) == name:
             for subcommand in command.get("subcommands") or ():
                 yield subcommand["name"], subcommand["summary"]
 
 
-def _settings(vocabulary: Vocabulary) -> Iterator[tuple[str, str]]:
+def _settings(vocabulary: Vocabulary) -> Iterator[Offer]:
     for setting in vocabulary.settings:
         yield setting["key"], f"{setting['meaning']} (now {_format_value(setting['value'])})"
 
 
-def _values(vocabulary: Vocabulary, key: str) -> Iterator[tuple[str, str]]:
-    """The present value, to be changed, and what the setting wants."""
+def _values(vocabulary: Vocabulary, key: str) -> Iterator[Offer]:
+    """The present value, to be changed, and what the setting wants; then the other values, where
+    they are few."""
     for setting in vocabulary.settings:
         if setting["key"] == key:
-            yield _format_value(setting["value"]), setting["wants"]
+            now = _format_value(setting["value"])
+            yield now, setting["wants"]
+            few = ("true", "false") if isinstance(setting["value"], bool) else ()
+            for choice in setting.get("choices") or few:
+                if choice != now:
+                    yield choice, ""
 
 
-def _find_matches(word: str, offers: Iterable[tuple[str, str]]) -> list[Suggestion]:
+def _find_matches(word: str, offers: Iterable[Offer]) -> list[Suggestion]:
     """The offers that contain `word`, those that begin with it first."""
     found = [Suggestion(text, len(word), meaning) for text, meaning in offers if word in text]
     return sorted(found, key=lambda choice: not choice.text.startswith(word))
@@ -90,6 +136,57 @@ def _format_value(value: object) -> str:
 
 def _add_slash(name: str) -> str:
     return "/" + name.removeprefix("/")
+
+
+# What the data of commands says of the things that others take.
+
+SOURCES: Mapping[str, tuple[str, str]] = {
+    "turns": ("/context turns", "turns"),
+    "summaries": ("/context summaries", "summaries"),
+    "branches": ("/branches", "branches"),
+    "agents": ("/agent", "agents"),
+    "models": ("/model list", "models"),
+    "days": ("/memory", "days"),
+}
+"""The command whose data lists the things of a kind, and where in it."""
+
+
+def is_known(line: str, vocabulary: Vocabulary) -> bool:
+    """Whether there is this command, with its subcommand: what is none might change something."""
+    name, _, rest = line.partition(" ")
+    return any(
+        _add_slash(command["name"]) == name
+        and (not rest or rest in {sub["name"] for sub in command.get("subcommands") or ()})
+        for command in vocabulary.commands
+    )
+
+
+def offers_in(kind: str, listed: Iterable[Any]) -> list[Offer]:
+    """What can be typed for these things; of what grows, the newest first."""
+    found = [offer for one in listed if (offer := _offer(kind, one))]
+    return found[::-1] if kind in ("turns", "summaries", "days") else found
+
+
+def _offer(kind: str, one: Any) -> Offer | None:
+    match kind, one:
+        case "days", str(day):
+            return day, "what was written on that day"
+        case "turns", {"turn": turn, "words": words, "state": state}:
+            return turn, f"{', '.join(state)} · {words}"
+        case "summaries", {"name": str(name), "turns": turns}:
+            return name, ", ".join(turns)
+        case "branches", {"number": number, "title": title}:
+            return str(number), title
+        case "agents", {"id": name, "description": about}:
+            return name, about
+        case "models", {"name": str(name)}:
+            return name, _describe_model(one)
+    return None
+
+
+def _describe_model(model: Mapping[str, Any]) -> str:
+    window = model.get("window")
+    return f"a window of {window:,} tokens" if isinstance(window, int) and window else ""
 
 
 class Lines(FileHistory):

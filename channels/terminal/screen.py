@@ -6,15 +6,12 @@ in order, with an empty line between things (`Scroll`).
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
 
-from prompt_toolkit import PromptSession
-from prompt_toolkit.application import Application, create_app_session, get_app_session
+from prompt_toolkit.application import Application, get_app_session
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.data_structures import Point
@@ -22,7 +19,13 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, is_searching
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples, to_formatted_text
 from prompt_toolkit.history import History
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import (
+    KeyBindings,
+    KeyBindingsBase,
+    KeyPressEvent,
+    merge_key_bindings,
+)
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     AnyContainer,
     BufferControl,
@@ -35,16 +38,14 @@ from prompt_toolkit.layout import Window as Pane
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import TabsProcessor
 from prompt_toolkit.layout.screen import Screen as Drawing
-from prompt_toolkit.output.plain_text import PlainTextOutput
 from prompt_toolkit.output.vt100 import Vt100_Output
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar
 
-from channels.base import ToolStarted
-from channels.message import Form, Reply
-from channels.terminal import display
-from channels.terminal.completion import Suggestion
-from channels.terminal.figures import figure_of, kitty_picture, speaks_kitty
+from channels.message import Form
+from channels.terminal.dumb_screen import ScreenListener
+from channels.terminal.mentions import begun_mention, name_dropped, offer_files, paste_picture
+from channels.terminal.picker import Picker
 
 _STYLE = Style.from_dict(
     {
@@ -65,28 +66,11 @@ _STYLE = Style.from_dict(
 _CUTS_OFF = bool({"XTERM_VERSION", "STY"} & os.environ.keys())
 _HINT = "Ctrl-D quits · /help lists the commands"
 _FORM_HINT = "Enter saves · Esc Enter breaks the line · Ctrl-C gives it up"
+_PICKER_HINT = "type to search · ↑ ↓ choose · Enter opens · Ctrl-C leaves it"
+_LAST_QUESTION_HINT = "Enter asks it anew, in a branch · ↑ what you typed before · Ctrl-C leaves it"
+_NO_PICTURE = "There is no picture in the clipboard, or none of wl-paste, xclip and pngpaste."
 _GIVEN_UP = "Given up; nothing was changed."
 _LONGEST_REMEMBERED = 10_000  # characters; a longer text is not a line to come back to
-
-
-class ScreenListener(Protocol):
-    """What the screen asks and tells."""
-
-    def on_text(self, text: str) -> None: ...
-
-    def on_form(self, command: str, text: str) -> None:
-        """What was written into a form, for its command."""
-        ...
-
-    def on_interrupt(self) -> bool:
-        """Ctrl-C was pressed; True if it stops something, False if it is for the input line."""
-        ...
-
-    def bar(self, width: int) -> tuple[str, str]:
-        """The line at the bottom: its style and its text."""
-        ...
-
-    async def choices(self, line: str) -> Iterable[Suggestion]: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +115,17 @@ class Screen:
         self._drawn: Drawn | None = None
         self._hint = ""
         self._form: Form | None = None
-        self._unsent = ""  # what stood in the line when a form came
+        self._picker: Picker | None = None
+        self._unsent = ""  # what stood in the line when a form or a list came
+        self._is_last_question = False  # it is the last question that is changed in the form
+        self._held: list[str] | None = None  # what waits while an editor has the screen
         self._input = Buffer(
             history=history,
             completer=_Completer(listener),
             complete_while_typing=Condition(
-                lambda: self._form is None and self._input.text.startswith("/")
+                lambda: not (self._form or self._picker) and _is_completed(self._input.document)
             ),
-            on_text_changed=lambda _: self._drop_hint(),
+            on_text_changed=lambda _: self._notice_change(),
         )
         self._app: Application[None] = Application(
             self._layout(),
@@ -172,6 +159,9 @@ class Screen:
 
     def write(self, text: str) -> None:
         """Put text for good above the input line."""
+        if self._held is not None:
+            self._held.append(text)
+            return
         if self._app.is_running:
             self._app.renderer.erase(leave_alternate_screen=False)
             self._climb()
@@ -181,15 +171,84 @@ class Screen:
 
     def fill(self, form: Form) -> None:
         """Let the person change a text in the input line."""
-        if self._form is None:
-            self._unsent = self._input.text
-        self._form = form
+        self._put_line_aside()
+        self._picker, self._form = None, form
         self._input.document = Document(form.text)
         self._app.invalidate()
 
+    def fill_last_question(self, form: Form | None) -> None:
+        """The same for the last question, unless something was typed since it was asked for;
+        without a form, what was typed before comes."""
+        if self._form or self._picker or self._input.text:
+            return
+        if form is None:
+            self._input.history_backward()
+        else:
+            self.fill(form)
+            self._is_last_question = True
+        self._app.invalidate()
+
+    async def _go_back(self) -> None:
+        """From the last question to what was typed before it."""
+        text = self._form.text if self._form else ""
+        self._end_form()
+        self._input.load_history_if_not_yet_loaded()
+        if (loading := self._input._load_history_task) is not None:
+            await loading  # the line was reset, and with it what the arrow keys lead to
+        lines = self._input.history.get_strings()
+        is_newest = bool(lines) and lines[-1] == text
+        self._input.history_backward(2 if is_newest else 1)
+
+    def pick(self, picker: Picker, words: str) -> None:
+        """Let the person choose one of many, beginning with what these words find."""
+        self._put_line_aside()
+        self._form, self._picker = None, picker
+        self._input.document = Document(words)
+        self._search()
+
+    def _search(self) -> None:
+        """Ask for what is typed now; what was asked for before is not waited for any more."""
+        if (picker := self._picker) is not None:
+            picker.asked += 1
+            words = self._input.text.strip()
+            self._app.create_background_task(self._find(picker, words, picker.asked))
+
+    async def _find(self, picker: Picker, words: str, asked: int) -> None:
+        if picker.take(await picker.find(words), asked):
+            self._app.invalidate()
+
+    async def _open_editor(self) -> None:
+        """Let the person write in the editor of their own; what comes up meanwhile waits."""
+        if self._held is not None:
+            return
+        self._held = []
+        try:
+            await self._input.open_in_editor()
+        finally:
+            held, self._held = self._held, None
+            for text in held:
+                self.write(text)
+
+    async def _put_picture_in(self) -> None:
+        path = await asyncio.to_thread(paste_picture)
+        if path:
+            self._input.insert_text(name_dropped(str(path)))
+        else:
+            self._hint = _NO_PICTURE
+            self._app.invalidate()
+
+    def _move(self, by: int) -> None:
+        if self._picker:
+            self._picker.move(by)
+
+    def _put_line_aside(self) -> None:
+        if not (self._form or self._picker):
+            self._unsent = self._input.text
+
     def _end_form(self) -> None:
-        """The line is as it was before the form."""
-        self._form = None
+        """The line is as it was before the form, or the list."""
+        self._form = self._picker = None
+        self._is_last_question = False
         self._input.reset(Document(self._unsent))
         self._unsent = ""
 
@@ -214,7 +273,7 @@ class Screen:
     def _layout(self) -> Layout:
         search = SearchToolbar()
         passing = FormattedTextControl(
-            lambda: self._passing, get_cursor_position=self._find_scroll_end
+            lambda: self._above(), get_cursor_position=self._find_scroll_end
         )
         line = BufferControl(
             self._input, [TabsProcessor(char1=" ", char2=" ")], search_buffer_control=search.control
@@ -236,42 +295,47 @@ class Screen:
         ]
         return Layout(_LowerEnd(panes), focused_element=line)
 
-    def _drop_hint(self) -> None:
+    def _notice_change(self) -> None:
         self._hint = ""
+        self._search()
+
+    def _above(self) -> StyleAndTextTuples:
+        """What stands above the input line: a list to choose from, or what is still to come up."""
+        return self._picker.draw(self.width, self.height) if self._picker else self._passing
 
     def _find_scroll_end(self) -> Point:
         """Where the pane scrolls to when it can't show all."""
-        return Point(0, sum(text.count("\n") for _, text, *_ in self._passing))
+        return Point(0, sum(text.count("\n") for _, text, *_ in self._above()))
 
     def _bar(self) -> StyleAndTextTuples:
+        if self._picker:
+            return [("class:bar.warm", _PICKER_HINT[: self.width])]
         if self._form:
-            return [("class:bar.warm", f"{self._form.command} · {_FORM_HINT}"[: self.width])]
+            hint = f"{self._form.command} · {_FORM_HINT}"
+            hint = _LAST_QUESTION_HINT if self._is_last_question else hint
+            return [("class:bar.warm", hint[: self.width])]
         return [("class:bar", self._hint) if self._hint else self._listener.bar(self.width)]
 
-    def _keys(self) -> KeyBindings:
+    def _keys(self) -> KeyBindingsBase:
+        parts = (self._sending_keys(), self._picking_keys(), self._writing_keys())
+        return merge_key_bindings(parts)
+
+    def _sending_keys(self) -> KeyBindings:
+        """Send, stop, give up, leave."""
         keys = KeyBindings()
         is_empty = Condition(lambda: not self._input.text)
 
         @keys.add("enter", filter=~is_searching)
         def _say(event: KeyPressEvent) -> None:
-            text = self._input.text
-            if form := self._form:
-                self._end_form()
-                self._listener.on_form(form.command, text)
-            else:
-                self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
-                self._listener.on_text(text)
-
-        @keys.add("escape", "enter", filter=~is_searching)
-        def _break_line(event: KeyPressEvent) -> None:
-            self._input.newline(copy_margin=False)
+            self._send()
 
         @keys.add("c-c", filter=~is_searching)
         @keys.add("<sigint>")
         def _interrupt(event: KeyPressEvent) -> None:
-            if self._form:
+            if self._form or self._picker:
+                hint = _GIVEN_UP if self._form else ""
                 self._end_form()
-                self._hint = _GIVEN_UP
+                self._hint = hint
             elif not self._listener.on_interrupt():
                 self._input.reset()
                 self._hint = _HINT
@@ -282,41 +346,73 @@ class Screen:
 
         return keys
 
+    def _send(self) -> None:
+        """What is typed goes where it belongs."""
+        text = self._input.text
+        if picker := self._picker:
+            chosen = picker.found[picker.index : picker.index + 1]
+            self._end_form()
+            for entry in chosen:
+                picker.choose(entry.value)
+        elif form := self._form:
+            self._end_form()
+            self._listener.on_form(form.command, text)
+        else:
+            self._input.reset(append_to_history=len(text) <= _LONGEST_REMEMBERED)
+            self._listener.on_text(text)
 
-class DumbScreen:
-    """A terminal that can only write on (TERM=dumb): nothing is drawn twice."""
+    def _picking_keys(self) -> KeyBindings:
+        """Choose from a list, or from what was said before."""
+        keys = KeyBindings()
+        is_picking = Condition(lambda: self._picker is not None)
+        is_empty = Condition(lambda: not (self._input.text or self._form or self._picker))
+        is_last_question = Condition(
+            lambda: self._is_last_question and self._input.document.cursor_position_row == 0
+        )
 
-    width, height, is_drawing = 80, 24, False
+        @keys.add("up", filter=is_picking)
+        @keys.add("c-p", filter=is_picking)
+        def _mark_before(event: KeyPressEvent) -> None:
+            self._move(-1)
 
-    def __init__(self, history: History, listener: ScreenListener) -> None:
-        self._listener = listener
-        self._output = get_app_session().output
-        if isinstance(self._output, Vt100_Output):
-            self._output = PlainTextOutput(self._output.stdout)
-        with create_app_session(output=self._output):
-            self._session: PromptSession[str] = PromptSession(history=history)
-        self._is_left = False
+        @keys.add("down", filter=is_picking)
+        @keys.add("c-n", filter=is_picking)
+        def _mark_behind(event: KeyPressEvent) -> None:
+            self._move(1)
 
-    async def run(self) -> None:
-        with suppress(EOFError):
-            while not self._is_left:
-                try:
-                    self._listener.on_text(await self._session.prompt_async("> "))
-                except KeyboardInterrupt:
-                    self._listener.on_interrupt()
+        @keys.add("up", filter=is_empty & ~is_searching)
+        def _change_last(event: KeyPressEvent) -> None:
+            if not self._listener.on_change_last():
+                self._input.history_backward()
 
-    def leave(self) -> None:
-        self._is_left = True
+        @keys.add("up", filter=is_last_question & ~is_searching)
+        def _leave_last(event: KeyPressEvent) -> None:
+            self._app.create_background_task(self._go_back())
 
-    def echo(self, text: str) -> None:
-        """The terminal shows what is typed."""
+        return keys
 
-    def write(self, text: str) -> None:
-        self._output.write_raw(text.replace("\n", "\r\n"))
-        self._output.flush()
+    def _writing_keys(self) -> KeyBindings:
+        """New lines, pictures, and an editor of one's own."""
+        keys = KeyBindings()
 
-    def show(self, text: str) -> None:
-        """What passes is not shown."""
+        @keys.add("escape", "enter", filter=~is_searching)
+        def _break_line(event: KeyPressEvent) -> None:
+            self._input.newline(copy_margin=False)
+
+        @keys.add("c-x", "c-e", filter=~is_searching)
+        def _edit(event: KeyPressEvent) -> None:
+            self._app.create_background_task(self._open_editor())
+
+        @keys.add("c-v", filter=~is_searching)
+        def _paste_picture(event: KeyPressEvent) -> None:
+            self._app.create_background_task(self._put_picture_in())
+
+        @keys.add(Keys.BracketedPaste)
+        def _paste(event: KeyPressEvent) -> None:
+            text = event.data.replace("\r\n", "\n").replace("\r", "\n")
+            self._input.insert_text(name_dropped(text) or text)
+
+        return keys
 
 
 class _Completer(Completer):
@@ -332,76 +428,16 @@ class _Completer(Completer):
         if document.text.startswith("/"):
             for choice in await self._listener.choices(document.text_before_cursor):
                 yield Completion(choice.text, -choice.replaces, display_meta=choice.meaning)
+        elif begun := begun_mention(document.text_before_cursor):
+            for text, meaning in await asyncio.to_thread(lambda: [*offer_files(begun)]):
+                yield Completion(text, -len(begun), display_meta=meaning)
+
+
+def _is_completed(document: Document) -> bool:
+    """Whether what can be typed next is shown at once."""
+    begun = begun_mention(document.text_before_cursor)
+    return document.text.startswith("/") or begun is not None
 
 
 def _prefix(line: int, wrap: int) -> StyleAndTextTuples:
     return [("class:prompt", "  " if line or wrap else "› ")]
-
-
-class Scroll:
-    def __init__(self, screen: Screen | DumbScreen) -> None:
-        self._screen = screen
-        self._ends_with_line = False
-
-    def answer(self, markdown: str) -> None:
-        if markdown.strip():
-            self._put(display.markdown(markdown, self._screen.width))
-
-    def command_reply(self, reply: Reply) -> None:
-        width = self._screen.width
-        picture = self._picture(reply.images[0]) if len(reply.images) == 1 else ""
-        if picture:
-            self._put(display.command_reply(reply.text, width))
-            self._put(picture)
-        elif figure := figure_of(reply.data):
-            self._put(display.context_reply(reply.text, figure, width))
-        else:
-            self._put(display.command_reply(reply.text, width))
-        for path in reply.images:
-            self.note(f"Picture: {path}")
-
-    def _picture(self, path: str) -> str:
-        """What shows a picture, where that can be done."""
-        if not (self._screen.is_drawing and speaks_kitty()):
-            return ""
-        try:
-            return kitty_picture(Path(path).read_bytes(), self._screen.width)
-        except OSError:
-            return ""
-
-    def next_steps(self, reply: Reply) -> None:
-        if reply.actions:
-            self._put(display.next_steps(reply.actions, self._screen.width))
-
-    def question(self, text: str) -> None:
-        self._screen.echo("\n" + display.question(text, self._screen.width))
-        self._ends_with_line = False
-
-    def note(self, text: str) -> None:
-        self._put_line(display.note(text, self._screen.width))
-
-    def tool(self, call: ToolStarted, outcome: str) -> None:
-        self._put_line(display.tool(call.name, call.arguments, outcome, self._screen.width))
-
-    def show_below(self, tail: str, calls: Sequence[ToolStarted], questions: Sequence[str]) -> None:
-        """What is still to come up: the unfinished end of an answer, the tools that run, the
-        questions that wait."""
-        width, height = self._screen.width, self._screen.height
-        lines = "".join(display.tool(call.name, call.arguments, "", width) for call in calls)
-        parts = [
-            tail and display.render_tail(tail, width, height),
-            lines,
-            *(display.question(text, width, is_waiting=True) for text in questions),
-        ]
-        text = "\n".join(part for part in parts if part)
-        joins = self._ends_with_line and lines and not tail
-        self._screen.show(text if joins or not text else "\n" + text)
-
-    def _put(self, text: str) -> None:
-        self._screen.write("\n" + text)
-        self._ends_with_line = False
-
-    def _put_line(self, text: str) -> None:
-        """Lines of tools and notes that follow each other keep together."""
-        self._screen.write(text if self._ends_with_line else "\n" + text)
-        self._ends_with_line = True

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.utils import is_dumb_terminal
+from rich.cells import cell_len
 
 from channels.base import (
     Activity,
@@ -27,13 +28,30 @@ from channels.base import (
     ToolStarted,
     TurnStarted,
 )
-from channels.message import Address, Inbound, Outbound
-from channels.terminal.completion import Lines, Suggestion, Vocabulary, choices
-from channels.terminal.display import StreamedAnswer, bar_style, bar_text
-from channels.terminal.screen import DumbScreen, Screen, Scroll
+from channels.local_files import LocalFileError, read_attachment
+from channels.message import Attachment, Inbound, Outbound, Reply
+from channels.terminal import conversations, keys, mentions
+from channels.terminal.completion import (
+    SOURCES,
+    Lines,
+    Offer,
+    Suggestion,
+    Vocabulary,
+    choices,
+    find_kind,
+    is_known,
+    offers_in,
+)
+from channels.terminal.display import StreamedAnswer, bar_style, bar_text, one_line
+from channels.terminal.dumb_screen import DumbScreen
+from channels.terminal.picker import Picker, PickerEntry
+from channels.terminal.screen import Screen
+from channels.terminal.scroll import Scroll
 
-ADDRESS = Address("terminal", "main")
+ADDRESS = conversations.address_of(conversations.MAIN)
+"""The conversation of whoever names none."""
 _LEAVING = {"/quit", "/exit"}
+_ROOM_FOR_NAMES, _LONGEST_NAME = 60, 20  # columns
 _AUTO = "auto"  # the name of a model before it is known which one it is
 _FRAME = 0.1  # seconds between two pictures of what moves
 _SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -54,10 +72,15 @@ class _Exchange:
 class Terminal:
     """Whoever sits at this machine talks to the bot here; `history` keeps what they typed."""
 
-    name = "terminal"
+    name = conversations.CHANNEL
 
-    def __init__(self, history: Path, greeting: str = "") -> None:
+    def __init__(self, history: Path, greeting: str = "", chat: str | None = "main") -> None:
+        """`chat` is the conversation to begin in; None: the one where something was said last."""
         self._history, self._greeting = history, greeting
+        self._chat = chat
+        self._address = conversations.address_of(chat or conversations.MAIN)
+        self._watching = ExitStack()
+        self._follower: asyncio.Task[None] | None = None
         self._lines = Lines(history)
         self._screen = (DumbScreen if is_dumb_terminal() else Screen)(self._lines, self)
         self.has_fields = isinstance(self._screen, Screen)
@@ -66,22 +89,37 @@ class Terminal:
         self._current: _Exchange | None = None
         self._usage: ContextUsage | None = None
         self._vocabulary: Vocabulary | None = None
+        self._has_asked = False
 
     async def listen(self, bot: Bot) -> None:
         self._bot = bot
         self._history.touch(mode=0o600)
-        with patch_stdout(), bot.watch(ADDRESS) as activities:
+        with patch_stdout(), self._watching:
             async with asyncio.TaskGroup() as self._tasks:
-                follower = self._tasks.create_task(self._follow(activities))
-                self._tasks.create_task(self._look())
                 if self._greeting:
                     self._scroll.note(self._greeting)
+                self._attend(self._chat or await conversations.newest(bot))
+                if self._chat != conversations.MAIN:
+                    self._tasks.create_task(self._retell())
                 await self._screen.run()
                 await self._part()
-                follower.cancel()
+                if self._follower:
+                    self._follower.cancel()
+
+    def _attend(self, chat: str) -> None:
+        """Follow what happens in this conversation, and in no other any more."""
+        if self._follower:
+            self._follower.cancel()
+        self._watching.close()
+        self._address = conversations.address_of(chat)
+        activities = self._watching.enter_context(self._bot.watch(self._address))
+        self._follower = self._tasks.create_task(self._follow(activities))
+        self._tasks.create_task(self._look())
 
     async def send(self, outbound: Outbound) -> None:
         exchange = self._exchanges.get(outbound.reply_to)
+        if outbound.address != self._address:
+            self._scroll.note(f"From the conversation “{one_line(outbound.address.chat)}”:")
         if exchange and outbound.turn:
             with suppress(TimeoutError):
                 async with asyncio.timeout(_PATIENCE):
@@ -95,21 +133,60 @@ class Terminal:
 
     def on_text(self, text: str) -> None:
         self._vocabulary = None
-        if text.strip() in _LEAVING:
+        said = text.strip()
+        command, _, rest = said.partition(" ")
+        if said in _LEAVING:
             self._screen.leave()
-        elif text.strip():
-            is_at_once = not self._is_busy or _is_command(text)
-            inbound = Inbound(f"terminal-{uuid4().hex}", ADDRESS, text)
-            exchange = self._open(inbound.id, text)
-            if is_at_once:
-                self._echo(exchange)
+        elif command == "/resume":
+            self._tasks.create_task(self._resume(rest.strip()))
+        elif said == "/help keys":
+            self._scroll.question(text)
+            self._scroll.command_reply(Reply(keys.table()))
+        elif said:
+            self._say(text)
+
+    def _say(self, text: str) -> None:
+        is_at_once = not self._is_busy or _is_command(text)
+        identity = f"terminal-{uuid4().hex}"
+        exchange = self._open(identity, text)
+        if is_at_once:
+            self._echo(exchange)
+        if files := [] if _is_command(text) else mentions.find_mentions(text):
+            self._tasks.create_task(self._submit_with(identity, text, files))
+        else:
+            inbound = Inbound(identity, self._address, _as_command(text))
             self._tasks.create_task(self._bot.submit(inbound))
+
+    async def _submit_with(self, identity: str, text: str, files: Sequence[Path]) -> None:
+        """Submit a message with files that it names."""
+        address, attachments = self._address, list[Attachment]()
+        try:
+            for file in files:
+                attachments.append(await asyncio.to_thread(read_attachment, file))
+        except LocalFileError as error:
+            self._exchanges.pop(identity).over.set()
+            self._scroll.note(f"{error}, so your message was not sent. ↑ brings it back.")
+            return
+        await self._bot.submit(Inbound(identity, address, text, attachments=tuple(attachments)))
+        mentions.discard(files)
 
     def on_form(self, command: str, text: str) -> None:
         if text.strip():
             self.on_text(f"{command} {text}")
         else:
             self._scroll.note("The text is empty, so nothing was changed.")
+
+    def on_change_last(self) -> bool:
+        """Let the person change their last question; False where there is none to change now."""
+        is_asked = self._has_asked and not self._is_busy
+        if is_asked:
+            self._tasks.create_task(self._change_last())
+        return is_asked
+
+    async def _change_last(self) -> None:
+        reply = await self._bot.command(self._address, "/edit")
+        if isinstance(self._screen, Screen):
+            self._screen.fill_last_question(reply.form)
 
     def on_interrupt(self) -> bool:
         if is_busy := self._is_busy:
@@ -120,15 +197,33 @@ class Terminal:
         doing = self._format_activity()[:width]
         if self._usage is None:
             return "class:bar", doing
-        context = bar_text(self._usage, width - len(doing) - 3)
-        return bar_style(self._usage), " · ".join(part for part in (doing, context) if part)
+        is_elsewhere = self._address != ADDRESS and width >= _ROOM_FOR_NAMES
+        name = one_line(self._address.chat)[:_LONGEST_NAME] if is_elsewhere else ""
+        taken = sum(cell_len(part) + 3 for part in (doing, name) if part)
+        context = bar_text(self._usage, width - taken)
+        return bar_style(self._usage), " · ".join(filter(None, (doing, name, context)))
 
     async def choices(self, line: str) -> Iterable[Suggestion]:
-        if self._vocabulary is None:
+        known = self._vocabulary
+        if known is None:
             commands = await self._ask("/help", "commands")
             settings = await self._ask("/config", "settings")
-            self._vocabulary = Vocabulary(commands or (), settings or ())
-        return choices(line, self._vocabulary)
+            own = [{"name": name, "summary": summary} for name, summary in keys.COMMANDS]
+            known = Vocabulary((*(commands or ()), *own), settings or (), {})
+        if (kind := find_kind(line)) and kind not in known.lists:
+            known = replace(known, lists={**known.lists, kind: await self._list(kind, known)})
+        self._vocabulary = known
+        return choices(line, known)
+
+    async def _list(self, kind: str, known: Vocabulary) -> Sequence[Offer]:
+        """What there is of a kind now."""
+        if kind == "conversations":
+            found = await self._bot.sessions(conversations.CHANNEL)
+            return [(one.chat, one.title) for one in found]
+        command, what = SOURCES[kind]
+        if not is_known(command, known):
+            return ()
+        return offers_in(kind, await self._ask(command, what) or ())
 
     # What the bot does.
 
@@ -206,6 +301,7 @@ class Terminal:
             self._scroll.command_reply(outbound.reply)
         else:
             self._scroll.answer(self._rest(exchange, outbound.reply.text))
+            self._has_asked = True
         self._scroll.next_steps(outbound.reply)
         if outbound.reply.form and isinstance(self._screen, Screen):
             self._screen.fill(outbound.reply.form)
@@ -219,13 +315,13 @@ class Terminal:
     # What the bot is asked.
 
     async def _stop(self) -> None:
-        reply = await self._bot.command(ADDRESS, "/stop")
+        reply = await self._bot.command(self._address, "/stop")
         if not self._current:  # else the turn's own reply says that it was stopped
             self._scroll.note(reply.text)
 
     async def _part(self) -> None:
         if self._is_busy:
-            await self._bot.command(ADDRESS, "/stop")
+            await self._bot.command(self._address, "/stop")
             if self._current:
                 self._scroll.answer(self._current.answer.take_all())
             self._scroll.note(
@@ -237,13 +333,61 @@ class Terminal:
     async def _look(self) -> None:
         if usage := await self._ask("/context", "usage"):
             self._usage = ContextUsage(**usage)
-            if (model := self._usage.model) not in ("", _AUTO) and model not in self._greeting:
+            model = self._usage.model
+            if model not in ("", _AUTO) and model not in self._greeting:
+                self._greeting += model  # which is said once
                 self._scroll.note(f"{model} answers.")
             self._draw()
 
+    async def _resume(self, words: str) -> None:
+        """Go to the conversation of this name, or let the person choose one."""
+        names = {session.chat for session in await self._bot.sessions(conversations.CHANNEL)}
+        if words in names or words == conversations.MAIN:
+            self._switch(words)
+        elif isinstance(self._screen, Screen):
+            title = "Conversations of this terminal"
+            self._screen.pick(Picker(title, self._find_conversations, self._switch), words)
+        elif name := conversations.clean_name(words):
+            self._switch(name)
+        else:
+            found = await self._find_conversations("")
+            lines = "\n".join(f"/resume {entry.value}: {entry.label}" for entry in found)
+            self._scroll.note(lines or "Nothing was said here yet; /resume NAME begins one.")
+
+    async def _find_conversations(self, words: str) -> Sequence[PickerEntry]:
+        return await conversations.find(self._bot, words, self._address.chat)
+
+    def _switch(self, chat: str) -> None:
+        """Go to another conversation; what runs in this one goes on, and its answer comes all the
+        same."""
+        if self._current:
+            self._scroll.answer(self._current.answer.take_all())
+        for exchange in self._exchanges.values():
+            self._echo(exchange)
+            exchange.over.set()
+        self._exchanges.clear()
+        self._current, self._usage, self._has_asked = None, None, False
+        self._attend(chat)
+        self._tasks.create_task(self._retell())
+
+    async def _retell(self) -> None:
+        """Show where one is, and what was said there last."""
+        said = await self._bot.transcript(self._address, most=conversations.SHOWN)
+        name = one_line(self._address.chat)
+        self._scroll.note(f"── {name}{'' if said else ' · nothing was said here yet'} ──")
+        for who, text in conversations.retell(said):
+            if who == "person":
+                self._scroll.question(text)
+            elif who == "model":
+                self._scroll.answer(text)
+            else:
+                self._scroll.note(f"⚙ {text}")
+        self._has_asked = bool(said)
+        self._draw()
+
     async def _ask(self, command: str, what: str) -> Any:
         """A part of a command's data; None if it has none."""
-        reply = await self._bot.command(ADDRESS, command)
+        reply = await self._bot.command(self._address, command)
         return (reply.data or {}).get(what)
 
     # What is shown.
@@ -284,4 +428,9 @@ class Terminal:
 
 def _is_command(text: str) -> bool:
     """For the display only: what a command is, is the bot's to say."""
-    return text.startswith("/") and not text.startswith("//")
+    return (text.startswith("/") and not text.startswith("//")) or _as_command(text) != text
+
+
+def _as_command(text: str) -> str:
+    """ "!ls" as the command that it is short for; any other text as it stands."""
+    return f"/shell {text[1:].strip()}" if text.startswith("!") and text[1:].strip() else text

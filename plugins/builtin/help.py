@@ -9,7 +9,7 @@ from plugins.wording import cell, table
 
 GROUPS: Mapping[str, Sequence[str]] = {
     "Talking": (
-        *("new", "retry", "undo", "edit", "regenerate", "stop", "btw"),
+        *("new", "retry", "undo", "edit", "regenerate", "stop", "btw", "shell"),
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
     "What the model sees and remembers": ("context", "memory", "remember", "forget"),

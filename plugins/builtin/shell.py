@@ -1,4 +1,5 @@
-"""The tool `shell`: commands in a box. It is off until an owner turns it on."""
+"""The tool `shell`: commands in a box; and `/shell`, by which a person runs one for the model to
+see. Both are off until an owner turns the tool on."""
 
 from __future__ import annotations
 
@@ -11,7 +12,22 @@ from agent.tools import box
 from agent.tools.allowance import Allowance, overuse
 from agent.tools.box import Complaint, Ran
 from agent.tools.workspace import WRITABLE
-from plugins.api import Tool, ToolContext, ToolError, hookimpl, tool
+from plugins.api import (
+    EVERYTHING,
+    Action,
+    Ask,
+    Command,
+    CommandError,
+    Message,
+    Reply,
+    Tool,
+    ToolContext,
+    ToolError,
+    command,
+    hookimpl,
+    tool,
+)
+from plugins.wording import fence
 
 NO_BOX = (
     "The command was not run: bubblewrap (bwrap) does not work on this machine, and without it "
@@ -33,13 +49,14 @@ async def shell(
     """
     if "\0" in command:
         raise ToolError("The command was not run: it holds a zero byte.")
-    files = context.workspace / WRITABLE
+    workspace = context.workspace.absolute()  # the command runs in a folder of its own
+    files = workspace / WRITABLE
     files.mkdir(parents=True, exist_ok=True)
     settings = context.settings
-    allowance = await asyncio.to_thread(Allowance.of, context.workspace, settings.files_quota)
+    allowance = await asyncio.to_thread(Allowance.of, workspace, settings.files_quota)
     limited = box.limit_command(command, allowance.room)
     if await _has_box():
-        arguments = [*box.build_box_command(context.workspace), *limited]
+        arguments = [*box.build_box_command(workspace), *limited]
         home = f"{box.INSIDE}/{WRITABLE}"
     elif settings.shell_unboxed:
         arguments, home = limited, str(files)
@@ -78,6 +95,43 @@ def format_result(ran: Ran) -> str:
     else:
         ending = f"Exit code {ran.status}."
     return f"{ending}\n{output}" if output else f"{ending} It printed nothing."
+
+
+SAID = "(The person ran this command.)"
+"""How such a turn ends, for the model; no model was asked."""
+
+
+@command(
+    "shell",
+    "Run a command in the box of the tool shell; the model sees what it printed",
+    "COMMAND",
+    slow=(EVERYTHING,),
+)
+async def run_shell(ask: Ask) -> Reply:
+    """`/shell ls -l`, in the terminal `!ls -l`: what it printed becomes a turn, marked as what
+    strangers may have written."""
+    line = ask.text.strip()
+    if not line:
+        raise CommandError("/shell needs a command: /shell ls -l.")
+    ran = await ask.bot.tools.run(ask, "shell", {"command": line})
+    if ran.is_error:
+        raise CommandError(ran.text)
+    result = Message(
+        "tool", ran.text, call_id=ran.call.id, tool="shell", is_untrusted=ran.is_untrusted
+    )
+    called = Message("assistant", tool_calls=(ran.call,))
+    question = Message("user", f"!{line}", speaker=ask.speaker)
+    (turn,) = await ask.conversation.turns.append(
+        [[question, called, result, Message("assistant", SAID)]]
+    )
+    text = f"{fence(ran.text)}\n\nThe model sees it as {turn.id}."
+    data = {"turn": turn.id, "output": ran.text}
+    return Reply(text, data, (Action("Take it out", f"/context drop {turn.id}"),))
+
+
+@hookimpl
+def parley_commands() -> list[Command]:
+    return [run_shell]
 
 
 @hookimpl

@@ -25,7 +25,14 @@ from agent.models.embedded import SHOWN
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
 from channels.message import Action, Outbound, Reply
 from channels.terminal import Terminal, display
-from channels.terminal.completion import Suggestion, Vocabulary, choices
+from channels.terminal.completion import (
+    Suggestion,
+    Vocabulary,
+    choices,
+    find_kind,
+    is_known,
+    offers_in,
+)
 from channels.terminal.display import (
     StreamedAnswer,
     bar_style,
@@ -162,7 +169,67 @@ def test_values_are_offered_as_they_are_typed() -> None:
 
 def test_subcommands_are_offered() -> None:
     assert texts("/context ") == ["clear"]
-    assert texts("/help ") == []
+    assert texts("/help con") == ["context", "config"]
+
+
+def test_what_a_setting_can_be_is_offered() -> None:
+    strategy = {
+        "key": "s",
+        "value": "trim",
+        "meaning": "",
+        "wants": "x",
+        "choices": ["trim", "slim"],
+    }
+    flag = {"key": "f", "value": False, "meaning": "", "wants": "x", "choices": []}
+    known = Vocabulary((), [strategy, flag])
+    assert [c.text for c in choices("/config s ", known)] == ["trim", "slim"]
+    assert [c.text for c in choices("/config s sl", known)] == ["slim"]
+    assert [c.text for c in choices("/config f ", known)] == ["false", "true"]
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("/context drop t", "turns"),
+        ("/context drop t3 t", "turns"),
+        ("/context drop", ""),
+        ("/context clear ", ""),
+        ("/forget ", "turns"),
+        ("/memory 2026", "days"),
+        ("/memory search 2026", ""),
+        ("/agent ", "agents"),
+        ("/model gpt", "models"),
+        ("/config model ", "models"),
+        ("/resume tr", "conversations"),
+        ("/branches ", "branches"),
+        ("hello t", ""),
+    ],
+)
+def test_what_a_command_takes_is_known(line: str, kind: str) -> None:
+    assert find_kind(line) == kind
+
+
+def test_the_newest_turns_are_offered_first_with_their_words() -> None:
+    listed = [
+        {"turn": f"t{n}", "tokens": 9, "state": ["in play"], "words": f"word {n}"} for n in (1, 2)
+    ]
+    known = Vocabulary(lists={"turns": offers_in("turns", listed)})
+    assert choices("/context drop t", known) == [
+        Suggestion("t2", 1, "in play · word 2"),
+        Suggestion("t1", 1, "in play · word 1"),
+    ]
+
+
+def test_things_that_are_not_as_expected_are_not_offered() -> None:
+    for kind in ("turns", "models", "agents", "days", "branches", "summaries", "other"):
+        assert offers_in(kind, [None, {}, 5, {"name": 5}]) == []
+
+
+def test_a_subcommand_that_a_bot_does_not_know_is_not_asked_for() -> None:
+    known = Vocabulary([{"name": "model", "summary": "", "subcommands": []}])
+    assert not is_known("/model list", known)
+    assert is_known("/model", known)
+    assert not is_known("/agent", known)
 
 
 @pytest.mark.parametrize("line", ["", "hello", " /context", "//context", "/context\nmore"])

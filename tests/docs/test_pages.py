@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from channels.terminal.keys import KEYS, TYPED
 from memory.record.engines.sqlite import in_memory
 from tests.docs.pages import PAGES, ROOT
 
@@ -75,3 +76,9 @@ def test_every_page_can_be_reached_from_the_first() -> None:
             links = (link.partition("#")[0] for link in LINK.findall(prose(page)))
             waiting += [page.parent / link for link in links if "://" not in link]
     assert {page.resolve() for page in PAGES} <= reached
+
+
+def test_the_page_of_the_terminal_has_every_key() -> None:
+    page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
+    assert all(f"| {key} | {what} |\n" in page for key, what in KEYS)
+    assert all(f"| `{text}` | {what} |\n" in page for text, what in TYPED)

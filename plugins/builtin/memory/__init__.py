@@ -55,7 +55,8 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     days = await ask.conversation.memory.days()
     others = _neighbours(days, day)
     name = "today" if day == today else f"on {day:%A}, {day}"
-    data = {"day": str(day), "sections": [as_data(note) for note in notes]}
+    sections = [as_data(note) for note in notes]
+    data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
     if notes:
         whole = "\n\n".join(map(_as_text, notes))
         return Reply(f"**{day:%A}, {day}**\n\n{_newest(whole)}", data, others)

@@ -1,0 +1,41 @@
+"""The keys of the terminal, and what can be typed there besides: for `/help keys` and its page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+KEYS: Sequence[tuple[str, str]] = (
+    ("Enter", "send; in a form, save"),
+    ("Esc Enter", "a new line"),
+    ("Tab", "complete: commands, settings and their values, models, turns, days, files"),
+    ("↑ in an empty line", "change your last question; ↑ once more: what you typed before it"),
+    ("↑ ↓", "move in a text of many lines, or through what you have typed before"),
+    ("Ctrl-R", "search what you have typed before"),
+    ("Ctrl-X Ctrl-E", "write in your editor ($VISUAL or $EDITOR)"),
+    ("Ctrl-V", "put the picture that is in the clipboard in (with wl-paste, xclip or pngpaste)"),
+    ("Ctrl-C", "stop the answer; else clear the line, give up a form or a list"),
+    ("Ctrl-D", "quit, where the line is empty"),
+)
+TYPED: Sequence[tuple[str, str]] = (
+    ("/resume [WORDS]", "the conversations of this terminal: choose one, or begin another"),
+    ("@FILE", 'put a file in: @notes.txt, @"two words.pdf"'),
+    ("a picture dropped here", "its path becomes an @FILE"),
+    ("!COMMAND", "run a command in the box of the tool `shell`; the model sees its output"),
+    ("//TEXT", "send a text that begins with a slash"),
+    ("/help keys", "this list"),
+    ("/quit", "quit"),
+)
+COMMANDS: Sequence[tuple[str, str]] = (
+    ("resume", "Go to another conversation of this terminal, or begin one"),
+    ("quit", "Quit"),
+)
+"""Commands that the terminal carries out itself."""
+
+
+def table() -> str:
+    """All of it, as Markdown."""
+    keys = "\n".join(f"| {key} | {what} |" for key, what in KEYS)
+    typed = "\n".join(f"| `{text}` | {what} |" for text, what in TYPED)
+    return (
+        f"| key | what it does |\n|---|---|\n{keys}\n\n| typed | what it does |\n|---|---|\n{typed}"
+    )

@@ -1,0 +1,122 @@
+"""Files that a person names in a message (@notes.txt), drops onto the terminal, or has in the
+clipboard."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+_MENTION = re.compile(r'(?<!\S)@(?:"([^"\n]+)"|([^\s"]\S*))')
+_BEGUN = re.compile(r'(?<!\S)@(?:"([^"\n]*)|([^\s"]*))$')
+_PICTURES = frozenset((".png", ".jpg", ".jpeg", ".gif", ".webp"))
+_MOST = 50  # files that are offered
+_LONGEST = 4_000  # characters of what may be a dropped file
+_CLIPBOARDS: Sequence[Sequence[str]] = (
+    ("wl-paste", "--type", "image/png"),
+    ("xclip", "-selection", "clipboard", "-target", "image/png", "-out"),
+    ("pngpaste", "-"),
+)
+_PATIENCE = 5.0  # seconds for the clipboard
+_MADE = "parley-pasted-"
+
+
+def find_mentions(text: str) -> list[Path]:
+    """The files that a message names, each once; what is no file is just a word."""
+    found: dict[Path, None] = {}
+    for quoted, plain in _MENTION.findall(text):
+        for name in (quoted,) if quoted else (plain, plain.rstrip(".,;:!?)")):
+            path = Path(name).expanduser()
+            if name and _is_file(path):
+                found[path] = None
+                break
+    return [*found]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def begun_mention(before_cursor: str) -> str | None:
+    """What is typed so far of a file's name at the end of this text; None where none is begun."""
+    found = _BEGUN.search(before_cursor)
+    return found[0] if found else None
+
+
+def offer_files(begun: str) -> Iterator[tuple[str, str]]:
+    """How a name that was begun ("@no") can go on, with what that is; folders end with a slash."""
+    typed = begun.removeprefix("@").removeprefix('"')
+    folder, _, start = typed.rpartition("/")
+    if folder or typed.startswith("/"):
+        folder += "/"
+    try:
+        with os.scandir(Path(folder or ".").expanduser()) as entries:
+            names = sorted(
+                (entry.name + "/" * entry.is_dir(), entry.is_dir())
+                for entry in entries
+                if entry.name.startswith(start) and (start or not entry.name.startswith("."))
+            )
+    except (OSError, ValueError):
+        return
+    for name, is_folder in names[:_MOST]:
+        yield _mention(folder + name, is_open=is_folder), "folder" if is_folder else ""
+
+
+def _mention(name: str, is_open: bool = False) -> str:
+    is_plain = re.fullmatch(r'[^\s"]+', name)
+    return f"@{name}" if is_plain else f'@"{name}' + '"' * (not is_open)
+
+
+def name_dropped(text: str) -> str:
+    """What stands for pictures that were dropped onto the terminal, which pastes their paths; ""
+    for any other text."""
+    if len(text) > _LONGEST or not text.strip():
+        return ""
+    try:
+        words = [text.strip()] if _is_picture(text.strip()) else shlex.split(text)
+    except ValueError:
+        return ""
+    paths = [unquote(urlsplit(word).path) if word.startswith("file://") else word for word in words]
+    if not paths or not all(map(_is_picture, paths)):
+        return ""
+    return " ".join(map(_mention, paths)) + " "
+
+
+def _is_picture(path: str) -> bool:
+    """Whether this is the whole path of a picture; a quote in it could not be written here."""
+    suits = path.startswith("/") and '"' not in path and "\n" not in path
+    return suits and Path(path).suffix.lower() in _PICTURES and _is_file(Path(path))
+
+
+def paste_picture() -> Path | None:
+    """The picture in the clipboard as a file, for this person alone; None where there is none, or
+    no tool that could say. Whoever has read it deletes it (`discard`)."""
+    for command in _CLIPBOARDS:
+        if shutil.which(command[0]) is None:
+            continue
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=_PATIENCE, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        if done.returncode == 0 and done.stdout.startswith(b"\x89PNG"):
+            descriptor, name = tempfile.mkstemp(prefix=_MADE, suffix=".png")
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(done.stdout)
+            return Path(name)
+    return None
+
+
+def discard(paths: Sequence[Path]) -> None:
+    """Delete those of these files that were made of the clipboard."""
+    for path in paths:
+        if path.name.startswith(_MADE) and path.parent == Path(tempfile.gettempdir()):
+            path.unlink(missing_ok=True)

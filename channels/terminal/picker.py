@@ -1,0 +1,66 @@
+"""Choosing one of many in the terminal: a list above the input line, whose text narrows it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from rich.cells import cell_len, set_cell_size
+
+_MOST = 10  # entries that are seen at once
+
+
+@dataclass(frozen=True, slots=True)
+class PickerEntry:
+    """One of many: what it is, words on its right, and what choosing it means."""
+
+    label: str
+    about: str
+    value: str
+
+
+Find = Callable[[str], Awaitable[Sequence[PickerEntry]]]
+"""The entries for what is typed."""
+
+
+@dataclass(slots=True)
+class Picker:
+    """What is chosen from; `found` are the entries, the one at `index` is marked."""
+
+    title: str
+    find: Find
+    choose: Callable[[str], None]
+    found: Sequence[PickerEntry] = ()
+    index: int = 0
+    asked: int = 0
+
+    def move(self, by: int) -> None:
+        self.index = max(0, min(len(self.found) - 1, self.index + by))
+
+    def take(self, found: Sequence[PickerEntry], asked: int) -> bool:
+        """Show what was found, unless something newer was asked for since; says whether it did."""
+        if asked != self.asked:
+            return False
+        self.found, self.index = found, 0
+        return True
+
+    def draw(self, width: int, height: int) -> StyleAndTextTuples:
+        """The list, as much of it as there is room for, with the marked entry in it."""
+        room = max(1, min(_MOST, height - 6))
+        first = max(0, min(self.index - room // 2, len(self.found) - room))
+        shown = self.found[first : first + room]
+        lines: StyleAndTextTuples = [("bold", self.title[: width - 1]), ("", "\n")]
+        for number, entry in enumerate(shown, first):
+            is_marked = number == self.index
+            about = entry.about if cell_len(entry.about) < width // 2 else ""
+            label = set_cell_size(entry.label, max(1, width - cell_len(about) - 4))
+            lines.append(
+                ("class:prompt" if is_marked else "", f"{'›' if is_marked else ' '} {label}")
+            )
+            lines += [("class:bar", f" {about}"), ("", "\n")]
+        if len(self.found) > len(shown):
+            lines += [("class:bar", f"  {len(self.found)} in all; type to narrow them"), ("", "\n")]
+        if not self.found:
+            lines += [("class:bar", "  nothing found"), ("", "\n")]
+        return lines

@@ -1,0 +1,82 @@
+"""What goes up for good: each thing once, in order, with an empty line between things."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from channels.base import ToolStarted
+from channels.message import Reply
+from channels.terminal import display
+from channels.terminal.dumb_screen import DumbScreen
+from channels.terminal.figures import figure_of, kitty_picture, speaks_kitty
+from channels.terminal.screen import Screen
+
+
+class Scroll:
+    def __init__(self, screen: Screen | DumbScreen) -> None:
+        self._screen = screen
+        self._ends_with_line = False
+
+    def answer(self, markdown: str) -> None:
+        if markdown.strip():
+            self._put(display.markdown(markdown, self._screen.width))
+
+    def command_reply(self, reply: Reply) -> None:
+        width = self._screen.width
+        picture = self._picture(reply.images[0]) if len(reply.images) == 1 else ""
+        if picture:
+            self._put(display.command_reply(reply.text, width))
+            self._put(picture)
+        elif figure := figure_of(reply.data):
+            self._put(display.context_reply(reply.text, figure, width))
+        else:
+            self._put(display.command_reply(reply.text, width))
+        for path in reply.images:
+            self.note(f"Picture: {path}")
+
+    def _picture(self, path: str) -> str:
+        """What shows a picture, where that can be done."""
+        if not (self._screen.is_drawing and speaks_kitty()):
+            return ""
+        try:
+            return kitty_picture(Path(path).read_bytes(), self._screen.width)
+        except OSError:
+            return ""
+
+    def next_steps(self, reply: Reply) -> None:
+        if reply.actions:
+            self._put(display.next_steps(reply.actions, self._screen.width))
+
+    def question(self, text: str) -> None:
+        self._screen.echo("\n" + display.question(text, self._screen.width))
+        self._ends_with_line = False
+
+    def note(self, text: str) -> None:
+        self._put_line(display.note(text, self._screen.width))
+
+    def tool(self, call: ToolStarted, outcome: str) -> None:
+        self._put_line(display.tool(call.name, call.arguments, outcome, self._screen.width))
+
+    def show_below(self, tail: str, calls: Sequence[ToolStarted], questions: Sequence[str]) -> None:
+        """What is still to come up: the unfinished end of an answer, the tools that run, the
+        questions that wait."""
+        width, height = self._screen.width, self._screen.height
+        lines = "".join(display.tool(call.name, call.arguments, "", width) for call in calls)
+        parts = [
+            tail and display.render_tail(tail, width, height),
+            lines,
+            *(display.question(text, width, is_waiting=True) for text in questions),
+        ]
+        text = "\n".join(part for part in parts if part)
+        joins = self._ends_with_line and lines and not tail
+        self._screen.show(text if joins or not text else "\n" + text)
+
+    def _put(self, text: str) -> None:
+        self._screen.write("\n" + text)
+        self._ends_with_line = False
+
+    def _put_line(self, text: str) -> None:
+        """Lines of tools and notes that follow each other keep together."""
+        self._screen.write(text if self._ends_with_line else "\n" + text)
+        self._ends_with_line = True

@@ -1,0 +1,117 @@
+"""Files in messages: named, offered while a name is typed, dropped, and from the clipboard."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+
+import pytest
+
+from channels.terminal.mentions import (
+    begun_mention,
+    discard,
+    find_mentions,
+    name_dropped,
+    offer_files,
+    paste_picture,
+)
+
+PNG = b"\x89PNG\r\n\x1a\n and more"
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("notes.txt", "two words.txt", "a.png", "b c.PNG", ".hidden", 'od"d.png'):
+        Path(name).write_bytes(PNG)
+    Path("sub").mkdir()
+    Path("sub/deep.txt").write_text("x")
+
+
+@pytest.mark.parametrize(
+    ("text", "files"),
+    [
+        ("look at @notes.txt, please", ["notes.txt"]),
+        ("@notes.txt @sub/deep.txt @notes.txt", ["notes.txt", "sub/deep.txt"]),
+        ('see @"two words.txt".', ["two words.txt"]),
+        ("write to ann@notes.txt", []),
+        ("thanks @ann, and @sub", []),
+        ("@" + "x" * 5_000, []),
+        ("@no\0thing", []),
+    ],
+)
+def test_a_file_that_is_named_is_found_and_any_other_word_is_a_word(
+    text: str, files: list[str]
+) -> None:
+    assert find_mentions(text) == [Path(name) for name in files]
+
+
+@pytest.mark.parametrize(
+    ("typed", "begun"),
+    [("see @no", "@no"), ('see @"two w', '@"two w'), ("@", "@"), ("a@b", None), ("@a b", None)],
+)
+def test_a_name_is_begun_by_an_at_sign_in_front_of_a_word(typed: str, begun: str | None) -> None:
+    assert begun_mention(typed) == begun
+
+
+@pytest.mark.parametrize(
+    ("begun", "offered"),
+    [
+        ("@no", ["@notes.txt"]),
+        ("@tw", ['@"two words.txt"']),
+        ("@su", ["@sub/"]),
+        ("@sub/", ["@sub/deep.txt"]),
+        ("@.h", ["@.hidden"]),
+        ("@/nowhere/x", []),
+        ("@none", []),
+    ],
+)
+def test_files_are_offered_as_they_are_to_be_typed(begun: str, offered: list[str]) -> None:
+    assert [text for text, _ in offer_files(begun)] == offered
+
+
+def test_hidden_files_are_offered_only_when_they_are_meant() -> None:
+    assert "@.hidden" not in [text for text, _ in offer_files("@")]
+
+
+@pytest.mark.parametrize("form", ["{}", "'{}'", "file://{}", " {} "])
+def test_a_dropped_picture_is_a_file_that_is_named(form: str, tmp_path: Path) -> None:
+    assert name_dropped(form.format(tmp_path / "a.png")) == f"@{tmp_path}/a.png "
+
+
+def test_a_path_with_blanks_is_known_however_a_terminal_pastes_it(tmp_path: Path) -> None:
+    wanted = f'@"{tmp_path}/b c.PNG" '
+    escaped = str(tmp_path / "b c.PNG").replace(" ", "\\ ")
+    encoded = f"file://{tmp_path}/b%20c.PNG"
+    for pasted in (str(tmp_path / "b c.PNG"), escaped, encoded):
+        assert name_dropped(pasted) == wanted
+    both = f"{tmp_path}/a.png {escaped}"
+    assert name_dropped(both) == f"@{tmp_path}/a.png {wanted}"
+
+
+@pytest.mark.parametrize(
+    "text", ["", "hello", "a.png", "/etc/passwd", "/nowhere/a.png", "it's", "x" * 10_000]
+)
+def test_any_other_pasted_text_stays_what_it_is(text: str, tmp_path: Path) -> None:
+    assert name_dropped(text) == ""
+    assert name_dropped(f"{tmp_path}/notes.txt") == ""
+    assert name_dropped(f'{tmp_path}/od"d.png') == ""
+
+
+def test_the_picture_of_the_clipboard_is_a_file_for_its_owner_until_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    tool = tools / "wl-paste"
+    tool.write_text(f"#!/bin/sh\nexec /bin/cat '{tmp_path}/a.png'\n")
+    monkeypatch.setenv("PATH", str(tools))
+    assert paste_picture() is None, "what can't be run is none"
+    tool.chmod(0o755)
+    found = paste_picture()
+    assert found is not None
+    assert found.read_bytes() == PNG
+    assert stat.S_IMODE(found.stat().st_mode) == 0o600
+    discard([found, tmp_path / "a.png"])
+    assert not found.exists()
+    assert (tmp_path / "a.png").exists()
