@@ -111,8 +111,8 @@ class Person:
 class SettingInfo:
     """A setting as a person sees it. `layer` says where the value comes from, `wants` what may
     be set ("a whole number from 1 to 1000"); `choices` is empty where any value in a range is
-    possible; `is_per_conversation` says whether `--here` may set it, and `holds` from when on
-    a change does ("from the next step on")."""
+    possible; `is_per_conversation` says whether `--here` may set it, `is_fixed` whether no command
+    may, and `holds` from when on a change does ("from the next step on")."""
 
     key: str
     value: Any
@@ -124,6 +124,7 @@ class SettingInfo:
     choices: tuple[str, ...] = ()
     is_per_conversation: bool = False
     holds: str = ""
+    is_fixed: bool = False
 
 
 class SettingsPort(Protocol):

@@ -200,6 +200,7 @@ class SettingsStore:
             choices=(NO_AGENT, *self.agents) if key == "agent" else setting.choices,
             is_per_conversation=setting.is_per_conversation,
             holds=setting.holds,
+            is_fixed=setting.is_fixed,
         )
 
     def describe_all(self, conversation_id: str = EVERYWHERE) -> tuple[SettingInfo, ...]:

@@ -9,6 +9,7 @@ import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { Panel } from "./panel.js";
 import { nameOf, Sessions } from "./sessions.js";
+import { Settings } from "./settings.js";
 import { byId } from "./dom.js";
 
 const chat = new Chat({
@@ -25,9 +26,12 @@ const chat = new Chat({
 const panel = new Panel({
   run: (line) => api.command(session, line),
   tell: (text) => chat.notice(text),
-  load: () => api.context(session),
+  load: async () => {
+    const state = await api.context(session);
+    settings.update(state.settings);
+    return state;
+  },
   drawn: () => { chat.mark(panel.known); branches(); },
-  files: () => files.section,
 });
 const composer = new Composer({
   say: (message) => outbox.add(message),
@@ -36,6 +40,19 @@ const composer = new Composer({
   commands: async () => (await api.command(session, "/help")).data.commands,
 });
 const files = new Files((limits) => composer.limit(limits));
+const settings = new Settings({
+  run: async (line) => {
+    try {
+      chat.notice(plain((await api.command(session, line)).text));
+      panel.refresh();
+      return (await api.context(session)).settings;
+    } catch (error) {
+      chat.notice(error.message);
+      return null;
+    }
+  },
+});
+byId("beside").append(files.section, settings.element);
 const outbox = new Outbox({
   session: () => session,
   expect: (message) => chat.expect(message),

@@ -1,7 +1,6 @@
 // The right column: the context, live. Every control in it is a command.
 import { amount, asked, byId, h, money, shown } from "./dom.js";
 import { showModel } from "./models.js";
-import { drawnSettings } from "./settings.js";
 
 const NEWEST = 20; // changes that are listed
 const MORE = 100; // turns that are shown besides when older ones are asked for
@@ -37,7 +36,7 @@ export class Panel {
   async #load() {
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
-    if (!state || this.#panel.querySelector(".settings :focus")?.matches("input, select, textarea")) return; // it is being changed
+    if (!state) return;
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
     this.#panel.replaceChildren(...this.#drawn(state));
@@ -71,7 +70,7 @@ export class Panel {
     this.#count = 0;
   }
 
-  #drawn({ overview, turns, events, settings }) {
+  #drawn({ overview, turns, events }) {
     return [
       this.#size(overview),
       this.#controls(overview, events),
@@ -81,9 +80,6 @@ export class Panel {
       section("What changed it", events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, "Nothing yet: every turn is in play.")),
-      this.#page.files(),
-      h("details", { class: "settings", id: "settings" }, h("summary", {}, "Settings"),
-        drawnSettings(settings, (line) => this.#run(line))),
     ];
   }
 
@@ -158,7 +154,6 @@ export class Panel {
       this.#page.tell(error.message);
     }
     this.#panel.removeAttribute("aria-busy");
-    document.activeElement?.closest(".settings") && document.activeElement.blur();
     await this.#load();
   }
 

@@ -1,56 +1,156 @@
-// The settings in force, each with the layer that it comes from; changed by /config.
+// The settings in force, each with where its value comes from; changed by /config. A few matter to
+// everybody and have names of their own; all others are found by searching.
 import { h } from "./dom.js";
 
 const FEW = 12; // values of a range that are offered as a list
-const FIRST = /^(context\.|agent_|model$|system_prompt$)/; // those that concern the context come first
+const LONG = 200; // characters that a text may have at least, where it is written in several lines
 
-/** The settings as a form; `run` carries a command line out. */
-export function drawnSettings(settings, run) {
-  const scope = h("select", { "aria-label": "Where a change applies" },
-    h("option", { value: " --here" }, "in this conversation"),
-    h("option", { value: "" }, "everywhere"));
-  const change = (setting, value) =>
-    run(`/config ${setting.key} ${value}${setting.is_per_conversation ? scope.value : ""}`);
-  const ordered = [...settings].sort((one, other) => FIRST.test(other.key) - FIRST.test(one.key));
-  return h("div", {},
-    h("p", { class: "scope" }, h("span", {}, "A change applies "), scope),
-    h("ul", {}, ordered.map((setting) => drawn(setting, change, run))));
+/** The settings that matter: what they are called, and what their values mean. */
+const NAMED = {
+  model: { name: "Model", help: "Which model answers. Its name, or “embedded” for the small one that runs here." },
+  system_prompt: { name: "Instructions", help: "What the model is told before anything else: who it is, how it should answer." },
+  "context.strategy": {
+    name: "When the conversation gets long",
+    help: "What happens to older turns. They are only out of the model's sight; nothing is deleted.",
+    values: {
+      trim: "Summarise the oldest half",
+      slim: "Keep a line for each older turn",
+      full: "Send everything",
+      truncate: "Leave older turns out",
+      summarize: "Summarise all but the newest",
+      structured: "Summarise in five fields",
+      stubs: "Shorten old tool results",
+    },
+  },
+  agent_max_context_turns: { name: "Turns that the model sees", help: "With more, the oldest are summarised." },
+  agent_max_context_tokens: { name: "Size that the model sees", help: "More is remembered word for word, and each answer costs more." },
+  "context.compaction_approval": {
+    name: "Before older turns are summarised",
+    help: "Whether you are asked, and may change the summary first.",
+    values: { off: "Just do it", show: "Show me what leaves", ask: "Ask me first" },
+  },
+  "tools.web_fetch": { name: "May read web pages", help: "The bot asks you before it reads each one, unless you allow all." },
+  spend_limit_total: { name: "Most to spend in a month", help: "All conversations together. 0 is no limit." },
+};
+
+const LAYERS = {
+  "--here": "Set in this conversation",
+  "/config": "Set everywhere",
+  file: "From the configuration file",
+  environment: "From the environment",
+  default: "Default",
+};
+
+export class Settings {
+  element = h("details", { class: "settings", id: "settings" });
+  #page;
+  #drawn = "";
+  #all = h("ul", { "aria-label": "All settings" });
+  #few = h("ul", { "aria-label": "Settings that matter" });
+  #search = h("input", { type: "search", placeholder: "Search all settings", "aria-label": "Search all settings", autocomplete: "off" });
+
+  constructor(page) {
+    this.#page = page;
+    this.#search.addEventListener("input", () => this.#filter());
+    this.element.append(h("summary", {}, "Settings"), this.#few,
+      h("details", { id: "all-settings" }, h("summary", {}, "All settings"), this.#search, this.#all));
+  }
+
+  /** Show these, unless one is being changed. */
+  update(settings, isAnew = false) {
+    const now = JSON.stringify(settings);
+    if (!isAnew && (now === this.#drawn || this.element.querySelector("li :focus")?.matches("input, select, textarea"))) return;
+    this.#drawn = now;
+    const scopes = new Map([...this.element.querySelectorAll("select[data-scope]")].map((one) => [one.dataset.scope, one.value]));
+    const row = (setting) => this.#row(setting, scopes.get(setting.key));
+    this.#few.replaceChildren(...Object.keys(NAMED).map((key) => settings.find((one) => one.key === key)).filter(Boolean).map(row));
+    this.#all.replaceChildren(...settings.filter(({ key }) => !(key in NAMED)).map(row));
+    this.#filter();
+  }
+
+  #filter() {
+    const words = this.#search.value.toLowerCase().split(/\s+/).filter(Boolean);
+    for (const item of this.#all.children) item.hidden = !words.every((word) => item.dataset.words.includes(word));
+  }
+
+  #row(setting, chosen) {
+    const { key, meaning, layer, unit } = setting;
+    const { name = key, help = meaning } = NAMED[key] ?? {};
+    const id = `setting-${key.replaceAll(".", "-")}`;
+    const scope = scopeOf(setting, name, chosen ?? "");
+    const field = setting.is_fixed ? h("output", { id }, shown(setting)) : this.#field(setting, id, () => scope?.value ?? "");
+    field.setAttribute("aria-describedby", `${id}-help`);
+    const isSet = layer === "--here" || layer === "/config";
+    return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
+      h("label", { for: id }, name),
+      h("span", { class: "value" }, field, unit && h("span", { class: "unit" }, unit)),
+      h("p", { class: "help", id: `${id}-help` }, help, setting.wants && !setting.choices.length && !(key in NAMED) ? ` It can be ${setting.wants}.` : "",
+        setting.holds === "from the next start on" && !setting.is_fixed ? " A change takes effect at the next start." : ""),
+      h("p", { class: "source" },
+        h("span", {}, LAYERS[layer] ?? `From ${layer}`, name !== key ? [" · ", h("code", {}, key)] : ""),
+        setting.is_fixed ? h("span", {}, "Changed in the configuration, not here") : scope ?? h("span", {}, "Applies everywhere"),
+        isSet && h("button", { type: "button", "aria-label": `Reset ${name}`, onclick: () => this.#run(`/config ${key} --unset${layer === "--here" ? " --here" : ""}`) }, "Reset")));
+  }
+
+  #field(setting, id, scope) {
+    const field = control(setting, id);
+    field.addEventListener("change", () => this.#run(`/config ${setting.key} ${typed(setting, field)}${scope()}`));
+    return field;
+  }
+
+  async #run(line) {
+    const settings = await this.#page.run(line);
+    if (settings) this.update(settings, true);
+  }
 }
 
-function drawn(setting, change, run) {
-  const id = `setting-${setting.key.replaceAll(".", "-")}`;
-  const back = setting.layer === "--here" ? " --here" : setting.layer === "/config" ? "" : null;
-  const field = control(setting, id);
-  field.addEventListener("change", () => change(setting, typed(setting, field)));
-  return h("li", {},
-    h("label", { for: id, title: setting.meaning }, setting.key),
-    field,
-    h("span", { class: "faint" }, setting.unit ? `${setting.unit} · ` : "", `from: ${setting.layer}`),
-    back !== null && h("button", { type: "button", "aria-label": `Reset ${setting.key}`,
-      onclick: () => run(`/config ${setting.key} --unset${back}`) }, "Reset"));
+/** Where a change of this setting applies; null where that is everywhere. */
+function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
+  if (!isLocal || isFixed) return null;
+  const here = chosen ? chosen === " --here" : layer !== "/config";
+  return h("select", { "aria-label": `Where a change of ${name} applies`, "data-scope": key },
+    h("option", { value: " --here", selected: here }, "Applies here"),
+    h("option", { value: "", selected: !here }, "Applies everywhere"));
 }
 
 function control(setting, id) {
+  const value = written(setting);
+  const { values = {} } = NAMED[setting.key] ?? {};
+  if (typeof setting.value === "boolean") return h("input", { id, type: "checkbox", role: "switch", checked: setting.value });
   const choices = choicesOf(setting);
-  const value = written(setting.value);
   if (choices.length) {
-    return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, choice)));
+    return h("select", { id }, choices.map((choice) => h("option", { value: choice, selected: choice === value }, values[choice] ?? choice)));
+  }
+  const most = isList(setting) ? LONG : Number(setting.wants.match(/text of at most (\d+)/)?.[1] ?? 0);
+  if (most >= LONG) {
+    const area = h("textarea", { id, rows: Math.min(8, Math.max(3, value.split("\n").length + 1)), dir: "auto" });
+    area.value = value;
+    return area;
   }
   return h("input", { id, value, type: typeof setting.value === "number" ? "number" : "text", step: "any" });
 }
 
 /** What a setting may be, where that is a short list. */
-function choicesOf({ choices, value, wants }) {
+function choicesOf({ choices, wants }) {
   if (choices.length) return choices;
-  if (typeof value === "boolean") return ["true", "false"];
   const [, low, high] = wants.match(/whole number from (\d+) to (\d+)/) ?? [];
   if (high === undefined || high - low >= FEW) return [];
   return Array.from({ length: high - low + 1 }, (_, step) => String(Number(low) + step));
 }
 
-const written = (value) => typeof value === "string" ? value : Array.isArray(value) ? value.join(", ") : JSON.stringify(value);
+/** Whether it is a list of objects, which is written as JSON. */
+const isList = ({ value, wants }) => Array.isArray(value) && /\brules\b/.test(wants);
+
+function written(setting) {
+  const { value } = setting;
+  if (typeof value === "string") return value;
+  return Array.isArray(value) && !isList(setting) ? value.join(", ") : JSON.stringify(value, null, 2);
+}
+
+const shown = (setting) => written(setting) || "(none)";
 
 /** What was typed, so that /config reads it as it stands; text is JSON, which keeps its spaces. */
 function typed({ value }, field) {
+  if (field.type === "checkbox") return String(field.checked);
   return typeof value === "string" ? JSON.stringify(field.value) : field.value.trim() || '""';
 }
