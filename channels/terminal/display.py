@@ -152,14 +152,19 @@ def _render(thing: RenderableType, width: int) -> str:
 
 
 def _trim(line: Iterable[Segment]) -> list[Segment]:
-    """Without the blanks at its end, which would wrap when the window becomes narrower."""
+    """Without the blanks at its end, which would wrap when the window becomes narrower; those that
+    have a colour of their own are seen."""
     segments = list(line)
-    while segments and not segments[-1].text.strip():
+    while segments and not (segments[-1].text.strip() or _is_seen(segments[-1])):
         segments.pop()
-    if segments:
+    if segments and not _is_seen(segments[-1]):
         last = segments.pop()
         segments.append(Segment(last.text.rstrip(), last.style))
     return segments
+
+
+def _is_seen(segment: Segment) -> bool:
+    return bool(segment.style and (segment.style.reverse or segment.style.bgcolor))
 
 
 _CELLS = 8

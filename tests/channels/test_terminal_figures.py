@@ -140,3 +140,8 @@ def test_only_a_terminal_that_can_is_sent_pictures(
     for name, value in environ.items():
         monkeypatch.setenv(name, value)
     assert figures.speaks_kitty() is speaks
+
+
+def test_the_last_block_of_a_line_is_as_wide_as_its_turn() -> None:
+    text = shown(Figure(4_000, PARTS, (Block("t1", 900, ("in play",)),)))
+    assert re.search(r"^   t1 {10,}$", text, re.MULTILINE)

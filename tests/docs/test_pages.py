@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
-from channels.terminal.keys import KEYS, TYPED
+from bot.settings.schema import SETTINGS
+from channels.terminal.keys import COMMANDS, KEYS, TYPED
 from memory.record.engines.sqlite import in_memory
+from plugins.builtin.help import STRATEGIES
+from plugins.docs import builtin
 from tests.docs.pages import PAGES, ROOT
 
 LINK = re.compile(r"\]\(([^)\s]+)\)")
@@ -82,3 +86,37 @@ def test_the_page_of_the_terminal_has_every_key() -> None:
     page = (ROOT / "docs" / "terminal.md").read_text("utf-8")
     assert all(f"| {key} | {what} |\n" in page for key, what in KEYS)
     assert all(f"| `{text}` | {what} |\n" in page for text, what in TYPED)
+
+
+def test_the_first_page_has_every_strategy_as_help_has_it() -> None:
+    page = (ROOT / "docs" / "README.md").read_text("utf-8")
+    assert all(f"| `{name}` | {w} | {h} |\n" in page for name, (w, h) in STRATEGIES.items())
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md"])
+def test_each_setting_that_the_first_pages_name_is_one(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    named = {
+        *re.findall(r"/config ([a-z_.]+) ", text),
+        *re.findall(r"^\| `([a-z_.]+)` \|", text, re.M),
+    }
+    assert named
+    assert named <= SETTINGS.keys() | STRATEGIES.keys()
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/README.md", "docs/terminal.md"])
+def test_each_command_that_the_first_pages_name_is_one(page: str) -> None:
+    text = (ROOT / page).read_text("utf-8")
+    named = set(re.findall(r"`/([a-z]+)", text))
+    own = {name for name, _ in COMMANDS}
+    assert named <= {command.name for command in builtin()} | own
+
+
+def test_the_recording_is_a_picture_with_every_frame_once() -> None:
+    drawing = ElementTree.parse(ROOT / "docs" / "session.svg").getroot()
+    frames = [one for one in drawing if one.tag.endswith("}g")]
+    shown = [one.get("display") for one in frames]
+    assert shown == ["inline"] + ["none"] * (len(frames) - 1)
+    for number, frame in enumerate(frames):
+        values = frame[0].get("values", "").split(";")
+        assert [n for n, value in enumerate(values) if value == "inline"] == [number]
