@@ -333,6 +333,7 @@ async def assemble(
         approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
+        store.confirm,
     )
 
     spending = Spending(

@@ -47,6 +47,10 @@ async def grant_permission(permission: Permission) -> None:
     """Where the settings want nobody to be asked, all is allowed."""
 
 
+def _allow() -> None:
+    """Where one process is the bot, no other takes anything over."""
+
+
 def _mark_nothing() -> None:
     """Where no result is recorded, none is marked."""
 
@@ -65,7 +69,9 @@ class ToolContext:
     system prompt lists, `settings` the section `tools` as it holds now.
     `approve` asks a person. A tool whose result holds what somebody else wrote calls `from_outside`
     (one that touches the network or a shell need not), so that the result is marked;
-    `has_outside` says whether the model has such text before it.
+    `has_outside` says whether the model has such text before it. A tool that puts a file in the
+    place of another calls `confirm` just before, in a thread: it raises where another process has
+    taken the conversation over, and may have written there since.
     """
 
     key: ConversationKey
@@ -78,6 +84,7 @@ class ToolContext:
     approve: Approve = refuse_permission
     from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
+    confirm: Callable[[], None] = _allow
 
 
 @dataclass(frozen=True, slots=True)

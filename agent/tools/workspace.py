@@ -150,10 +150,13 @@ def _opener(folder: int) -> Callable[[str, int], int]:
     return lambda name, flags: os.open(name, flags | extra, 0o666, dir_fd=folder)
 
 
-def save_file(root: Path, target: Path, content: bytes) -> bool:
+def save_file(
+    root: Path, target: Path, content: bytes, confirm: Callable[[], None] = lambda: None
+) -> bool:
     """Put `content` in the place of `target` in one step; returns whether a file was replaced.
 
-    Readers see the old content or the new, never a part. Raises OSError.
+    Readers see the old content or the new, never a part. `confirm` is called before that step, and
+    may raise: then nothing is changed. Raises OSError.
     """
     draft = f".{secrets.token_hex(8)}.draft"
     with open_folder(root, target.parent, make=True) as folder:
@@ -163,6 +166,7 @@ def save_file(root: Path, target: Path, content: bytes) -> bool:
                 file.flush()
                 os.fsync(file.fileno())
             is_replaced = _is_regular(target.name, folder)
+            confirm()
             os.replace(draft, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             with suppress(FileNotFoundError):

@@ -137,7 +137,7 @@ class _Lane(threading.Thread):
 
 
 def _nothing(database: Database) -> None:
-    """Makes the writer's connection."""
+    """Makes the writer's connection, or has it look whether it may write."""
 
 
 def _allow(database: Database) -> None:
@@ -223,6 +223,14 @@ class Store:
         """Let every transaction from now on begin with this, which raises a StoreError where this
         process may not write any more: nothing of the transaction is kept then."""
         self._writer.check = check
+
+    def confirm(self) -> None:
+        """Return when this process may still write, as far as the database knows: for a thread that
+        is about to change a file, which no transaction takes back. Raises StoreError where it may
+        not. It asks nobody where no other process could have taken over."""
+        if self._writer.check is not _allow:
+            asking = self.write(_nothing, is_synced=False)
+            asyncio.run_coroutine_threadsafe(asking, self._loop).result()
 
     async def read(self, work: Work[T]) -> T:
         """Carry out `work` on what is committed now."""

@@ -38,11 +38,10 @@ class Processes:
     async def add_gateway(self) -> BotProcess:
         return await self.start("--role", "gateway", "--jsonl")
 
-    async def start(self, *arguments: str, environ: Mapping[str, str] | None = None) -> BotProcess:
-        """A process; `environ` is what it finds otherwise than the others."""
-        return await self.stack.enter_async_context(
-            talking(self.folder, self.endpoint, self.settings, arguments=arguments, environ=environ)
-        )
+    async def start(self, *arguments: str, **others: Any) -> BotProcess:
+        """A process; `others` are what `talking` is told of it besides."""
+        starting = talking(self.folder, self.endpoint, self.settings, arguments=arguments, **others)
+        return await self.stack.enter_async_context(starting)
 
 
 def send_signal(process: BotProcess, number: signal.Signals) -> None:

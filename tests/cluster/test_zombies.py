@@ -1,0 +1,81 @@
+"""A worker that stood still in the middle of its work goes on when another has taken that over."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.cluster.cluster_processes import Processes, cluster_of, send_signal, until_shared
+from tests.cluster.test_ownership import until
+from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.process import BotProcess
+
+STOPS = """
+import os, signal, sys, threading
+sync = os.fsync
+def stop(file):
+    sync(file)
+    name = os.readlink(f'/proc/self/fd/{file}')
+    if '/files/' in name and name.endswith('.draft'):
+        # Sent to this thread, so that it does not get any further.
+        signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+os.fsync = stop
+import main
+sys.exit(main.main())
+"""
+"""A worker that stands still when a file that a tool writes is ready to take the other's place."""
+
+
+def answer(request: Received) -> Say:
+    """Says which write of the file came of it; one that was cut off is asked for again."""
+    results = [one["content"] for one in request.body["messages"] if one["role"] == "tool"]
+    if results and "Wrote" in results[-1]:
+        return Say(f"It is number {len(results)}.")
+    content = f"number {len(results) + 1}"
+    arguments = json.dumps({"path": "files/notes.txt", "content": content})
+    return Say(calls=(Call("write_file", arguments, f"c{len(results)}"),))
+
+
+async def start_stopping(processes: Processes) -> BotProcess:
+    program = processes.folder / "stops.py"
+    program.write_text(STOPS)
+    path = f"PYTHONPATH={Path(__file__).parents[2]}"
+    shell = f'python=$1; shift 2; {path} exec "$python" {program} "$@"'
+    return await processes.start("--role", "worker", shell=shell)
+
+
+async def until_stopped(process: BotProcess) -> None:
+    stat = Path(f"/proc/{process.process.pid}/stat")
+
+    def is_stopped() -> bool:
+        return stat.read_text().rpartition(")")[2].split()[0] == "T"
+
+    await until(is_stopped)
+
+
+async def test_a_zombie_does_not_overwrite_the_file_that_its_successor_wrote(
+    tmp_path: Path, servers: Mapping[str, Any], postgresql: str
+) -> None:
+    async with (
+        OpenAIServer(answer) as endpoint,
+        cluster_of(tmp_path, endpoint, servers, workers=0) as processes,
+    ):
+        zombie = await start_stopping(processes)
+        await until_shared(postgresql, 1)
+        gateway = await processes.add_gateway()
+        await gateway.tell("Write it down", id="m1")
+        await until_stopped(zombie)
+        await processes.add_worker()
+        assert (await gateway.reply_to("m1"))["text"] == "It is number 2."
+        (file,) = (tmp_path / "data").rglob("files/notes.txt")
+        assert file.read_text() == "number 2"
+
+        send_signal(zombie, signal.SIGCONT)
+        await until(lambda: "begins anew" in zombie.errors)
+        await until(lambda: os.listdir(file.parent) == ["notes.txt"])  # the draft is gone
+        assert file.read_text() == "number 2"
+        assert "Traceback" not in zombie.errors
