@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from channels.language import _
 from channels.message import Address, Inbound
 from memory.record import people
 from memory.record.mailbox import AddressColumns
@@ -41,6 +42,9 @@ TOO_FAST = (
     "You have reached the limit of messages in a minute (messages_per_minute). This one was not "
     "taken; send it again in a moment."
 )
+KNOCK = (
+    f"{CLOSED[:-1]}; to be let in, ask the owner to send it `/pair {{code}}` to it within an hour."
+)
 ASKED = (
     f"{CLOSED[:-1]}; you already have a code, and the owner can let you in with /pair and that "
     "code within an hour of when you got it."
@@ -65,10 +69,7 @@ def is_local(address: Address) -> bool:
 
 def knock(code: str) -> str:
     """What a stranger is told: nothing about the bot, and how to be let in."""
-    return (
-        f"{CLOSED[:-1]}; to be let in, ask the owner to send it `/pair {code[:4]}-{code[4:]}` to "
-        "it within an hour."
-    )
+    return _(KNOCK, code=f"{code[:4]}-{code[4:]}")
 
 
 def new_code() -> str:
@@ -200,10 +201,10 @@ class Access:
         """What a stranger is told, at most once a minute; "" for nothing. Raises StoreError."""
         address = inbound.address
         if address.channel == "web":  # whose key was taken away meanwhile, and who waits for this
-            return CLOSED
+            return _(CLOSED)
         if not self._strangers.allows(f"{chat_of(address)} {address.user}", 1):
             return ""
-        return await self._invite(inbound) if address.user else CLOSED
+        return await self._invite(inbound) if address.user else _(CLOSED)
 
     async def _invite(self, inbound: Inbound) -> str:
         """The code of this stranger, who has it for an hour, or gets it now."""
@@ -215,10 +216,10 @@ class Access:
             lambda db: people.ask(db, stranger, digest, since, MOST_PENDING)
         )
         if kept is None:
-            return CROWDED
+            return _(CROWDED)
         if kept is stranger:
             self._codes[kept.person] = code
-        return knock(self._codes[kept.person]) if kept.person in self._codes else ASKED
+        return knock(self._codes[kept.person]) if kept.person in self._codes else _(ASKED)
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
         """Let the stranger with this code in; returns who it was. Raises CommandError."""

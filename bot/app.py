@@ -36,6 +36,7 @@ from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
 from bot.keys import ApiKeys
+from bot.languages import Languages
 from bot.links import Links
 from bot.listing import Listing
 from bot.logins import Logins
@@ -377,6 +378,7 @@ async def assemble(
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
     logins = Logins(store, access)
+    languages = Languages(lambda key: book.effective(key).language, links)
 
     def on_access_change() -> None:
         logins.wake()
@@ -442,7 +444,7 @@ async def assemble(
     workspaces = Workspaces(
         config.folder, config.workspace, lambda key: config.settings(key).tools.files_quota
     )
-    commands = CommandRunner(ports, conversations, delivery, access, forms, links)
+    commands = CommandRunner(ports, conversations, delivery, access, forms, links, languages)
     bot = RunningBot(
         Intake(access, delivery, turns, forms, workspaces, commands.takes_files),
         commands,
@@ -457,6 +459,7 @@ async def assemble(
         links,
         Listing(conversations, links),
         logins,
+        languages,
         alerts.channel_unreachable,
     )
     for problem in problems:

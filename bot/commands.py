@@ -12,10 +12,12 @@ from dataclasses import replace
 from bot.access import CLOSED, Access
 from bot.delivery import Delivery, sendable
 from bot.forms import Forms
+from bot.languages import Languages
 from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received
 from channels.base import CommandEntry
+from channels.language import _, speaking
 from channels.message import Address, Reply
 from memory.conversations import Conversations
 from memory.record.store import StoreError
@@ -29,6 +31,16 @@ INTERRUPTED = (
 )
 
 
+UNKNOWN = (
+    "There is no command /{name}; /help lists all commands. To send it to the model, write "
+    "//{name}."
+)
+MEANT = (
+    "There is no command /{name}; did you mean /{near}? To send it to the model, write //{name}."
+)
+FAILED = "/{name} failed inside the bot; the log has the details (data/logs)."
+
+
 class CommandRunner:
     """Carries commands out, beside the turns."""
 
@@ -40,7 +52,9 @@ class CommandRunner:
         access: Access,
         forms: Forms,
         links: Links,
+        languages: Languages,
     ) -> None:
+        self._languages = languages
         self._ports, self._conversations, self._links = ports, conversations, links
         self._delivery, self._access, self._forms = delivery, access, forms
         self.queues = KeyedQueues("command")
@@ -84,9 +98,15 @@ class CommandRunner:
         speaker: str = "",
         files: tuple[str, ...] = (),
     ) -> Reply:
-        """Carry out a command now."""
+        """Carry out a command now; its answer is in the language of who asks."""
+        with speaking(self._languages.of(address)):
+            return await self._run(address, line, speaker, files)
+
+    async def _run(
+        self, address: Address, line: CommandLine, speaker: str, files: tuple[str, ...]
+    ) -> Reply:
         if (person := self._access.identify(address)) is None:
-            return Reply(CLOSED)
+            return Reply(_(CLOSED))
         command = self._ports.commands.get(line.name)
         if command is None:
             return Reply(describe_unknown(line.name, self._ports.commands))
@@ -99,9 +119,7 @@ class CommandRunner:
             return Reply(str(error))
         except (Exception, SystemExit):  # a plugin's sys.exit() must not take the bot along
             log.exception("/%s failed", line.name)
-            return Reply(
-                f"/{line.name} failed inside the bot; the log has the details (data/logs)."
-            )
+            return Reply(_(FAILED, name=line.name))
 
     async def _answer(self, received: Received, line: CommandLine) -> None:
         if received.is_begun:
@@ -129,5 +147,6 @@ class CommandRunner:
 def describe_unknown(name: str, commands: Mapping[str, Command]) -> str:
     """What a person is told who mistyped a command."""
     near = difflib.get_close_matches(name, commands, n=1, cutoff=0.5)
-    hint = f"did you mean /{near[0]}?" if near else "/help lists all commands."
-    return f"There is no command /{name}; {hint} To send it to the model, write //{name}."
+    if near:
+        return _(MEANT, name=name, near=near[0])
+    return _(UNKNOWN, name=name)

@@ -13,6 +13,7 @@ from bot.forms import AwaitedText, Forms, fill
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from bot.workspaces import Workspaces
+from channels.language import _
 from channels.message import Inbound, Outbound, Reply, clean_text
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
@@ -97,14 +98,14 @@ class Intake:
             log.warning("a stranger was refused: %s", inbound.address)
             return Reply(await self._access.turn_away(inbound), problem="refused")
         if self._access.is_too_fast(person):
-            return Reply(TOO_FAST, problem="too_fast")
+            return Reply(_(TOO_FAST), problem="too_fast")
         if form is not None and (why := form.refusal(inbound)):
             return Reply(why, problem="invalid")
         if line is not None:  # which joins no line
             return None
         if inbound.address.channel in LOCAL:  # a script hands over as many as it has, and waits
             await self._turns.room(key)
-        return Reply(BUSY, problem="busy") if self._turns.is_busy(key) else None
+        return Reply(_(BUSY), problem="busy") if self._turns.is_busy(key) else None
 
     async def _store_files(
         self, inbound: Inbound, key: ConversationKey, line: CommandLine | None

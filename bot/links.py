@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from bot.access import ALPHABET, MOST_TRIES, digest_of, name_of, new_code
 from bot.received import key_of
+from channels.language import _
 from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record import links
@@ -32,8 +33,10 @@ WRONG = (
     f"{MOST_TRIES} wrong ones none is. Send /link on your other channel for a new one."
 )
 SAME = "This code was given here; type it on your other channel, in a private chat with the bot."
-LEADS = "Other chats go on in this conversation ({}), so it can't be linked itself; /unlink first."
-LINKED = "This chat goes on in the conversation of {} already; /unlink ends that."
+LEADS = (
+    "Other chats go on in this conversation ({chats}), so it can't be linked itself; /unlink first."
+)
+LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends that."
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ class Links:
         """A code by which another chat comes to go on in this one's conversation. Raises
         CommandError, and StoreError."""
         if not is_alone(address):
-            raise CommandError(PRIVATE)
+            raise CommandError(_(PRIVATE))
         code, now = new_code(), self._clock()
         place = AddressColumns(address.channel, address.chat, address.thread, address.user)
         target = self.key_of(address).id
@@ -133,12 +136,12 @@ class Links:
         """Let the chat at this address go on where a code leads. Raises CommandError, and
         StoreError."""
         if not is_alone(address):
-            raise CommandError(PRIVATE)
+            raise CommandError(_(PRIVATE))
         home, now, digest = key_of(address).id, self._clock(), digest_of(code)
         if home in self._targets:
-            raise CommandError(LINKED.format(format_home(self._targets[home].id)))
+            raise CommandError(_(LINKED, chat=format_home(self._targets[home].id)))
         if followers := self.followers(home):
-            raise CommandError(LEADS.format(", ".join(map(format_home, followers))))
+            raise CommandError(_(LEADS, chats=", ".join(map(format_home, followers))))
 
         def work(db: Any) -> LinkCode | None:
             found = links.find_code(db, digest, now - VALID, MOST_TRIES)
@@ -149,9 +152,9 @@ class Links:
 
         found = await self._store.write(work)
         if found is None:
-            raise CommandError(WRONG)
+            raise CommandError(_(WRONG))
         if found.target == home:
-            raise CommandError(SAME)
+            raise CommandError(_(SAME))
         await self._changed()
         link = next(one for one in self.list_to(found.target) if one.home == home)
         return NewLink(link, found.place)

@@ -16,6 +16,7 @@ from bot.commands import CommandRunner
 from bot.completions import Completions
 from bot.intake import Intake
 from bot.keys import ApiKeys
+from bot.languages import Languages
 from bot.links import Links
 from bot.listing import Listing
 from bot.logins import Logins
@@ -33,6 +34,7 @@ from channels.base import (
     Session,
     WorkspaceFiles,
 )
+from channels.language import _, speaking
 from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, clean_text
 from memory.conversations import Conversations
 from memory.messages import Message
@@ -65,16 +67,19 @@ class RunningBot:
     links: Links
     listing: Listing
     logins: Logins
+    languages: Languages
     on_trouble: Callable[[str, BaseException], None]
 
     async def submit(self, inbound: Inbound) -> Accepted | None:
         """Let a message in, put it on disk, and send it where it belongs."""
+        self.languages.hear(inbound.address)
         await self.commands.settle(self.links.key_of(inbound.address).id)
-        if (taken := await self.intake.take(inbound)) is None:
-            return None
-        received, is_new = taken
-        if is_new:
-            self.dispatch(received)
+        with speaking(self.languages.of(inbound.address)):
+            if (taken := await self.intake.take(inbound)) is None:
+                return None
+            received, is_new = taken
+            if is_new:
+                self.dispatch(received)
         return Accepted(inbound.id, is_new)
 
     def dispatch(self, received: Received) -> None:
@@ -84,7 +89,7 @@ class RunningBot:
         elif received.text.strip() or received.files:
             self.turns.put(received, unescape_slash(received.text))
         else:
-            self.commands.answer(received, Reply(EMPTY))
+            self.commands.answer(received, Reply(_(EMPTY)))
 
     def must_wait(self, inbound: Inbound) -> bool:
         return self.intake.must_wait(inbound)
@@ -98,6 +103,7 @@ class RunningBot:
 
     async def command(self, address: Address, line: str) -> Reply:
         """Carry out a command line now."""
+        self.languages.hear(address)
         parsed = command_line(line)
         if parsed is None:
             return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")

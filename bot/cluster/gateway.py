@@ -36,6 +36,7 @@ from channels.base import (
     Session,
     WorkspaceFiles,
 )
+from channels.language import asked_in
 from channels.message import (
     Address,
     Completed,
@@ -113,6 +114,7 @@ class GatewayBot:
         address, data = inbound.address, self._app.config.data
         home = key_of(address).id
         part = await asyncio.to_thread(wire.spool, data, inbound)
+        part["language"] = asked_in.get()
         try:
             answer = await self._ask_at(address, {"do": "submit", **part}, PATIENCE)
             while answer.get("is_full"):
@@ -137,7 +139,7 @@ class GatewayBot:
         return self._app.bot.admits(address)
 
     async def command(self, address: Address, line: str) -> Reply:
-        part = {"do": "command", "address": address, "line": line}
+        part = {"do": "command", "address": address, "line": line, "language": asked_in.get()}
         try:
             answer = await self._ask_at(address, part, LONG, is_repeatable=False)
         except (BrokerError, StoreError, wire.RemoteError) as error:

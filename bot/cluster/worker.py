@@ -23,6 +23,7 @@ from bot.cluster.node import Node
 from bot.cluster.ownership import BEAT, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 from channels.base import KeyHolder
+from channels.language import asked_in
 from channels.message import Address, CompletionRequest, Reply
 from memory.keys import Scope
 from memory.record import cluster
@@ -192,6 +193,7 @@ class Worker:
             raise GiveBack
         try:
             part = wire.parse(call.body)
+            asked_in.set(str(part.get("language", "")))
             if await self._has_moved(name, part):
                 answer = wire.dump({"has_moved": True})
             else:

@@ -18,6 +18,7 @@ _RANGE = re.compile(r"(-?\d+(?:\.\d+)?)?\.\.(-?\d+(?:\.\d+)?)?")
 
 HARMLESS = (
     "when_busy",
+    "language",
     "agent_max_context_turns down",
     "agent_max_context_tokens down",
     "agent_max_steps down",

@@ -99,6 +99,13 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         "machine's.",
         json_schema_extra={"wants": "an IANA name such as Europe/Berlin, or auto"},
     )
+    language: Literal["auto", "en", "de", "zh"] = Field(
+        default="auto",
+        description="The language in which the bot itself speaks to people: English, German or "
+        "Chinese; auto is what their platform or browser says. The model answers in whichever it "
+        "is spoken to.",
+        json_schema_extra={"here": True, "holds": "at once"},
+    )
     owners: tuple[
         Annotated[
             str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]*/[^\s\p{C},]+$", max_length=200)

@@ -13,6 +13,7 @@ from telegram.error import TelegramError
 from telegram.ext import ExtBot
 
 from channels.base import Bot
+from channels.language import asked_in
 from channels.message import LARGEST_ATTACHMENT, Attachment, Inbound, Reply
 from channels.telegram import incoming
 from channels.telegram.buttons import Press, confirmation, is_confirmation, label_of, pressed
@@ -78,6 +79,7 @@ class Desk:
         person = incoming.speaker(messages[0])
         if person is None or not incoming.is_for(messages, self._me):
             return
+        asked_in.set(incoming.language_of(person))
         heard = incoming.heard(messages, self._me)
         if heard == NOTHING:
             return  # someone joined, a photo of the group was changed
@@ -131,6 +133,7 @@ class Desk:
         message = query.message
         if label and message and query.data and query.from_user and not query.from_user.is_bot:
             place = incoming.place_at(message)
+            asked_in.set(incoming.language_of(query.from_user))
             address = incoming.address_of(place, self._scope(), query.from_user)
             if self._bot.admits(address):
                 inbound = Inbound(incoming.id_of(place, query.id), address, "")

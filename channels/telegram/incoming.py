@@ -130,6 +130,11 @@ def speaker(message: Message) -> User | Chat | None:
     return None if message.from_user is None or message.from_user.is_bot else message.from_user
 
 
+def language_of(user: User | Chat) -> str:
+    """The language of their Telegram, as a tag; "" where it says none."""
+    return (user.language_code or "") if isinstance(user, User) else ""
+
+
 def name_of(user: User | Chat) -> str:
     """Their name as others in the chat see it, on one line."""
     name = user.full_name if isinstance(user, User) else user.effective_name

@@ -28,6 +28,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from channels.base import KeyHolder, Login, Logins
+from channels.language import asked_in
 from channels.web.shapes import failure
 from channels.web.throttle import Throttle
 
@@ -263,6 +264,7 @@ class AuthMiddleware:
                     headers.setdefault(name, value)
             await send(message)
 
+        asked_in.set(Headers(scope=scope).get("accept-language", ""))
         refused = await self._refusal(scope)
         app = self._app if refused is None else _make_refusal(refused)
         await app(scope, receive, with_headers)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from channels.language import _
 from plugins.api import Action, Ask, Command, Reply, command, hookimpl
 from plugins.wording import cell, table
 
@@ -66,22 +67,27 @@ async def help_(ask: Ask) -> Reply:
     if wanted == "strategies":
         chosen = ask.bot.settings.describe("context.strategy", ask.conversation.key.id)
         return show_strategies(str(chosen.value))
-    name, _, rest = wanted.partition(" ")
+    name, rest = (*wanted.split(" ", 1), "")[:2]
     subs = {sub.name: sub for sub in commands[name].subs} if name in commands else {}
     if found := subs.get(rest.strip()):
-        one = {"name": f"{name} {found.name}", "summary": found.summary}
-        return Reply(f"`/{name} {found.name}`: {found.summary}", {"commands": [one]})
-    unknown = f"There is no command /{wanted}. These are all of them:\n\n" if wanted else ""
+        one = {"name": f"{name} {found.name}", "summary": _(found.summary)}
+        return Reply(f"`/{name} {found.name}`: {_(found.summary)}", {"commands": [one]})
+    unknown = ""
+    if wanted:
+        unknown = _("There is no command /{name}. These are all of them:", name=wanted) + "\n\n"
     groups = "\n\n".join(
-        f"**{group}**\n\n{_list([commands[name] for name in names])}"
+        f"**{_(group)}**\n\n{_list([commands[name] for name in names])}"
         for group, names in grouped(commands).items()
     )
-    text = (
-        f"{unknown}{groups}\n\nAnything else goes to the model; `//text` sends it a text that "
+    more = _(
+        "Anything else goes to the model; `//text` sends it a text that "
         "begins with a slash. `/help COMMAND` explains a command, `/help strategies` what can "
         "happen to older turns."
     )
-    return Reply(text, {"commands": [_data(commands[name]) for name in sorted(commands)]})
+    return Reply(
+        f"{unknown}{groups}\n\n{more}",
+        {"commands": [_data(commands[name]) for name in sorted(commands)]},
+    )
 
 
 def grouped(commands: Mapping[str, Command]) -> dict[str, list[str]]:
@@ -92,23 +98,32 @@ def grouped(commands: Mapping[str, Command]) -> dict[str, list[str]]:
 
 
 def _list(commands: Sequence[Command]) -> str:
-    return table(("command", "what it does"), ((f"/{c.name}", cell(c.summary)) for c in commands))
+    header = (_("command"), _("what it does"))
+    return table(header, ((f"/{c.name}", cell(_(c.summary))) for c in commands))
 
 
 def format_strategies(chosen: str = "") -> str:
     """A list of what can happen to older turns, and when that is good; the chosen one marked."""
     return "\n".join(
-        f"- **{name}**{' (chosen here)' * (name == chosen)}: {what}. Use it when {when}."
+        _("- **{name}**: {what}. Use it when {when}.", name=name, what=_(what), when=_(when))
+        if name != chosen
+        else _(
+            "- **{name}** (chosen here): {what}. Use it when {when}.",
+            name=name,
+            what=_(what),
+            when=_(when),
+        )
         for name, (what, when) in STRATEGIES.items()
     )
 
 
 def show_strategies(chosen: str) -> Reply:
     """The list, with a step to each of the others."""
-    text = (
-        f"{format_strategies(chosen)}\n\n`/config context.strategy NAME --here` chooses one for "
+    more = _(
+        "`/config context.strategy NAME --here` chooses one for "
         "this conversation, without `--here` for all; `/context preview` shows what it would do."
     )
+    text = f"{format_strategies(chosen)}\n\n{more}"
     data = {
         "strategies": [
             {"name": name, "what": what, "when": when} for name, (what, when) in STRATEGIES.items()
@@ -120,16 +135,16 @@ def show_strategies(chosen: str) -> Reply:
 
 
 def _one(command: Command) -> str:
-    subs = "".join(f"\n- `/{command.name} {sub.name}`: {sub.summary}" for sub in command.subs)
-    return f"`/{command.name} {command.usage}`".replace(" `", "`") + f": {command.summary}{subs}"
+    subs = "".join(f"\n- `/{command.name} {sub.name}`: {_(sub.summary)}" for sub in command.subs)
+    return f"`/{command.name} {command.usage}`".replace(" `", "`") + f": {_(command.summary)}{subs}"
 
 
 def _data(command: Command) -> dict[str, object]:
     return {
         "name": command.name,
         "usage": command.usage,
-        "summary": command.summary,
-        "subcommands": [{"name": sub.name, "summary": sub.summary} for sub in command.subs],
+        "summary": _(command.summary),
+        "subcommands": [{"name": sub.name, "summary": _(sub.summary)} for sub in command.subs],
     }
 
 

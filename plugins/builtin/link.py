@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from channels.language import _
 from memory.turns import Turn, format_turns
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.wording import clip, literal
@@ -27,11 +28,12 @@ async def link(ask: Ask) -> Reply:
     if text:
         return await _follow(ask, text)
     code = await ask.bot.links.give_code(ask.address)
-    said = (
-        f"Type this in a private chat with me on your other channel, within 10 minutes:\n\n"
-        f"`/link {code}`\n\nThat chat goes on in this conversation from then on: one memory, one "
+    said = _(
+        "Type this in a private chat with me on your other channel, within 10 minutes:\n\n"
+        "`/link {code}`\n\nThat chat goes on in this conversation from then on: one memory, one "
         "budget, and whoever writes there reads all that is said here. Rights don't go along: "
-        "I do there what I do for you there."
+        "I do there what I do for you there.",
+        code=code,
     )
     parts = (said, _describe(ask))
     data = {"code": code, "linked": ask.bot.links.list_linked(ask.address)}
@@ -41,13 +43,14 @@ async def link(ask: Ask) -> Reply:
 async def _follow(ask: Ask, code: str) -> Reply:
     there = await ask.bot.links.follow(ask.address, code)
     ask.bot.turns.stop(ask.conversation.key)  # nothing said here from now on would reach it
-    text = (
-        f"From now on this chat goes on in the conversation of {literal(there)}: it has that one's "
+    text = _(
+        "From now on this chat goes on in the conversation of {chat}: it has that one's "
         "context, memory and files, and whoever reads along there reads what you write here. "
-        f"Answers come where the question came from. What was said here before stays as it is "
-        f"(/link {BEFORE}); /unlink goes back to it."
+        "Answers come where the question came from. What was said here before stays as it is "
+        "(/link before); /unlink goes back to it.",
+        chat=literal(there),
     )
-    return Reply(text, {"target": there}, (Action("Unlink", "/unlink"),))
+    return Reply(text, {"target": there}, (Action(_("Unlink"), "/unlink"),))
 
 
 def _describe(ask: Ask) -> str:
@@ -55,10 +58,12 @@ def _describe(ask: Ask) -> str:
     linked = ask.bot.links.list_linked(ask.address)
     lines = []
     if there := ask.bot.links.leads_to(ask.address):
-        lines.append(f"This chat goes on in the conversation of {literal(there)}.")
+        lines.append(_("This chat goes on in the conversation of {chat}.", chat=literal(there)))
     if linked:
         names = ", ".join(map(literal, linked))
-        lines.append(f"These chats go on in it: {names}. /unlink NAME ends that for one.")
+        lines.append(
+            _("These chats go on in it: {chats}. /unlink NAME ends that for one.", chats=names)
+        )
     return " ".join(lines)
 
 
@@ -101,7 +106,7 @@ async def unlink(ask: Ask) -> Reply:
     which = ask.text.strip()
     ended = await ask.bot.links.end(ask.address, which)
     if ended and not which:
-        text = (
+        text = _(
             "This chat has its own conversation again, as it was; nothing was copied. What was "
             "said meanwhile stays in the other one."
         )
@@ -115,7 +120,7 @@ async def unlink(ask: Ask) -> Reply:
             f"Say which: /unlink {linked[0]}, or /unlink {ALL}. These chats go on in this "
             f"conversation: {', '.join(linked)}."
         )
-    raise CommandError("No chat is linked here; /link gives a code to link one with.")
+    raise CommandError(_("No chat is linked here; /link gives a code to link one with."))
 
 
 @hookimpl

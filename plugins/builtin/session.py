@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from dataclasses import asdict
 
+from channels.language import _, number_of
 from memory.context.change import Change
 from memory.record.conversations import Standing
 from memory.turns import Turn
@@ -29,19 +30,20 @@ async def new(ask: Ask) -> Reply:
     await ask.conversation.context.idle.wait()
     had_summary = ask.conversation.context.view().preface is not None
     cleared = await ask.conversation.editor.clear("new")
-    first = "I stopped the running answer. " if stopped else ""
+    first = _("I stopped the running answer.") + " " if stopped else ""
     data = {"turns": [f"t{n}" for n in cleared.turns]}
     if not cleared.turns and not had_summary:
-        return Reply(f"{first}You are already starting afresh: no turn is in play.", data)
-    gone = count(len(cleared.turns), "turn") if cleared.turns else "the summary of older turns"
-    text = (
-        f"{first}Started afresh: {gone} left the context. All is kept on disk; /context undo "
-        "brings it back."
+        fresh = _("You are already starting afresh: no turn is in play.")
+        return Reply(f"{first}{fresh}", data)
+    gone = _("the summary of older turns")
+    if cleared.turns:
+        gone = number_of(len(cleared.turns), "{n} turn", "{n} turns")
+    text = _(
+        "Started afresh: {gone} left the context. All is kept on disk; /context undo "
+        "brings it back.",
+        gone=gone,
     )
-    return Reply(text, data, (_UNDO,))
-
-
-_UNDO = Action("Undo", "/context undo")
+    return Reply(f"{first}{text}", data, (Action(_("Undo"), "/context undo"),))
 
 
 @command(
@@ -109,14 +111,14 @@ async def stop(ask: Ask) -> Reply:
     key = ask.conversation.key
     is_aside = ask.bot.asides.stop(key)
     if ask.bot.turns.stop(key) or is_aside:
-        return Reply("Stopping; what was done so far is kept.", {"stopped": True})
+        return Reply(_("Stopping; what was done so far is kept."), {"stopped": True})
     for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):
             return Reply(
                 f"Stopping the answer in branch {branch.number}; what was done so far is kept.",
                 {"stopped": True},
             )
-    return Reply("Nothing is running here.", {"stopped": False})
+    return Reply(_("Nothing is running here."), {"stopped": False})
 
 
 @command("cancel", "Give up writing the text that the bot has asked you for")
@@ -153,9 +155,14 @@ async def status(ask: Ask) -> Reply:
 async def whoami(ask: Ask) -> Reply:
     """The name that `owners` would list, the role, and the conversation."""
     person, key = ask.person, ask.conversation.key
+    who = {"name": person.id, "chat": key.id}
+    text = (
+        _("You are {name}, an owner of this bot. This conversation is {chat}.", **who)
+        if person.is_owner
+        else _("You are {name}, a user of this bot. This conversation is {chat}.", **who)
+    )
     return Reply(
-        f"You are {person.id}, {'an owner' if person.is_owner else 'a user'} of this bot. This "
-        f"conversation is {key.id}.",
+        text,
         {"id": person.id, "role": person.role, "conversation": key.id, "audience": key.audience},
     )
 
@@ -226,7 +233,7 @@ async def _take_back(ask: Ask, turns: tuple[Turn, ...], why: str) -> str:
     await conversation.context.idle.wait()
     numbers = frozenset(turn.number for turn in turns)
     await conversation.editor.change("drop", Change(drop=numbers), why)
-    return "I stopped the running answer. " if is_stopped else ""
+    return _("I stopped the running answer.") + " " if is_stopped else ""
 
 
 def _words(turn: Turn) -> str:
@@ -238,8 +245,11 @@ async def start(ask: Ask) -> Reply:
     """A greeting for someone who has just arrived."""
     model = ask.bot.models.about(ask.conversation.key)
     return Reply(
-        f"Hello! I am Parley; {model.name} answers here. Just write to me. /context shows what "
-        "the model sees of our conversation, /config tunes that, and /help lists everything else."
+        _(
+            "Hello! I am Parley; {model} answers here. Just write to me. /context shows what the "
+            "model sees of our conversation, /config tunes that, and /help lists everything else.",
+            model=model.name,
+        )
     )
 
 
@@ -255,14 +265,14 @@ async def approve(ask: Ask) -> Reply:
     if not ask.words:
         return _show_waiting(ask)
     _answer(ask, "approve", is_allowed=True)
-    return Reply("Allowed.", {"is_allowed": True})
+    return Reply(_("Allowed."), {"is_allowed": True})
 
 
 @command("deny", "Refuse what the bot asked permission for", "NAME")
 async def deny(ask: Ask) -> Reply:
     """`/deny K7QM`: whoever may talk there."""
     _answer(ask, "deny", is_allowed=False)
-    return Reply("Denied; it goes on without it.", {"is_allowed": False})
+    return Reply(_("Denied; it goes on without it."), {"is_allowed": False})
 
 
 def _show_waiting(ask: Ask) -> Reply:

@@ -210,8 +210,8 @@ async def test_a_chat_that_others_go_on_in_is_not_linked_itself(tmp_path: Path, 
         await bot.links()
         found = CODE.search(await bot.from_afar("/link"))
         assert found is not None
-        assert (await bot.here.says(f"/link {found[1]}")).text == LEADS.format("afar/ann")
-        assert await bot.from_afar(f"/link {found[1]}") == LINKED.format("pipe/main")
+        assert (await bot.here.says(f"/link {found[1]}")).text == LEADS.format(chats="afar/ann")
+        assert await bot.from_afar(f"/link {found[1]}") == LINKED.format(chat="pipe/main")
         await bot.here.says(f"/unlink {which}")
         assert (await bot.here.says(f"/link {found[1]}")).text == SAME
 

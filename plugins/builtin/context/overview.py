@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import tzinfo
 from typing import Any, Literal
 
 from channels.base import ContextUsage
+from channels.language import _, number_of
 from memory.calibration import CutPrompt, LearnedWindow
 from memory.context import compaction
 from memory.context.change import ViewEvent
@@ -29,7 +30,6 @@ from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
-from plugins.wording import count
 
 GOVERNING = (
     "context.strategy",
@@ -255,32 +255,41 @@ def effect(plan: Plan) -> str:
     """What a plan does: "t1 to t10 leave, t11 is squeezed"."""
     change = plan.change
     if plan.kind == "unfold":
-        return "turns and lines that `slim` has put away come back"
+        return _("turns and lines that `slim` has put away come back")
     squeezed = [number for number in change.squeeze if number not in plan.leaving]
     folded = [number for number in change.fold if number not in plan.leaving]
     done = (
-        plan.leaving and f"{format_turns(plan.leaving)} {_verb(plan.leaving, 'leaves', 'leave')}",
+        plan.leaving and _verb(plan.leaving, "{turns} leaves", "{turns} leave"),
         folded
-        and f"{format_turns(folded)} {_verb(folded, 'becomes a line', 'become lines')} of the log",
+        and _verb(folded, "{turns} becomes a line of the log", "{turns} become lines of the log"),
         squeezed
-        and f"{format_turns(squeezed)} {_verb(squeezed, 'is', 'are')} squeezed to "
-        "question and reply",
+        and _verb(
+            squeezed,
+            "{turns} is squeezed to question and reply",
+            "{turns} are squeezed to question and reply",
+        ),
         change.clip
-        and f"{count(len(change.clip), 'long message')} {_verb(change.clip, 'is', 'are')} clipped",
+        and number_of(
+            len(change.clip), "{n} long message is clipped", "{n} long messages are clipped"
+        ),
         change.stub
-        and f"{count(len(change.stub), 'old tool result')} "
-        f"{_verb(change.stub, 'becomes a stub', 'become stubs')}",
+        and number_of(
+            len(change.stub),
+            "{n} old tool result becomes a stub",
+            "{n} old tool results become stubs",
+        ),
     )
-    return ", ".join(filter(None, map(str, filter(None, done)))) or "the rest of a turn leaves"
+    return ", ".join(filter(None, map(str, filter(None, done)))) or _("the rest of a turn leaves")
 
 
-def _verb(things: Any, one: str, many: str) -> str:
-    return one if len(things) == 1 else many
+def _verb(numbers: Sequence[int], one: str, many: str) -> str:
+    """What turns do, in the singular where it is one."""
+    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers))
 
 
 def describe_effects(cut: Forecast) -> str:
     """What the next cut does, its first stage first."""
-    return ", then ".join(map(effect, cut.plans))
+    return _(", then ").join(map(effect, cut.plans))
 
 
 def _describe_due(plan: Plan) -> dict[str, Any]:

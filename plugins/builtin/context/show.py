@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, tzinfo
 
+from channels.language import _, number_of
 from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
 from memory.context.plan import can_help
@@ -83,7 +85,11 @@ def actions(overview: Overview) -> tuple[Action, ...]:
         CLEAR: bool(overview.view.complete),
         UNDO: overview.can_undo,
     }
-    return tuple(action for action, is_offered in offers.items() if is_offered)
+    return tuple(
+        replace(action, label=_(action.label))
+        for action, is_offered in offers.items()
+        if is_offered
+    )
 
 
 def as_text(overview: Overview) -> str:
@@ -108,10 +114,9 @@ def headline(overview: Overview) -> str:
     """How full the context is."""
     view, budget = overview.view, overview.limits.budget
     share = view.tokens / budget
-    how = "measured at the last request" if view.scale.is_measured else "estimated"
-    return (
-        f"**{amount(view.tokens)} of {amount(budget)} tokens** `{bar(share)}` {share:.0%} ({how})"
-    )
+    how = _("measured at the last request") if view.scale.is_measured else _("estimated")
+    full = _("{tokens} of {budget} tokens", tokens=amount(view.tokens), budget=amount(budget))
+    return f"**{full}** `{bar(share)}` {share:.0%} ({how})"
 
 
 def cut_prompt(overview: Overview) -> str:
@@ -125,15 +130,20 @@ def sizes(overview: Overview) -> str:
     view, limits = overview.view, overview.limits
     numbers = [turn.number for turn in view.complete]
     more = {
-        "memory": f" ({overview.remembered.shown} of {overview.remembered.total} lines)",
+        "memory": _(
+            " ({shown} of {total} lines)",
+            shown=overview.remembered.shown,
+            total=overview.remembered.total,
+        ),
         "tools": f" ({len(overview.tools)})",
         "turns": f" ({format_turns(numbers)})" if numbers else "",
         "running turn": f" (t{view.current})",
     }
-    rows = [(name + more.get(name, ""), amount(n)) for name, n in parts(overview).items() if n]
-    rows.append(("free", amount(max(0, limits.budget - view.tokens))))
-    rows.append(("reserved for the reply", amount(limits.window - limits.ceiling)))
-    return table(("part", "tokens:"), rows)
+    found = parts(overview).items()
+    rows = [(_(name) + more.get(name, ""), amount(n)) for name, n in found if n]
+    rows.append((_("free"), amount(max(0, limits.budget - view.tokens))))
+    rows.append((_("reserved for the reply"), amount(limits.window - limits.ceiling)))
+    return table((_("part"), _("tokens:")), rows)
 
 
 def tools(overview: Overview) -> str:
@@ -141,24 +151,28 @@ def tools(overview: Overview) -> str:
     found = [f"{literal(name)} {amount(size)}" for name, size in overview.tools.items()]
     rest = sum([*overview.tools.values()][_MOST_TOOLS:])
     if len(found) > _MOST_TOOLS + 1:
-        found[_MOST_TOOLS:] = [f"{len(found) - _MOST_TOOLS} more {amount(rest)}"]
-    return f"Tools: {', '.join(found)} tokens." if found else ""
+        found[_MOST_TOOLS:] = [
+            _("{n} more {tokens}", n=len(found) - _MOST_TOOLS, tokens=amount(rest))
+        ]
+    return _("Tools: {list} tokens.", list=", ".join(found)) if found else ""
 
 
 def format_counts(overview: Overview) -> str:
     """Messages in play by role, and those that are not."""
     numbers = counts(overview)
-    by_role = ", ".join(f"{n} {role}" for role, n in numbers["roles"].items() if n)
-    messages = count(numbers["messages"], "message")
-    roles = f"{messages} ({by_role})" if by_role else messages
+    by_role = ", ".join(f"{n} {_(role)}" for role, n in numbers["roles"].items() if n)
+    messages = number_of(numbers["messages"], "{n} message", "{n} messages")
     away = overview.stored - numbers["messages"]
-    more = (
-        f" {count(away, 'more message')} {'is' if away == 1 else 'are'} kept on disk."
-        if away
-        else ""
+    more = number_of(
+        away, "{n} more message is kept on disk.", "{n} more messages are kept on disk."
     )
-    turns = count(len(overview.view.turns), "turn")
-    return f"In play: {turns}, {roles}, {numbers['characters']:,} characters.{more}"
+    said = _(
+        "In play: {turns}, {messages}, {characters} characters.",
+        turns=number_of(len(overview.view.turns), "{n} turn", "{n} turns"),
+        messages=f"{messages} ({by_role})" if by_role else messages,
+        characters=f"{numbers['characters']:,}",
+    )
+    return f"{said} {more}" if away else said
 
 
 def in_force(overview: Overview) -> str:
@@ -169,13 +183,14 @@ def in_force(overview: Overview) -> str:
         strategy = f"{limits.strategy} ({overview.chosen} from your next message on)"
     governing = (*_own_limits(overview), *_rules(overview))
     own = [f"{text} ({layers[key]})" for text, key in governing]
-    named = ", ".join((f"strategy {strategy}", *own))
+    named = ", ".join((_("strategy {name}", name=strategy), *own))
     learned = overview.learned and (
         f" (learned from an error, instead of {amount(overview.learned.instead_of)}; "
         "`/config context.max_tokens 0` forgets it)"
     )
     window = f"{amount(limits.window)}{learned or ''}"
-    return f"Limits: {named}; the model's window is {window}.{_explain_ceiling(overview)}"
+    said = _("Limits: {limits}; the model's window is {window}.", limits=named, window=window)
+    return f"{said}{_explain_ceiling(overview)}"
 
 
 def too_small(view: View, limits: Limits) -> str:
@@ -187,21 +202,26 @@ def too_small(view: View, limits: Limits) -> str:
     system, tools = view.scale.part(view.prefix.system), view.scale.part(view.prefix.tools)
     wanted = enough(view, limits)
     do = (
-        f"Set /config {setting} {wanted}, or more"
+        _("Set /config {setting} {tokens}, or more", setting=setting, tokens=wanted)
         if wanted
-        else "Choose a model with a larger window, or shorten system_prompt"
+        else _("Choose a model with a larger window, or shorten system_prompt")
     )
-    return (
-        f"By {setting}, turns leave at {limits.threshold:,} tokens, but the system prompt "
-        f"({system:,}) and the tools ({tools:,}) alone fill that. No cut could help, "
-        f"so none is made until the model's window is full. {do}."
+    said = _(
+        "By {setting}, turns leave at {threshold} tokens, but the system prompt "
+        "({system}) and the tools ({tools}) alone fill that. No cut could help, "
+        "so none is made until the model's window is full.",
+        setting=setting,
+        threshold=f"{limits.threshold:,}",
+        system=f"{system:,}",
+        tools=f"{tools:,}",
     )
+    return f"{said} {do}."
 
 
 def too_long(overview: Overview) -> str:
     """That the model does not handle so long a context well; "" where it does."""
     complaint = overview.soft.complaint(overview.view.tokens)
-    return complaint and f"{complaint} `/context advise` says what to do."
+    return complaint and f"{complaint} {_('`/context advise` says what to do.')}"
 
 
 def _threshold_setting(limits: Limits) -> str:
@@ -299,44 +319,51 @@ def explain_hold(until: Hold) -> str:
 def next_cut(overview: Overview) -> str:
     """When the next cut comes, and what it does."""
     if overview.hold:
-        return f"Next cut: none for now. {explain_hold(overview.hold)}"
+        return f"{_('Next cut: none for now.')} {explain_hold(overview.hold)}"
     if overview.waiting:
         waiting = format_turns(overview.waiting.turns)
-        return (
-            f"Next cut: {waiting}, when you have answered (`/context approve` shows the question)."
+        return _(
+            "Next cut: {turns}, when you have answered (`/context approve` shows the question).",
+            turns=waiting,
         )
     if overview.due:
-        return f"Next cut: before the next step. {effect(overview.due)}: {overview.due.why}."
+        due = overview.due
+        return f"{_('Next cut: before the next step.')} {effect(due)}: {due.why}."
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
-        return "Next cut: when a rule of yours makes one (`/config hooks`)."
+        return _("Next cut: when a rule of yours makes one (`/config hooks`).")
     if cut is None:
-        return "Next cut: none in sight."
+        return _("Next cut: none in sight.")
     gone = [n for plan in cut.plans for n in (*plan.leaving, *plan.change.fold)]
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
-    tokens = f", about {amount(cut.tokens)} tokens" if is_known else ""
+    tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cache.of_forecast(cut))
     done = f"{describe_effects(cut)}{tokens}{cost and f', which {cost}'}"
-    return f"Next cut: when t{cut.at_turn} begins, at this pace. {done}."
+    return f"{_('Next cut: when t{turn} begins, at this pace.', turn=cut.at_turn)} {done}."
 
 
 def last_change(overview: Overview) -> str:
     """The newest change that holds, with its sizes, and where its summary is."""
     event = overview.last
     if event is None:
-        return "Last compaction: none yet."
+        return _("Last compaction: none yet.")
     numbers = list_touched(event)
     turns = f"{format_turns(numbers)}, " if numbers else ""
     summary = {
         "": "",
-        "coming": " Its summary is being written.",
-        "ready": " Its summary is ready, and will be used from your next message on.",
+        "coming": " " + _("Its summary is being written."),
+        "ready": " " + _("Its summary is ready, and will be used from your next message on."),
     }[overview.summary]
-    return (
-        f"Last {name_kind(event)}: {moment(event.at, overview.zone)}, {turns}"
-        f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens "
-        f"({by(event)}).{summary}"
+    said = _(
+        "Last {kind}: {at}, {turns}{before} → {after} tokens ({by}).",
+        kind=_(name_kind(event)),
+        at=moment(event.at, overview.zone),
+        turns=turns,
+        before=amount(event.tokens_before),
+        after=amount(event.tokens_after),
+        by=by(event),
     )
+    return f"{said}{summary}"
 
 
 def name_kind(event: ViewEvent) -> str:
@@ -365,7 +392,8 @@ def moment(at: datetime, zone: tzinfo) -> str:
 def cost(overview: Overview) -> str:
     """What this conversation has cost, summaries included."""
     bill = overview.bill
-    return (
-        f"Cost of this chat, summaries included: {money(bill.cost, bill.unknown)} for "
-        f"{count(bill.calls, 'call')}."
+    return _(
+        "Cost of this chat, summaries included: {cost} for {calls}.",
+        cost=money(bill.cost, bill.unknown),
+        calls=number_of(bill.calls, "{n} call", "{n} calls"),
     )

@@ -1,0 +1,130 @@
+"""The bot speaks to people in their language, and to the model in English."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from string import Formatter
+
+import pytest
+
+from channels.language import LANGUAGES, _, choose, number_of, speaking, words_of
+from plugins.api import HookContext
+from plugins.loader import load
+from tests.channels.marked import collect
+from tests.fakes.openai_server import Received, Say
+from tests.web.site import serving
+from tests.whole.house import living
+from tests.whole.test_access import afar, befriended
+
+OTHERS = LANGUAGES[1:]
+COMMAND = re.compile(r"(?<![\w/<])/[a-z_]+(?![\w/])|--[a-z]+|`[^`{}]+`")
+GERMAN = {"language": "de"}
+
+
+def echo(request: Received) -> Say:
+    return Say("re: " + request.body["messages"][-1]["content"])
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_nearly_all_that_is_marked_is_translated_and_little_else_is(language: str) -> None:
+    """What is new is English until somebody has translated it, and is listed here."""
+    marked, known = collect(), set(words_of(language))
+    missing, gone = sorted(marked - known), sorted(known - marked)
+    sys.stdout.write(f"{language}: not translated: {missing}; not in use any more: {gone}\n")
+    assert len(missing) + len(gone) <= len(marked) // 20, "run python -m tests.channels.marked"
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_a_translation_has_the_same_places_and_the_commands_keep_their_names(language: str) -> None:
+    for text, translated in words_of(language).items():
+        assert _places(text) == _places(translated), text
+        names = [name for name in COMMAND.findall(text) if name.startswith("/")]
+        assert [name for name in names if name not in translated] == [], text
+
+
+def _places(text: str) -> set[str]:
+    if '{"' in text:  # JSON, in what is never filled in
+        return set()
+    return {name for _text, name, _spec, _how in Formatter().parse(text) if name}
+
+
+@pytest.mark.parametrize(
+    ("wanted", "language"),
+    [
+        ("de", "de"),
+        ("de-AT", "de"),
+        ("zh-Hans-CN", "zh"),
+        ("fr, de;q=0.5, en;q=0.7", "en"),
+        ("en;q=0.1,zh;q=0.9", "zh"),
+        ("fr", ""),
+        ("", ""),
+        ("de;q=0", ""),
+        ("*", ""),
+        ("deutsch", ""),
+        ("de;q=x, zh", "zh"),
+        ("\0;;;,,de" * 500, ""),
+    ],
+)
+def test_of_the_languages_that_somebody_wants_the_first_of_ours_is_chosen(
+    wanted: str, language: str
+) -> None:
+    assert choose(wanted) == language
+
+
+def test_what_is_not_translated_is_english() -> None:
+    with speaking("de"):
+        assert _("No such sentence, {name}.", name="Ann") == "No such sentence, Ann."
+    with speaking("xx"):
+        assert number_of(2, "{n} turn", "{n} turns") == "2 turns"
+
+
+async def test_a_command_is_answered_in_the_language_that_is_set(tmp_path: Path) -> None:
+    async with living(tmp_path, settings=GERMAN) as house:
+        assert (await house.says("/start")).text.startswith("Hallo! Ich bin Parley")
+        assert "Nächster Schnitt: wenn t21 beginnt" in (await house.says("/context")).text
+        await house.says("/config language zh --here")
+        assert (await house.says("/start")).text.startswith("您好！")
+        assert (await house.says("/start", chat="other")).text.startswith("Hallo!")
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+async def test_help_names_every_command_in_every_language(tmp_path: Path, language: str) -> None:
+    names = load(Path("/nonexistent"), HookContext()).commands
+    async with living(tmp_path, settings={"language": language}) as house:
+        said = (await house.says("/help")).text
+        assert [name for name in names if f"/{name}" not in said] == []
+        for name in names:
+            assert f"/{name}" in (await house.says(f"/help {name}")).text
+
+
+async def test_a_browser_is_answered_in_its_language_unless_another_is_set(tmp_path: Path) -> None:
+    german = {"Accept-Language": "de-DE,de;q=0.9,en;q=0.8"}
+    path = "/api/sessions/main/commands/start"
+    async with serving(tmp_path, echo) as site:
+        _status, reply = await site.post(path, {"text": ""}, headers=german)
+        assert reply["text"].startswith("Hallo!")
+        await site.commands("/config language en --here")
+        _status, reply = await site.post(path, {"text": ""}, headers=german)
+        assert reply["text"].startswith("Hello!")
+
+
+async def test_what_the_model_reads_is_the_same_in_every_language(tmp_path: Path) -> None:
+    sent = []
+    for language in LANGUAGES:
+        folder = tmp_path / language
+        folder.mkdir()
+        async with living(folder, echo, settings={"language": language}) as house:
+            for text in ("one", "/context", "/context compact", "two", "/stop", "/new", "three"):
+                await house.says(text)
+                await house.app.idle()  # summaries are asked for meanwhile
+            sent.append([request.body for request in house.server.requests])
+    assert sent[0] == sent[1] == sent[2]
+
+
+async def test_users_may_choose_their_language(tmp_path: Path) -> None:
+    async with afar(tmp_path) as house:
+        await befriended(house, "ann")
+        await house.says("/config language de --here", "ann", "ann")
+        assert (await house.says("/start", "ann", "ann")).text.startswith("Hallo!")
