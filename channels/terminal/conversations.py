@@ -31,10 +31,10 @@ async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
     """The conversations that hold these words or are called so, the newest first, and last a new
     one of that name."""
     every = await bot.sessions(CHANNEL)
-    hits = {session.chat for session in await bot.sessions(CHANNEL, words)} if words else set()
+    hits = {one.chat: one for one in await bot.sessions(CHANNEL, words)} if words else {}
     low = words.lower()
     shown = [
-        session
+        hits.get(session.chat, session)
         for session in every
         if not words or session.chat in hits or low in f"{session.chat} {session.title}".lower()
     ]
@@ -47,6 +47,8 @@ async def find(bot: Bot, words: str, here: str) -> list[PickerEntry]:
 
 def _entry(session: Session, here: str) -> PickerEntry:
     title = one_line(session.title) or "(nothing was said)"
+    if session.snippet and session.snippet.text not in session.title:
+        title += f" · {one_line(session.snippet.text)}"
     is_here = " · here" if session.chat == here else ""
     about = f"{one_line(session.chat)} · {_format_time(session.at)}{is_here}"
     return PickerEntry(title, about, session.chat)

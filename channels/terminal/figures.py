@@ -90,8 +90,8 @@ def swatch(part: str) -> Text:
     """A square in a part's colour, for a legend; nothing for what is no part."""
     name = max((one for one in PARTS if part.startswith(one)), key=len, default="")
     if name:
-        return Text(f"{_shade(name)} ", PARTS[name])
-    return Text("░ ", FREE) if part == "free" else Text()
+        return Text().append(f"{_shade(name)} ", PARTS[name])
+    return Text().append("░ ", FREE) if part == "free" else Text()
 
 
 def _shade(part: str) -> str:

@@ -32,6 +32,10 @@ COMMANDS: Sequence[tuple[str, str]] = (
 """Commands that the terminal carries out itself."""
 
 
+HINT = "In the terminal, too: /resume for other conversations, /help keys, @file."
+"""What is said below the list of all commands."""
+
+
 def table() -> str:
     """All of it, as Markdown."""
     keys = "\n".join(f"| {key} | {what} |" for key, what in KEYS)

@@ -299,6 +299,8 @@ class Terminal:
         if outbound.turn is None:
             self._scroll.answer(exchange.answer.take_all())
             self._scroll.command_reply(outbound.reply)
+            if len((outbound.reply.data or {}).get("commands", ())) > 1:  # the list of all commands
+                self._scroll.note(keys.HINT)
         else:
             self._scroll.answer(self._rest(exchange, outbound.reply.text))
             self._has_asked = True
@@ -333,6 +335,7 @@ class Terminal:
     async def _look(self) -> None:
         if usage := await self._ask("/context", "usage"):
             self._usage = ContextUsage(**usage)
+            self._has_asked = self._has_asked or self._usage.turns > 0
             model = self._usage.model
             if model not in ("", _AUTO) and model not in self._greeting:
                 self._greeting += model  # which is said once

@@ -81,8 +81,8 @@ async def test_several_conversations_are_chosen_searched_and_begun(tmp_path: Pat
             person.types("How are lemons?\r")
             await person.sees("Sour.")
             await person.sees("recipes · gpt-4o-mini · ")
-            person.types("/resume lisbon\r")
-            await person.sees("› How is Lisbon?  ")
+            person.types("/resume mild\r")  # a word of the answer
+            await person.sees("› How is Lisbon? · Mild.")
             person.types("\r")
             await person.sees("── main ──")
             await person.sees("Mild.", times=2)
@@ -206,7 +206,9 @@ async def test_turns_are_completed_and_the_keys_are_listed(tmp_path: Path) -> No
         await person.sees("1/20 turns")
         person.types("/context drop t")
         await person.sees("in play · a question")
-        person.types("\x15/help keys\r")
+        person.types("\x15/help\r")
+        await person.sees("In the terminal, too: /resume")
+        person.types("/help keys\r")
         for key, _ in KEYS:
             await person.sees(key)
         assert await person.leaves() == 0
