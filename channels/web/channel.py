@@ -38,6 +38,7 @@ from channels.web.sessions import Sessions
 from channels.web.shapes import State
 from channels.web.streams import render
 from channels.web.throttle import Throttle
+from channels.web.words import give_words
 
 PAGE = Path(__file__).parent / "page"
 MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
@@ -149,6 +150,7 @@ class Web:
             routes=[
                 *(operation.route for operation in operations),
                 Route("/openapi.json", openapi),
+                Route("/words.json", give_words),
                 *_page(),
             ],
             middleware=[

@@ -17,6 +17,7 @@ from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
 from channels.language import CATALOGUE, LANGUAGES, words_of
+from channels.web.words import list_words
 from plugins.api import HookContext
 from plugins.builtin.context import show
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
@@ -33,7 +34,7 @@ PARTS = (
 
 def collect() -> set[str]:
     """Every English text that `_` and its like are given."""
-    found = set(_named())
+    found = {*_named(), *list_words()}
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
             found.update(_in_file(path))

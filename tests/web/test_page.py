@@ -361,6 +361,22 @@ async def test_a_locked_bot_asks_for_the_token_once(tmp_path: Path, browser: Bro
         tab.faults.clear()  # the browser notes each 401
 
 
+async def test_the_page_speaks_the_language_of_the_browser(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site:
+        there = await browser.new_context(locale="de-AT")
+        try:
+            page = await there.new_page()
+            await page.goto(f"{site.url}/#main")
+            await expect(page.locator("#text")).to_have_attribute(
+                "placeholder", "Nachricht, oder / für Befehle"
+            )
+            await expect(page.locator("html")).to_have_attribute("lang", "de")
+        finally:
+            await there.close()
+
+
 async def test_somebody_comes_in_by_a_link_chooses_a_password_signs_out_and_in_again(
     tmp_path: Path, browser: Browser
 ) -> None:

@@ -1,5 +1,6 @@
 // Who is signed in: by a name or the owner's token, by a link that lets in once; and out again.
 import { byId, h } from "./dom.js";
+import { t } from "./language.js";
 
 const posted = (path, body) => fetch(path, {
   method: "POST",
@@ -15,7 +16,7 @@ function filled({ question, fields, action, words }) {
     words && h("p", {}, words),
     fields.map(({ name, label, ...rest }) => h("label", { class: "field" }, label, h("input", { name, type: "text", ...rest }))),
     h("div", { class: "choices" },
-      h("button", { type: "button", onclick: () => dialog.close("") }, "Cancel"),
+      h("button", { type: "button", onclick: () => dialog.close("") }, t("Cancel")),
       h("button", { type: "submit", value: "yes", class: "primary" }, action)));
   dialog.replaceChildren(form);
   dialog.returnValue = "";
@@ -33,13 +34,13 @@ const reason = async (response) =>
 /** Ask who is there until the bot knows them; false where they give up. */
 export async function signIn(words = "") {
   const said = await filled({
-    question: "Who are you?",
+    question: t("Who are you?"),
     words,
     fields: [
-      { name: "name", label: "Name (empty for the owner's token)", autocomplete: "username" },
-      { name: "password", label: "Password or token", type: "password", autocomplete: "current-password" },
+      { name: "name", label: t("Name (empty for the owner's token)"), autocomplete: "username" },
+      { name: "password", label: t("Password or token"), type: "password", autocomplete: "current-password" },
     ],
-    action: "Sign in",
+    action: t("Sign in"),
   });
   if (said === null) return false;
   const name = said.name.trim();
@@ -52,18 +53,18 @@ export async function arrive() {
   const code = location.hash.match(/^#join=(.+)$/)?.[1];
   if (!code) return;
   history.replaceState(null, "", location.pathname);
-  let words = "Choose a password of at least 10 characters to sign in with elsewhere, or leave it empty.";
+  let words = t("Choose a password of at least 10 characters to sign in with elsewhere, or leave it empty.");
   for (;;) {
     const said = await filled({
-      question: "You are invited",
+      question: t("You are invited"),
       words,
-      fields: [{ name: "password", label: "Password", type: "password", autocomplete: "new-password" }],
-      action: "Come in",
+      fields: [{ name: "password", label: t("Password"), type: "password", autocomplete: "new-password" }],
+      action: t("Come in"),
     });
     if (said === null) return;
     const response = await posted("/api/join", { code, password: said.password });
     if (response.ok) return;
-    words = response.status === 400 ? "A password has 10 to 200 characters." : await reason(response);
+    words = response.status === 400 ? t("A password has 10 to 200 characters.") : await reason(response);
   }
 }
 
@@ -72,7 +73,7 @@ export async function showAccount() {
   const me = await (await fetch("/api/me")).json().catch(() => ({}));
   const button = byId("account");
   button.hidden = !me.is_signed_in;
-  button.textContent = `${me.user || "Owner"}: sign out`;
+  button.textContent = t("{name}: sign out", { name: me.user || t("Owner") });
   button.onclick = async () => {
     await posted("/api/logout", {});
     location.assign(location.pathname);

@@ -11,6 +11,7 @@ import { Panel } from "./panel.js";
 import { nameOf, Sessions } from "./sessions.js";
 import { Settings } from "./settings.js";
 import { byId } from "./dom.js";
+import { t } from "./language.js";
 
 const chat = new Chat({
   changed: () => panel.refresh(),
@@ -200,14 +201,16 @@ document.querySelector("main").addEventListener("click", (event) => {
   if (!event.target.closest("[data-opens]")) close();
 });
 
-const themes = { auto: "same as the system", light: "light", dark: "dark" };
+const themes = {
+  auto: t("Colours: same as the system"), light: t("Colours: light"), dark: t("Colours: dark"),
+};
 const theme = byId("theme");
 theme.addEventListener("click", () => {
   const names = Object.keys(themes);
   const next = names[(names.indexOf(document.documentElement.dataset.theme) + 1) % names.length];
   document.documentElement.dataset.theme = next;
   localStorage.setItem("theme", next);
-  theme.setAttribute("aria-label", `Colours: ${themes[next]}`);
+  theme.setAttribute("aria-label", themes[next]);
 });
 
 addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
