@@ -23,7 +23,8 @@ from rich.cells import cell_len
 
 from agent.models.embedded import SHOWN
 from channels.base import Activity, ContextUsage, Delta, StepRestarted, ToolEnded, ToolStarted
-from channels.message import Action, Outbound, Reply
+from channels.local_files import LocalFileError
+from channels.message import Action, Address, Attachment, Outbound, Reply
 from channels.terminal import Terminal, display
 from channels.terminal.completion import (
     Suggestion,
@@ -849,6 +850,49 @@ async def test_a_dumb_terminal_gets_words_alone(
         await person.sees("next cut at t21")
         await person.leaves()
         assert "\x1b" not in person.glass.raw
+
+
+async def test_a_dumb_terminal_goes_to_other_conversations_by_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TERM", "dumb")
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        person.types("/resume\r")
+        await person.sees("Nothing was said here yet; /resume NAME begins one.")
+        person.types("/resume trip\r")
+        await person.sees("── trip · nothing was said here yet ──")
+        person.types("hi\r")
+        await person.sees("Yes.")
+        await person.leaves()
+        assert person.bot.submitted[-1].address == Address("terminal", "trip")
+
+
+async def test_without_a_picture_in_the_clipboard_ctrl_v_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    async with seat(tmp_path, silent) as person:
+        person.types("\x16")
+        await person.sees("There is no picture in the clipboard")
+        await person.leaves()
+
+
+async def test_a_file_that_can_t_be_read_keeps_the_message_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: Path) -> Attachment:
+        raise LocalFileError(f"{str(file)!r} can't be read (Permission denied)")
+
+    (tmp_path / "a.txt").write_text("x")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("channels.terminal.terminal.read_attachment", refuse)
+    async with seat(tmp_path, says(Delta("Yes."))) as person:
+        person.types("look at @a.txt \r")
+        await person.sees("so your message was not sent")
+        assert person.bot.submitted == []
+        person.types("hi\r")
+        await person.sees("Yes.")
+        await person.leaves()
 
 
 async def test_a_form_is_filled_in_the_input_line(tmp_path: Path) -> None:
