@@ -242,8 +242,9 @@ class Sessions:
         overview = await self._data_of(address, "/context json")
         turns = await self._data_of(address, "/context turns")
         history = await self._data_of(address, "/context history")
+        requests = await self._data_of(address, "/context requests")
         settings = await self._data_of(address, "/config")
-        return as_json({"overview": overview, **turns, **history, **settings})
+        return as_json({"overview": overview, **turns, **history, **requests, **settings})
 
     async def compact(self, request: Request) -> Response:
         address = address_of(request, self.bot)

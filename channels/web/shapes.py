@@ -213,13 +213,14 @@ class Freed(BaseModel):
 
 class ContextOverview(BaseModel):
     """All that `/context` shows, its newest turns and what they cost, the states of all turns as
-    runs of turns, what ever changed it, and the settings in force."""
+    runs of turns, what ever changed it, the requests that are kept, and the settings in force."""
 
     overview: dict[str, Any]
     turns: list[dict[str, Any]]
     newest: int
     states: list[dict[str, Any]]
     events: list[dict[str, Any]]
+    requests: list[dict[str, Any]]
     settings: list[dict[str, Any]]
 
 

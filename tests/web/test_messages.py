@@ -14,6 +14,7 @@ from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
 from tests.web.browser import PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
+from tests.web.test_page import find_nothing
 
 pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
 
@@ -369,3 +370,118 @@ async def test_who_has_scrolled_up_gets_back_to_the_end(tmp_path: Path, browser:
         await tab.presses("To the end")
         await expect(tab.page.locator(".turn[data-turn=t3] footer")).to_be_in_viewport()
         await expect(tab.page.locator("#end")).to_be_hidden()
+
+
+# --- what was done: requests, receipts, the memory ----------------------------------------------
+
+
+async def test_a_cut_that_waits_has_its_summary_in_a_field_to_change_and_approve(
+    tmp_path: Path, browser: Browser
+) -> None:
+    def model(request: Received) -> Answer:
+        return echo(request) if "tools" in request.body else Say("They talked.")
+
+    settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
+    async with serving(tmp_path, model, settings) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        for number in range(4):
+            await tab.asks(f"{number}: {'many words ' * 50}", f"{number}: many")
+        field = tab.page.get_by_role("textbox", name="Summary s1")
+        await expect(field).to_have_value("They talked.")
+        await field.fill("They talked of Lisbon.")
+        await tab.presses("Approve", ".card")
+        await tab.shows_state("t1", "summarised")
+        await expect(tab.page.get_by_role("button", name="Approve")).to_have_count(0)
+        await expect(field).to_be_disabled()
+        await tab.asks("and now?", "and now?")
+        assert "They talked of Lisbon." in str(site.server.requests[-1].body["messages"])
+
+
+async def test_requests_are_a_timeline_with_their_differences(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        await tab.asks("two", "two")
+        await tab.page.click("#requests summary")
+        await expect(tab.page.locator(".requests li")).to_have_count(2)
+        await tab.presses("What changed in r2")
+        await tab.sees("dialog .code .added:has-text('t2 user')")
+        await tab.presses("Close", "dialog")
+        await tab.presses("Show r1")
+        await tab.sees("dialog .explored:has-text('byte for byte what was sent')")
+        await tab.presses("JSON", "dialog")
+        await tab.sees("dialog .code:has-text('stream_options')")
+        await tab.presses("Back", "dialog")
+        await tab.sees("dialog .explored:has-text('byte for byte what was sent')")
+
+
+async def test_a_receipt_names_what_is_missing_and_adds_it(
+    tmp_path: Path, browser: Browser
+) -> None:
+    def model(request: Received) -> Answer:
+        return echo(request) if "tools" in request.body else Say("They talked of a code.")
+
+    async with serving(tmp_path, model) as site, browsing(browser) as tab:
+        for number in range(3):
+            await site.says(f"The code of locker {number} is 47{number}1. {'many words ' * 40}")
+        await tab.opens(site.url)
+        await tab.presses("Compact")
+        await tab.page.click(".receipt summary")
+        await tab.presses("Keep 4711", ".receipt")
+        await tab.sees("#preface:has-text('4711')")
+
+
+async def test_the_memory_is_edited_and_its_versions_are_compared(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await site.commands("/remember Ann lives in Lisbon.")
+        await tab.opens(site.url)
+        await tab.presses("Memory: Remembered")
+        await tab.sees("dialog .explored:has-text('Ann lives in Lisbon.')")
+        await tab.presses("Close", "dialog")
+        await tab.presses("Memory: Edit")
+        field = tab.page.get_by_role("textbox", name="Text for /memory edit")
+        await field.fill("- Ann lives in Porto.")
+        await tab.presses("Save", "dialog")
+        await tab.sees("dialog .explored:has-text('Taken.')")
+        await tab.presses("Close", "dialog")
+        await tab.writes("/memory diff v2")
+        await tab.sees(".card .code .removed:has-text('Lisbon')")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_in_what_stands_between_and_over_the_messages(
+    tmp_path: Path, browser: Browser, scheme: str
+) -> None:
+    def model(request: Received) -> Answer:
+        if "tools" not in request.body:
+            return Say("They talked.")
+        is_wrong = "fail" in str(request.body["messages"][-1]["content"])
+        return Fail(400, "no") if is_wrong else Say(WELL_SET, reasoning="Hm.")
+
+    async with (
+        serving(tmp_path, model) as site,
+        browsing(browser, color_scheme=scheme) as tab,
+    ):
+        for question in ("one", "two", "three", "fail"):
+            await site.says(question)
+        await site.commands("/context compact t1")
+        await site.commands("/context drop t2")
+        await tab.opens(site.url)
+        await tab.sees(".cut")
+        await tab.presses("Show", ".cut")
+        await tab.sees(".cut .card")
+        await row(tab, "t3", "Edit the question").click()
+        await tab.sees(".field")
+        await tab.page.click("#requests summary")
+        await find_nothing(tab)
+        await tab.page.click("#model")
+        await tab.sees("dialog .models li")
+        await find_nothing(tab)
+        await tab.presses("Cancel", "dialog")
+        await tab.presses("Show r1")
+        await tab.sees("dialog .explored table, dialog .explored p")
+        await find_nothing(tab)

@@ -235,30 +235,6 @@ async def test_what_was_sent_is_shown_and_compared_in_colour(
         await tab.sees(".card .code:has-text('stream_options')")
 
 
-async def test_a_cut_asks_on_the_page_and_its_summary_is_edited_first(
-    tmp_path: Path, browser: Browser
-) -> None:
-    def model(request: Received) -> Answer:
-        return echo(request) if "tools" in request.body else Say("They talked.")
-
-    settings = {"agent_max_context_turns": 3, "context": {"compaction_approval": "ask"}}
-    async with serving(tmp_path, model, settings) as site, browsing(browser) as tab:
-        await tab.opens(site.url, "one")
-        for number in range(4):
-            await tab.asks(f"{number}: {'many words ' * 50}", f"{number}: many")
-        await tab.sees(".card:has-text('May I make the context smaller?')")
-        await tab.presses("Edit", ".card")
-        field = tab.page.get_by_label("Text for /context summary edit s1")
-        await expect(field).to_have_value("They talked.")
-        await field.fill("They talked of Lisbon.")
-        await tab.presses("Save")
-        await tab.sees(".card:has-text('s2 takes the place of s1')")
-        await tab.page.get_by_role("button", name="Approve").last.click()
-        await tab.shows_state("t1", "summarised")
-        await tab.asks("and now?", "and now?")
-        assert "They talked of Lisbon." in str(site.server.requests[-1].body["messages"])
-
-
 async def test_the_page_shows_the_branch_that_its_session_leads_to(
     tmp_path: Path, browser: Browser
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -234,3 +235,23 @@ async def test_the_window_of_a_brain_for_summaries_is_its_own(
     settings = {"context": {"max_tokens": 7000, "summary_brain": brain}}
     async with living(tmp_path, (), settings) as house:
         assert house.app.config.summary_window(key_of(Address("pipe", "main"))) == window
+
+
+async def test_the_models_that_may_answer_are_listed_with_their_windows_and_prices(
+    tmp_path: Path,
+) -> None:
+    async with living(tmp_path, ()) as house:
+        told = await house.says("/model list")
+        assert "| **gpt-4o-mini** | 128k | $0.15 / $0.60 |" in told.text
+        assert "| fake-model | | |" in re.sub(" +", " ", told.text)
+        assert told.data
+        assert told.data["model"] == "gpt-4o-mini"
+        assert [one["name"] for one in told.data["models"]] == ["gpt-4o-mini", "fake-model"]
+        assert told.data["may_set"] == {"everywhere": True, "here": True}
+
+
+async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> None:
+    nowhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k"}
+    async with living(tmp_path, (), {}, nowhere) as house:
+        told = await house.says("/model list")
+    assert told.text.startswith("The models can't be listed now: ")

@@ -405,3 +405,19 @@ async def test_the_comparison_on_the_page_is_what_the_command_answers(tmp_path: 
     shown = re.sub(r" And so on.*", "", found.text.partition("```diff\n")[2].partition("```")[0])
     sizes = re.compile(r"[\d.]+k? (tokens|of)|\d+ →")
     assert sizes.sub("", shown) == sizes.sub("", example("context.md", "diff"))
+
+
+async def test_all_requests_that_are_kept_are_listed(tmp_path: Path) -> None:
+    async with living(tmp_path, [Say("One."), Say("Two.")]) as house:
+        assert (
+            "No request of this conversation is kept yet"
+            in (await house.says("/context requests")).text
+        )
+        await house.says("one")
+        await house.says("two")
+        told = await house.says("/context requests")
+        assert "| r2" in told.text
+        assert told.data
+        assert [one["id"] for one in told.data["requests"]] == ["r1", "r2"]
+        assert told.data["requests"][1]["turn"] == "t2"
+        assert [action.command for action in told.actions] == ["/context diff r1 r2"]

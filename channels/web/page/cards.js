@@ -1,12 +1,14 @@
 // What a command has answered: a card with its buttons, which can be put away.
 import { asked, h, shown } from "./dom.js";
 import { iconButton } from "./acts.js";
+import { approval, waitsFor } from "./approval.js";
 import { cleaned } from "./text.js";
 
 const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // after one of these, a question is answered
 
-/** A card. `run` carries a command out, and says whether it did. */
-export function card(line, reply, run) {
+/** A card. `run` carries a command out and returns its answer, null if it could not; `ask` does so
+    for one that changes nothing. */
+export function card(line, reply, run, ask) {
   const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture in this reply",
     onclick: () => shown(address, line) }));
   const buttons = reply.actions.map((action) => h("button", { type: "button", onclick: () => press(action) }, action.label));
@@ -17,6 +19,8 @@ export function card(line, reply, run) {
     cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, run),
     choices);
+  const waiting = ask && waitsFor(reply);
+  if (waiting) approval(element, waiting, { run, ask });
   async function press({ label, command, asks_first: asksFirst }) {
     if (asksFirst && await asked({ question: `${label}: really?`, action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);

@@ -18,6 +18,7 @@ export class Chat {
   #older = null;
   #draft = null;
   #fading = 0;
+  #marked = new WeakMap(); // what an article shows of that
   #known = new Map(); // what is known of a turn, by its name
 
   constructor(page) {
@@ -107,7 +108,8 @@ export class Chat {
   async #showOlder(before, limit) {
     const { messages } = await api.messages(this.#session, { before, limit });
     const height = this.#log.scrollHeight;
-    this.#older.replaceWith(...this.#drawn(messages));
+    // In a box of their own, or each of a thousand turns is looked at when one scrolls.
+    this.#older.replaceWith(h("div", { class: "batch" }, ...this.#drawn(messages)));
     this.#offerOlder(messages);
     this.mark(this.#page.known());
     this.#log.scrollTop += this.#log.scrollHeight - height;
@@ -179,10 +181,10 @@ export class Chat {
       this.#log.querySelector(`[data-turn=${answer.turn}]`)?.remove();
       article ? article.replaceWith(...turns) : turns.forEach((turn) => this.#put(turn));
     } else if (article) {
-      article.replaceChildren(article.firstChild, card("", answer, this.#page.run));
+      article.replaceChildren(article.firstChild, card("", answer, this.#page.run, this.#page.ask));
       article.classList.remove("pending");
     } else { // said without being asked, such as a question of a tool; or in a branch that was left
-      this.#put(card("", answer, this.#page.run));
+      this.#put(card("", answer, this.#page.run, this.#page.ask));
     }
     this.#page.running(this.#log.querySelector(".pending") !== null);
     byId("status").textContent = "The answer is complete.";
@@ -191,7 +193,7 @@ export class Chat {
 
   /** What a command answered, as a card. */
   reply(line, reply) {
-    this.#put(card(line, reply, this.#page.run));
+    this.#put(card(line, reply, this.#page.run, this.#page.ask));
     this.#toEnd(true);
   }
 
@@ -209,6 +211,9 @@ export class Chat {
     for (const article of this.#log.querySelectorAll("[data-turn]")) {
       const { turn } = article.dataset;
       const state = states.get(turn) ?? [];
+      const news = JSON.stringify([state, this.#known.get(turn)]);
+      if (this.#marked.get(article) === news) continue; // of a long chat, little changes at once
+      this.#marked.set(article, news);
       article.classList.toggle("out", state.some((word) => OUT.includes(word)));
       const { words, title } = facts({ ...this.#known.get(turn), state });
       const label = article.querySelector(".state");

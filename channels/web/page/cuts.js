@@ -14,7 +14,7 @@ export function cuts(log, { runs = [], events = [], overview = {} }, page) {
     const event = events.findLast(({ undone, kind, turns }) => !undone && !MOVES.includes(kind) && turns.includes(`t${run.last}`));
     wanted.set([run.first, run.last, run.state[0], event?.id, overview.summary?.name].join(), { run, event, place });
   }
-  for (const line of log.querySelectorAll(":scope > .cut")) {
+  for (const line of log.querySelectorAll(".cut")) {
     if (!wanted.delete(line.dataset.cut)) line.remove();
   }
   for (const [key, { run, event, place }] of wanted) {
@@ -23,7 +23,7 @@ export function cuts(log, { runs = [], events = [], overview = {} }, page) {
 }
 
 /** The turn behind which the line stands; null where it is not shown. */
-const placeOf = (log, { last }) => log.querySelector(`:scope > [data-turn=t${last}]`);
+const placeOf = (log, { last }) => log.querySelector(`.turn[data-turn=t${last}]`);
 
 /** The name of the summary that stands in the place of a turn; "" where it is being written. */
 async function nameOf(turn, page) {

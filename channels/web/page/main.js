@@ -33,6 +33,7 @@ const panel = new Panel({
     return state;
   },
   drawn: () => { chat.mark(panel.known); branches(); },
+  act: (line, how) => run(line, how),
 });
 const composer = new Composer({
   say: (message) => outbox.add(message),

@@ -1,6 +1,7 @@
 // The right column: the context, live. Every control in it is a command.
 import { amount, asked, byId, h, money, shown } from "./dom.js";
 import { showModel } from "./models.js";
+import { memory, receipt, timeline } from "./records.js";
 
 const NEWEST = 20; // changes that are listed
 const MORE = 100; // turns that are shown besides when older ones are asked for
@@ -70,7 +71,7 @@ export class Panel {
     this.#count = 0;
   }
 
-  #drawn({ overview, turns, events }) {
+  #drawn({ overview, turns, events, requests }) {
     return [
       this.#size(overview),
       this.#controls(overview, events),
@@ -80,6 +81,8 @@ export class Panel {
       section("What changed it", events.length
         ? h("ol", { class: "events" }, this.#events(events))
         : h("p", { class: "faint" }, "Nothing yet: every turn is in play.")),
+      timeline(requests, this.#page.act),
+      memory(this.#page.act),
     ];
   }
 
@@ -142,6 +145,7 @@ export class Panel {
     const last = events.findLast((event) => !event.undone && !["undo", "redo"].includes(event.kind));
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
+      receipt(event, (line) => this.#run(line)),
       event === last && h("button", { type: "button", "aria-label": `Undo the ${event.kind}`, onclick: () => this.#run("/context undo") }, "Undo")));
   }
 

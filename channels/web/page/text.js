@@ -15,7 +15,7 @@ export function partsOf(html) {
   for (const code of content.querySelectorAll("code.language-diff")) colour(code);
   for (const block of content.querySelectorAll("pre")) frame(block);
   for (const table of content.querySelectorAll("table")) {
-    const wide = h("div", { class: "table", tabindex: 0, role: "region", "aria-label": "Table" });
+    const wide = h("div", { class: "table", tabindex: 0, role: "group", "aria-label": "Table" });
     table.replaceWith(wide);
     wide.append(table);
   }

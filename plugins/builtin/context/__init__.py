@@ -21,6 +21,7 @@ from plugins.builtin.context import (
     show,
     steering,
     summary,
+    timeline,
     transfer,
     turns,
 )
@@ -36,6 +37,7 @@ VERBS: Mapping[str, tuple[Verb, str]] = {
         requests.show,
         "what was really sent to the model (request r41; request r41 json)",
     ),
+    "requests": (timeline.show, "all requests that are kept, and what each cost"),
     "diff": (requests.diff, "how two requests differ, and where the cache broke (diff r40 r41)"),
     "history": (history.show, "every change to the context, and who made it"),
     "json": (show.show_json, "the same figures as data"),

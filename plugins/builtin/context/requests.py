@@ -43,7 +43,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     """`/context request [r41] [json]`"""
     words = rest.lower().split()
     is_json = "json" in words
-    kept = await _list_kept(ask)
+    kept = await list_kept(ask)
     if isinstance(kept, Reply):
         return kept
     names = [word for word in words if word != "json"]
@@ -58,7 +58,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     return Reply(_mask(ask, text), data, _actions(number, kept, is_json=is_json))
 
 
-async def _list_kept(ask: Ask) -> list[int] | Reply:
+async def list_kept(ask: Ask) -> list[int] | Reply:
     """The numbers of the requests that are kept, or why there are none."""
     log = ask.conversation.turns.requests
     found = await log.numbers() if log.keep else []
@@ -178,9 +178,8 @@ def _as_json(body: Any) -> str:
     return f"{fence(text, 'json')}{note}"
 
 
-def _describe(again: Rebuilt) -> dict[str, Any]:
+def figures(sent: SentRequest) -> dict[str, Any]:
     """A request's figures as data."""
-    sent = again.sent
     return {
         "id": sent.name,
         "turn": f"t{sent.turn}",
@@ -196,6 +195,13 @@ def _describe(again: Rebuilt) -> dict[str, Any]:
         "seconds": sent.seconds,
         "bytes": sent.size,
         "sha256": sent.digest,
+    }
+
+
+def _describe(again: Rebuilt) -> dict[str, Any]:
+    """The same, with what it held."""
+    return {
+        **figures(again.sent),
         "is_same": again.is_same,
         "forgotten": ids(again.forgotten),
         "parts": [
@@ -302,7 +308,7 @@ def _leave(part: RequestPart) -> PartLine:
 
 async def diff(ask: Ask, rest: str) -> Reply:
     """`/context diff [r40 r41]`"""
-    kept = await _list_kept(ask)
+    kept = await list_kept(ask)
     if isinstance(kept, Reply):
         return kept
     words = rest.lower().split()

@@ -1,0 +1,44 @@
+// A cut that waits for a person's word: the summary stands in a field, to be changed and approved.
+import { h } from "./dom.js";
+
+const APPROVE = /^\/context approve (s\d+)$/;
+
+/** The name of the summary that a reply asks about; undefined where it asks for nothing. */
+export const waitsFor = (reply) => reply.actions.map(({ command }) => command.match(APPROVE)?.[1]).find(Boolean);
+
+/** Put the field into a card, in the place of the quoted summary and of the buttons. */
+export async function approval(card, name, page) {
+  const asked = await page.ask(`/context summary edit ${name}`);
+  if (!asked?.form) return; // it does not wait any more
+  const area = h("textarea", { class: "answer", dir: "auto", rows: 6, "aria-label": `Summary ${name}` });
+  area.value = asked.form.text;
+  let [before, now] = [area.value, name];
+  const say = h("p", { class: "faint", role: "status" });
+  const buttons = [
+    h("button", { type: "button", class: "primary", onclick: () => answer("approve") }, "Approve"),
+    h("button", { type: "button", onclick: () => answer("decline") }, "No"),
+  ];
+  const choices = h("div", { class: "choices" }, buttons);
+  async function answer(word) {
+    for (const button of buttons) button.disabled = true;
+    let told = null;
+    if (word === "approve" && area.value.trim() !== before) {
+      told = await page.ask(`/context summary edit ${now} ${area.value.trim()}`);
+      if (told?.data?.summary) [before, now] = [area.value.trim(), told.data.summary];
+      else return refuse(told);
+    }
+    told = await page.run(`/context ${word} ${now}`, { isQuiet: true });
+    if (!told?.data) return refuse(told);
+    area.disabled = true;
+    choices.remove();
+    say.textContent = told.text.split("\n")[0].replaceAll(/[*`]/g, "");
+    return undefined;
+  }
+  function refuse(told) {
+    for (const button of buttons) button.disabled = false;
+    say.textContent = told?.text ?? "The bot can't be reached; try again in a moment.";
+  }
+  card.querySelector(".text blockquote")?.remove();
+  card.querySelector(".text + .choices")?.remove();
+  card.append(area, choices, say);
+}

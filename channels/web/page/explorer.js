@@ -1,0 +1,38 @@
+// What the commands tell of requests, summaries and the memory, in a dialog: their buttons and
+// forms lead on in it, and one gets back.
+import { asked, byId, h } from "./dom.js";
+import { field } from "./cards.js";
+import { cleaned } from "./text.js";
+
+/** Show what a command answers, and go on from there. `run` carries a command out. */
+export async function explore(title, line, run) {
+  const dialog = byId("dialog");
+  const been = [];
+  const body = h("div", { class: "explored", tabindex: 0 });
+  const back = h("button", { type: "button", hidden: true, onclick: () => { been.pop(); go(been.pop()); } }, "Back");
+  dialog.replaceChildren(h("form", { method: "dialog", class: "picture" }, h("h2", { id: "question" }, title)),
+    body, h("div", { class: "choices" }, back,
+      h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close")));
+
+  async function go(command) {
+    const reply = await run(command, { isQuiet: true });
+    if (!reply) return dialog.close();
+    been.push(command);
+    back.hidden = been.length < 2;
+    body.replaceChildren(cleaned(reply.html),
+      ...(reply.form ? [field(reply.form, go)] : []),
+      h("div", { class: "choices" }, reply.actions.map((action) => h("button", { type: "button", onclick: () => press(action) }, action.label))));
+    body.scrollTop = 0;
+    return reply;
+  }
+  async function press({ label, command, asks_first: asksFirst }) {
+    if (!asksFirst) return go(command);
+    const closed = new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
+    dialog.close(); // the question needs the dialog
+    await closed;
+    const isSure = await asked({ question: `${label}: really?`, action: label }) !== null;
+    return explore(title, isSure ? command : been.at(-1), run);
+  }
+  dialog.showModal();
+  await go(line);
+}
