@@ -3,9 +3,19 @@
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
 
-/** A button with an icon; its name is read aloud and shown. */
-export const iconButton = (name, title, onclick, extra = {}) => h("button", {
-  type: "button", class: "icon act", title, "aria-label": title, onclick, ...extra }, icon(name));
+/** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
+export function iconButton(name, title, does, extra = {}) {
+  const button = h("button", { type: "button", class: "icon act", title, "aria-label": title, onclick: async (event) => {
+    if (button.ariaDisabled === "true") return;
+    button.ariaDisabled = "true"; // and keeps the focus, which it would lose if it were disabled
+    try {
+      await does(event);
+    } finally {
+      button.ariaDisabled = null;
+    }
+  }, ...extra }, icon(name));
+  return button;
+}
 
 /** The row under a turn. `page` says what is done: act(line), edit(turn), model(turn), quote(turn). */
 export function acts(turn, answer, page) {
