@@ -16,6 +16,7 @@ from tests.channels.marked import collect
 from tests.fakes.openai_server import Received, Say
 from tests.web.site import serving
 from tests.whole.house import living
+from tests.whole.telegram_house import at_telegram
 from tests.whole.test_access import afar, befriended
 
 OTHERS = LANGUAGES[1:]
@@ -108,6 +109,19 @@ async def test_a_browser_is_answered_in_its_language_unless_another_is_set(tmp_p
         await site.commands("/config language en --here")
         _status, reply = await site.post(path, {"text": ""}, headers=german)
         assert reply["text"].startswith("Hello!")
+
+
+async def test_telegram_says_a_persons_language_and_a_stranger_hears_theirs(
+    tmp_path: Path,
+) -> None:
+    async with at_telegram(tmp_path) as house:
+        house.ann.user["language_code"] = "zh-hans"
+        house.ann.says("/start")
+        await house.telegram.shown("您好！我是 Parley")
+        eve = house.telegram.person("Eve", 66)
+        eve.user["language_code"] = "de"
+        eve.says("Hello?")
+        await house.telegram.shown("Dieser Bot antwortet nur Leuten", 66)
 
 
 async def test_what_the_model_reads_is_the_same_in_every_language(tmp_path: Path) -> None:
