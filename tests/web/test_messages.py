@@ -87,6 +87,11 @@ async def test_a_text_from_right_to_left_runs_so(tmp_path: Path, browser: Browse
             (".text pre", "ltr"),
         ):
             assert await tab.page.locator(selector).evaluate(direction) == way, selector
+        asked = await tab.page.locator(".question").bounding_box()
+        told = await tab.page.locator(".turn").bounding_box()
+        assert asked
+        assert told
+        assert asked["x"] + asked["width"] == told["x"] + told["width"], "at its own side still"
 
 
 async def test_of_an_answer_that_grows_only_the_last_block_is_drawn_again(
