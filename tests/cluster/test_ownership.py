@@ -114,7 +114,7 @@ class Cluster:
         await until(are_so, lambda: str({m: o.ownership.held for m, o in self.alive.items()}))
 
 
-async def until(is_so: Callable[[], bool], describe: Callable[[], str] = str) -> None:
+async def until(is_so: Callable[[], object], describe: Callable[[], str] = str) -> None:
     try:
         async with asyncio.timeout(PATIENCE):
             while not is_so():  # noqa: ASYNC110 - what happens in other processes tells nobody

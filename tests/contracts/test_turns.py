@@ -1,0 +1,242 @@
+"""What holds while a turn runs, in one process and in several: commands, `/stop`, `when_busy`,
+permissions, and tools that run once."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.cluster import payments
+from tests.cluster.cluster_house import clustered
+from tests.cluster.test_ownership import until
+from tests.fakes import openai_server
+from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
+from tests.whole.house import PATIENCE, Hands, House, running
+
+ASKING = """
+from pathlib import Path
+from plugins.api import hookimpl, tool
+
+@tool(asks_first=True)
+def knock(what: str) -> str:
+    \"\"\"Knock.\"\"\"
+    with (Path(__file__).parents[2] / "till.txt").open("a") as till:
+        till.write(what + "\\n")
+    return "knocked"
+
+@hookimpl
+def parley_tools():
+    return [knock]
+"""
+
+
+class Gated(OpenAIServer):
+    """Answers with the last of what was said, or with a call of the tool that it names; a step for
+    whose text there is a closed gate waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.gates: defaultdict[str, asyncio.Event] = defaultdict(_open)
+        self.asked: list[list[str]] = []
+        """What persons said since the last answer, step by step."""
+        self.moved = asyncio.Condition()
+
+    async def _respond(self, request: web.Request, received: Received) -> web.StreamResponse:
+        messages = received.body["messages"]
+        said = [one["content"] for one in messages if one["role"] == "user"]
+        is_tool = messages[-1]["role"] == "tool"
+        async with self.moved:
+            self.asked.append(said)
+            self.moved.notify_all()
+        await self.gates[f"after {said[-1]}" if is_tool else said[-1]].wait()
+        words = said[-1].split()
+        call = Call(words[0], f'{{"what": "{words[-1]}"}}', f"c{words[-1]}")
+        is_call = words[0] in ("pay", "knock") and not is_tool
+        answer = Say(calls=(call,)) if is_call else Say(f"re: {said[-1]}")
+        return await openai_server._act(request, received, answer, (1, 0))
+
+    async def until_asked(self, count: int) -> None:
+        async with self.moved:
+            waiting = self.moved.wait_for(lambda: len(self.asked) >= count)
+            await asyncio.wait_for(waiting, PATIENCE)
+
+    def close_gate(self, text: str) -> asyncio.Event:
+        self.gates[text] = asyncio.Event()
+        return self.gates[text]
+
+
+def _open() -> asyncio.Event:
+    gate = asyncio.Event()
+    gate.set()
+    return gate
+
+
+@dataclass
+class Living:
+    hands: Hands
+    endpoint: Gated
+    dies: Callable[[], Any]
+
+
+Live = Callable[..., AbstractAsyncContextManager[Living]]
+
+
+@pytest.fixture(params=["parley", "cluster"])
+def live(request: pytest.FixtureRequest, tmp_path: Path) -> Live:
+    """Lets the bot live, again and again on the same folder."""
+
+    @asynccontextmanager
+    async def alone(**settings: Any) -> AsyncIterator[Living]:
+        async with Gated() as endpoint:
+            house = House()
+            house.server = endpoint
+            environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+
+            async def die() -> None:
+                app = house.app
+                for queues in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
+                    await queues.close()
+
+            async with running(tmp_path, house, settings, environ):
+                yield Living(house, endpoint, die)
+
+    @asynccontextmanager
+    async def in_parts(**settings: Any) -> AsyncIterator[Living]:
+        broker = request.getfixturevalue("broker")
+        async with Gated() as endpoint, clustered(tmp_path, broker, endpoint, settings) as cluster:
+            hands = Hands()
+            await cluster.add_gateway(hands)
+            await hands.bot()
+            yield Living(hands, endpoint, cluster.kill_all)
+
+    if request.param == "cluster":
+        request.getfixturevalue("broker")
+        return in_parts
+    return alone
+
+
+async def test_commands_are_answered_while_a_turn_runs(live: Live) -> None:
+    async with live() as living:
+        gate = living.endpoint.close_gate("think")
+        await living.hands.writes("think", id="q")
+        await living.endpoint.until_asked(1)
+        assert "turn" in (await living.hands.says("/context")).text
+        assert (await living.hands.says("/config agent_max_steps 3 --here")).text
+        assert not [out for out in living.hands.sent if out.reply_to == "q"]
+        gate.set()
+        assert (await living.hands.reply_to("q")).reply.text == "re: think"
+
+
+async def test_stop_ends_the_turn_that_runs_and_the_next_message_is_answered(live: Live) -> None:
+    async with live() as living:
+        living.endpoint.close_gate("think")
+        await living.hands.writes("think", id="q")
+        await living.endpoint.until_asked(1)
+        await living.hands.says("/stop")
+        assert "Stopped, as you asked." in (await living.hands.reply_to("q")).reply.text
+        assert (await living.hands.says("go on")).text == "re: go on"
+
+
+async def _say_while_busy(living: Living, first: str) -> None:
+    """Two messages while the model thinks about the first."""
+    gate = living.endpoint.close_gate(first)
+    await living.hands.writes(first, id="q0")
+    await living.endpoint.until_asked(1)
+    for number in (1, 2):
+        assert await living.hands.writes(f"more {number}", id=f"q{number}")
+    gate.set()
+
+
+async def test_queue_gives_each_message_a_turn_of_its_own_in_order(live: Live) -> None:
+    async with live(when_busy="queue") as living:
+        await _say_while_busy(living, "first")
+        await living.hands.reply_to("q2")
+        replies = [(out.reply_to, out.reply.text) for out in living.hands.sent]
+        assert replies == [("q0", "re: first"), ("q1", "re: more 1"), ("q2", "re: more 2")]
+        assert [said[-1] for said in living.endpoint.asked] == ["first", "more 1", "more 2"]
+
+
+async def test_collect_joins_what_came_to_one_turn(live: Live) -> None:
+    async with live(when_busy="collect") as living:
+        await _say_while_busy(living, "first")
+        await living.endpoint.until_asked(2)
+        assert (await living.hands.says("and then?")).text == "re: and then?"
+        assert living.endpoint.asked[1][-2:] == ["more 1", "more 2"]
+        assert len(living.endpoint.asked) == 3
+
+
+async def test_steer_hands_what_came_to_the_running_turn(live: Live, tmp_path: Path) -> None:
+    payments.install(tmp_path)
+    async with live(when_busy="steer") as living:
+        await _say_while_busy(living, "pay rent")
+        await living.hands.reply_to("q0")
+        assert living.endpoint.asked[1] == ["pay rent", "more 1", "more 2"]
+        assert payments.made(tmp_path) == ["rent"]
+
+
+async def test_interrupt_stops_the_turn_and_takes_what_came(live: Live) -> None:
+    async with live(when_busy="interrupt") as living:
+        living.endpoint.close_gate("first")
+        await living.hands.writes("first", id="q0")
+        await living.endpoint.until_asked(1)
+        await living.hands.writes("second", id="q1")
+        assert "because you wrote again" in (await living.hands.reply_to("q0")).reply.text
+        assert (await living.hands.reply_to("q1")).reply.text == "re: second"
+
+
+async def test_a_tool_whose_result_is_there_is_not_run_again_after_a_crash(
+    live: Live, tmp_path: Path
+) -> None:
+    payments.install(tmp_path)
+    async with live() as living:
+        living.endpoint.close_gate("after pay rent")
+        await living.hands.writes("pay rent", id="q")
+        await living.endpoint.until_asked(2)
+        await living.dies()
+    async with live() as living:
+        assert (await living.hands.reply_to("q")).reply.text == "re: pay rent"
+    assert payments.made(tmp_path) == ["rent"]
+
+
+async def test_a_permission_that_is_waited_for_is_asked_for_again_after_a_crash(
+    live: Live, tmp_path: Path
+) -> None:
+    (tmp_path / "data" / "plugins").mkdir(parents=True)
+    (tmp_path / "data" / "plugins" / "knocking.py").write_text(ASKING)
+    async with live() as living:
+        await living.hands.writes("knock twice", id="q")
+        before = _name_in((await living.hands.reply_to("")).reply.text)
+        await living.dies()
+    assert payments.made(tmp_path) == [], "nobody has allowed it"
+    async with live() as living:
+        # The old question may be told once more, since nobody knows whether it had arrived.
+        name = await _asked_again(living.hands, before)
+        await living.hands.says(f"/approve {before}")
+        assert payments.made(tmp_path) == [], "the question before is over"
+        await living.hands.says(f"/approve {name}")
+        assert (await living.hands.reply_to("q")).reply.text == "re: knock twice"
+    assert payments.made(tmp_path) == ["twice"]
+
+
+async def _asked_again(hands: Hands, before: str) -> str:
+    def names() -> list[str]:
+        asked = [out.reply.text for out in hands.sent if not out.reply_to]
+        return [name for name in map(_name_in, asked) if name != before]
+
+    await until(names)
+    return names()[0]
+
+
+def _name_in(text: str) -> str:
+    found = re.search(r"/approve (\w+)", text)
+    assert found is not None, text
+    return found[1]
