@@ -29,10 +29,11 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from bot.cluster.rabbit import UNANSWERED
 from bot.cluster.slices import slice_of
 from memory.record import cluster
 from memory.record.engines import engine_for
@@ -139,7 +140,7 @@ class Mail:
         self.replies: dict[str, list[Json]] = {}
         self.order: dict[str, list[int]] = {}
         self.times: dict[str, list[float]] = {}
-        self.heard = asyncio.Event()
+        self._news: dict[str, asyncio.Event] = {}
         self._read = Counter[int]()
 
     async def follow(self) -> None:
@@ -153,6 +154,9 @@ class Mail:
             await asyncio.sleep(0.005)
 
     def _take(self, line: Json) -> None:
+        name = line.get("accepted") or line.get("reply_to")
+        if name in self._news:
+            self._news[name].set()
         if "accepted" in line:
             self.accepted.setdefault(line["accepted"], time.monotonic())
         elif "reply_to" in line:
@@ -171,7 +175,11 @@ class Mail:
                 gateway = self.bench.gateway
                 assert gateway is not None
                 await gateway.tell(name, chat=chat, id=name)
-            await asyncio.sleep(0.005)
+            news = self._news.setdefault(name, asyncio.Event())
+            news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(0.5):  # there may be another gateway by then
+                    await news.wait()
 
 
 @dataclass
@@ -203,6 +211,7 @@ class Verdict:
     wrong: int = 0
     twice: int = 0
     marked: int = 0
+    late: int = 0  # told to look whether it was taken, and maybe answered afterwards
     out_of_order: int = 0
     paid_twice: int = 0
 
@@ -215,16 +224,21 @@ def judge(chats: list[Chat], mail: Mail) -> Verdict:
     paid = Counter(payments.made(mail.bench.folder))
     verdict = Verdict(paid_twice=sum(count > 1 for count in paid.values()))
     for chat in chats:
-        heard = mail.order.get(chat.name, [])
-        verdict.out_of_order += sum(a > b for a, b in itertools.pairwise(heard))
+        order = mail.order.get(chat.name, [])
+        verdict.out_of_order += sum(a > b for a, b in itertools.pairwise(order))
         for number in range(chat.said):
-            replies = mail.replies.get(f"{chat.name}-{number}", [])
+            heard = mail.replies.get(f"{chat.name}-{number}", [])
+            replies = [one for one in heard if one["text"] != UNANSWERED]
             plain = [one for one in replies if not one.get("resent")]
+            wrong = [one for one in replies if one["text"] != f"re: {chat.name}-{number}"]
             verdict.said += 1
-            verdict.lost += not replies
-            verdict.wrong += any(one["text"] != f"re: {chat.name}-{number}" for one in replies)
+            verdict.lost += not heard
+            verdict.late += len(replies) < len(heard)
+            verdict.wrong += bool(wrong)
             verdict.twice += len(plain) > 1
             verdict.marked += len(replies) - len(plain)
+            for one in wrong:
+                print(f"  wrong: {one}")
     return verdict
 
 

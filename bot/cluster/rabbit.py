@@ -52,7 +52,10 @@ _TOKEN, _CALL, _TOLD, _MORE, _LAST = "token", "call", "told", "more", "last"
 _GONE = (AMQPError, ChannelInvalidStateError, ConnectionError, OSError, RuntimeError, TimeoutError)
 """What the client raises when the connection is no more."""
 UNREACHABLE = "The message broker can't be reached; try again in a moment."
-UNANSWERED = "This took too long to be answered; try again in a moment."
+UNANSWERED = (
+    "This took too long to be taken in. It may still be answered: look in a moment, and say it "
+    "again if not."
+)
 UNSURE = (
     "The connection to the message broker broke while this was on its way. Look whether it took "
     "effect, and say it again if not."
