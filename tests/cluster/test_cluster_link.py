@@ -10,6 +10,7 @@ from bot.cluster.slices import slice_of
 from channels.base import Activity, TurnStarted
 from tests.cluster.cluster_house import Cluster, clustered
 from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.cluster.test_cluster_gateways import Everywhere
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import OpenAIServer, Received, Say
 from tests.whole.house import Hands
@@ -35,6 +36,27 @@ def make_deaf(node: Node) -> None:
     """It does not hear that chats were linked: what is told gets lost at times."""
     hear = node.broker.hear
     node.broker.hear = lambda topic, body: None if topic == CHANGES else hear(topic, body)
+
+
+async def test_who_is_signed_out_on_one_gateway_is_out_on_all(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    async with OpenAIServer() as endpoint, clustered(tmp_path, broker, endpoint) as cluster:
+        doors = [Everywhere("pipe"), Everywhere("pipe")]
+        gateways = [await cluster.add_gateway(door) for door in doors]
+        for door in doors:
+            await door.bot()
+        here, there = (member.app.bot.logins for member in gateways)
+        code = await here.invite("ann", "user", "a test")
+        secret = await here.join(code, "", "a browser")
+        assert secret is not None
+        login = await there.find(secret, "")
+        assert login is not None
+        assert login.user == "ann"
+        told = there.changed
+        await here.end(login.number)
+        assert await there.find(secret, "") is None
+        await until(told.is_set)
 
 
 async def test_chats_of_two_owners_have_one_after_link_and_their_own_after_unlink(
