@@ -9,7 +9,7 @@
 | `sessions`, `files`, `completions` | what they do: Parley's own REST, and OpenAI's protocol |
 | `shapes` | what comes in and goes out, as JSON |
 | `markup` | Markdown as HTML that does nothing |
-| `page/` | the page |
+| `page/`, `pages` | the page, and how its files are sent |
 """
 
 from channels.web.channel import CannotListen, Web, WebConfig

@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import mimetypes
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from pathlib import Path
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -21,6 +16,7 @@ from channels.base import KEY_PREFIX, Bot
 from channels.listening import Caps, ListeningSocket, open_listener, share_of_descriptors
 from channels.message import Outbound
 from channels.serving import HttpServer, Patience, refusal
+from channels.web import pages
 from channels.web.accounts import Accounts
 from channels.web.completions import CompletionOperations
 from channels.web.feed import Bounds, Feeds
@@ -40,7 +36,6 @@ from channels.web.streams import render
 from channels.web.throttle import Throttle
 from channels.web.words import give_words
 
-PAGE = Path(__file__).parent / "page"
 MAKE_ONE = """To make a token: python -c "import secrets; print(secrets.token_urlsafe(32))\""""
 WEAK_TOKEN = (
     f"PARLEY_WEB_TOKEN could be guessed: it needs at least {SHORTEST_TOKEN} characters, and not "
@@ -151,7 +146,7 @@ class Web:
                 *(operation.route for operation in operations),
                 Route("/openapi.json", openapi),
                 Route("/words.json", give_words),
-                *_page(),
+                *pages.routes(),
             ],
             middleware=[
                 Middleware(
@@ -195,22 +190,6 @@ async def _as_problem(request: Request, error: Exception) -> Response:
     sentence = f"{request.method} {request.url.path} does not exist; /openapi.json lists what does."
     response = Problem(error.status_code, sentence).response()
     response.headers.update(error.headers or {})
-    return response
-
-
-def _page() -> Iterator[Route]:
-    """The page's files, from memory: they are there also when no file can be opened any more."""
-    for path in PAGE.iterdir():
-        kind = mimetypes.guess_type(path.name)[0]
-        serve = partial(_file, path.read_bytes(), kind)
-        yield Route("/" if path.name == "index.html" else f"/page/{path.name}", serve)
-
-
-async def _file(content: bytes, kind: str | None, request: Request) -> Response:
-    tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    is_known = request.headers.get("if-none-match") == tag
-    response = Response(status_code=304) if is_known else Response(content, media_type=kind)
-    response.headers.update({"ETag": tag, "Cache-Control": "no-cache"})
     return response
 
 

@@ -274,8 +274,10 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
 
 def address_of_file(place: Address, path: str) -> str:
     """Where a session's file can be fetched."""
-    channel = "" if place.channel == "web" else f"&channel={quote(place.channel)}"
-    return f"/api/sessions/{quote(place.chat, safe='')}/file?path={quote(path)}{channel}"
+    is_here = place.channel == "web"
+    name = place.chat.removeprefix(f"{place.user}/") if is_here else place.chat
+    channel = "" if is_here else f"&channel={quote(place.channel)}"
+    return f"/api/sessions/{quote(name, safe='')}/file?path={quote(path)}{channel}"
 
 
 def session_item(session: Session) -> dict[str, Any]:

@@ -83,6 +83,6 @@ async def browsing(browser: Browser, **options: Any) -> AsyncIterator[Tab]:
     try:
         tab = Tab(await context.new_page())
         yield tab
-        assert not tab.faults
+        assert not tab.faults, tab.faults
     finally:
         await context.close()

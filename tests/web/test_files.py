@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import pytest
 from playwright.async_api import Browser, FilePayload, expect
 
@@ -142,6 +144,26 @@ async def test_a_file_belongs_to_its_own_session_and_goes_when_that_is_forgotten
         assert (await read(site, other))[0] == 404
         await site.commands("/forget branches yes")
         assert (await read(site, picture["address"]))[0] == 404
+
+
+async def test_who_has_an_account_reads_their_own_files(tmp_path: Path) -> None:
+    jar = aiohttp.CookieJar(unsafe=True)  # which takes cookies of an address, too
+    async with (
+        serving(tmp_path, echo, token="a long random text") as site,
+        aiohttp.ClientSession(cookie_jar=jar) as http,
+    ):
+        ann = replace(site, http=http)
+        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        assert (await ann.post("/api/join", {"code": code, "password": ""}))[0] == 200
+        await ann.says("Here", attachments=[upload("note.txt", b"milk")])
+        (note,) = await files_of(ann)
+        assert (await read(ann, note["address"]))[:2] == (200, b"milk")
+        _, listed = await ann.get("/api/sessions/main/files")
+        assert (await read(ann, listed["files"][0]["address"]))[:2] == (200, b"milk")
+        assert (await read(site, note["address"]))[0] == 401
+        owner = {"Authorization": "Bearer a long random text"}
+        async with http.get(f"{site.url}{note['address']}", headers=owner) as response:
+            assert response.status == 404
 
 
 async def test_the_limit_that_is_told_is_the_one_that_holds(tmp_path: Path) -> None:

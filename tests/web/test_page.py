@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
 import pytest
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, FilePayload, expect
+from playwright.async_api import Browser, FilePayload, Route, expect
 
 from bot.received import key_of
 from channels.message import Address
@@ -524,3 +525,36 @@ async def test_a_question_of_a_tool_is_answered_with_a_button(
         await tab.sees(".card:has-text('http://127.0.0.1:9/')")
         await tab.presses("Deny")
         await tab.sees("#log .turn[data-turn] .text:has-text('Then not.')")
+
+
+async def test_the_context_that_came_late_is_not_drawn_over_a_newer_one(
+    tmp_path: Path, browser: Browser
+) -> None:
+    late, told, held = asyncio.Event(), asyncio.Event(), list[Route]()
+
+    async def hold_first(route: Route) -> None:
+        if held:
+            await route.continue_()
+            return
+        held.append(route)
+        response = await route.fetch()
+        told.set()
+        await late.wait()
+        await route.fulfill(response=response)
+        told.set()
+
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.asks("one", "one")
+        await tab.shows_state("t1", "in play")
+        await tab.page.route("**/context", hold_first)
+        async with tab.page.expect_request("**/context"):
+            await site.commands("/context pin t1")
+        await asyncio.wait_for(told.wait(), 30)
+        await site.commands("/context drop t1")
+        await tab.shows_state("t1", "dropped")
+        told.clear()
+        late.set()
+        await asyncio.wait_for(told.wait(), 30)
+        await tab.page.evaluate("() => new Promise(requestAnimationFrame)")
+        await tab.shows_state("t1", "dropped")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -23,13 +24,12 @@ def echo(request: Received) -> Answer:
 
 async def has_kept_files(tab: Tab, session: str, count: int) -> None:
     """Wait until the browser's database has so many files of this draft."""
-    await tab.page.wait_for_function(
-        """async ([session, count]) => {
-            const kept = await import("/page/kept.js");
-            return (await kept.files(session)).length === count;
-        }""",
-        arg=[session, count],
-    )
+    there = """async ([session, count]) => {
+        const kept = await import("/page/kept.js");
+        while ((await kept.files(session)).length !== count)
+            await new Promise((resolve) => setTimeout(resolve, 50));
+    }"""
+    await asyncio.wait_for(tab.page.evaluate(there, [session, count]), 30)
 
 
 async def test_each_conversation_keeps_its_draft_over_a_reload(
@@ -102,9 +102,12 @@ async def test_a_message_that_waits_outlives_its_page_and_is_sent_once(
         await tab.page.unroute("**/messages", swallow)
         await tab.page.reload()
         await tab.sees("#log .turn[data-turn=t1]")
-        await tab.page.wait_for_function(
-            "async () => !(await (await import('/page/kept.js')).outbox()).length"
-        )
+        sent = """async () => {
+            const kept = await import("/page/kept.js");
+            while ((await kept.outbox()).length)
+                await new Promise((resolve) => setTimeout(resolve, 50));
+        }"""
+        await asyncio.wait_for(tab.page.evaluate(sent), 30)
         await tab.asks("twice", "re: twice")
         await expect(tab.page.locator(".turn")).to_have_count(2)
         assert len(site.server.requests) == 2
@@ -184,3 +187,28 @@ async def test_a_deleted_conversation_leaves_no_draft_behind(
         await expect(tab.page.locator("#list [data-session=one]")).to_have_count(0)
         await has_kept_files(tab, "one", 0)
         assert "secret" not in await tab.page.evaluate("JSON.stringify(localStorage)")
+
+
+async def test_whoever_signs_out_leaves_nothing_typed_behind(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with (
+        serving(tmp_path, echo, token="a long random text") as site,
+        browsing(browser) as tab,
+    ):
+        code = await site.app.bot.logins.invite("ann", "user", "a test")
+        await tab.page.goto(f"{site.url}/#join={code}")
+        await tab.presses("Come in", "dialog")
+        await tab.sees("#panel .headline")
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.page.fill("#text", "a secret")
+        await tab.page.set_input_files("#picker", [NOTE])
+        await has_kept_files(tab, "main", 1)
+        async with tab.page.expect_navigation():
+            await tab.presses("ann: sign out")
+        await tab.page.fill("dialog input[name=password]", "a long random text")
+        await tab.presses("Sign in", "dialog")
+        await tab.sees("#panel .headline")
+        await has_kept_files(tab, "main", 0)
+        assert "secret" not in await tab.page.evaluate("JSON.stringify(localStorage)")
+        tab.faults.clear()  # the browser notes each 401

@@ -1,6 +1,7 @@
 // Who is signed in: by a name or the owner's token, by a link that lets in once; and out again.
 import { byId, h } from "./dom.js";
 import { t } from "./language.js";
+import * as kept from "./kept.js";
 
 const posted = (path, body) => fetch(path, {
   method: "POST",
@@ -68,14 +69,18 @@ export async function arrive() {
   }
 }
 
-/** The button that says who is signed in, and signs out. */
+/** The button that says who is signed in, and signs out; true where it is somebody else than before. */
 export async function showAccount() {
-  const me = await (await fetch("/api/me")).json().catch(() => ({}));
+  const response = await fetch("/api/me").catch(() => null);
+  if (!response?.ok) return false; // the bot is away, or asks first who is there
+  const me = await response.json();
   const button = byId("account");
   button.hidden = !me.is_signed_in;
   button.textContent = t("{name}: sign out", { name: me.user || t("Owner") });
   button.onclick = async () => {
     await posted("/api/logout", {});
+    await kept.clear();
     location.assign(location.pathname);
   };
+  return kept.belongTo(me.user ?? "");
 }

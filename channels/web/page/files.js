@@ -40,7 +40,7 @@ function thumbnail(address, name, instead = card(name || "Picture", "can't be sh
 function card(name, size, address) {
   return h("span", { class: "file" },
     h("span", { class: "kind", "aria-hidden": "true" }, ending(name)),
-    h("span", { class: "name" }, name, h("small", {}, size)),
+    h("span", { class: "name", dir: "auto" }, name, h("small", { dir: "ltr" }, size)),
     address && actions(name, address));
 }
 

@@ -66,6 +66,24 @@ export const outbox = async () => (await everything("outbox")).sort((one, other)
 export const keepMessage = (message) => put("outbox", message.id, message);
 export const dropMessage = (id) => drop("outbox", id);
 
+/** Nothing that somebody else has typed is shown to this person; true where there was something. */
+export async function belongTo(user) {
+  const before = localStorage.getItem("user");
+  localStorage.setItem("user", user);
+  if (before === null || before === user) return false;
+  await clear();
+  return true;
+}
+
+/** Whoever signs out leaves nothing behind. */
+export async function clear() {
+  for (const name of Object.keys(localStorage)) if (name === "session" || name.startsWith("draft/")) localStorage.removeItem(name);
+  for (const name of ["files", "outbox"]) {
+    memory[name].clear();
+    await within(name, "readwrite", (store) => store.clear(), () => {}).catch(() => {});
+  }
+}
+
 /** Nothing of a session that was deleted stays here. */
 export async function forget(session) {
   keepDraft(session, "");

@@ -7,11 +7,14 @@ import { Composer } from "./composer.js";
 import { changeModel, chooseModel, showModel } from "./models.js";
 import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
+import { announce, drawnBrowser, keepPage, listen } from "./browser.js";
 import { Panel } from "./panel.js";
 import { nameOf, Sessions } from "./sessions.js";
 import { Settings } from "./settings.js";
 import { byId } from "./dom.js";
 import { t } from "./language.js";
+
+const RETRY = 3000; // milliseconds until a bot that is away is asked again
 
 const chat = new Chat({
   changed: () => panel.refresh(),
@@ -27,12 +30,12 @@ const chat = new Chat({
 const panel = new Panel({
   run: (line) => api.command(session, line),
   tell: (text) => chat.notice(text),
-  load: async () => {
-    const state = await api.context(session);
-    settings.update(state.settings);
-    return state;
+  load: () => api.context(session),
+  drawn: () => {
+    chat.mark(panel.known);
+    settings.update(panel.known.settings);
+    branches();
   },
-  drawn: () => { chat.mark(panel.known); branches(); },
   act: (line, how) => run(line, how),
 });
 const composer = new Composer({
@@ -54,12 +57,20 @@ const settings = new Settings({
     }
   },
 });
-byId("beside").append(files.section, settings.element);
+const keys = {
+  search: () => { openSide("sessions"); byId("search").focus(); },
+  fresh: () => open(Sessions.fresh()),
+  stop: () => run("/stop", { isQuiet: true }),
+  step: (by) => sessions.step(by),
+  write: () => byId("text").focus(),
+};
+listen(keys);
+byId("beside").append(files.section, settings.element, drawnBrowser(keys));
 const outbox = new Outbox({
   session: () => session,
   expect: (message) => chat.expect(message),
   unsent: (message, state) => chat.unsent(message, state),
-  sent: (message) => { chat.sent(message); sessions.refresh(); },
+  sent: (message) => { chat.sent(message); listed(); },
   known: (message) => { chat.remove(message); if (message.session === session) chat.load(session); },
   remove: (message) => chat.remove(message),
   edit: (message) => composer.restore(message),
@@ -142,10 +153,34 @@ async function open(name) {
   composer.close(name.includes("/")
     ? `This conversation goes on in ${nameOf(name.split("/")[0])}. You can read and steer it here; to answer, write there.`
     : "");
-  leave = await load(name);
+  localStorage.setItem("session", name);
   sessions.mark();
   composer.focus();
+  await connect(name);
 }
+
+/** Load a session; where the bot is away, again and again until it is there. */
+async function connect(name) {
+  try {
+    const left = await load(name);
+    if (name === session) leave = left;
+    else left();
+  } catch (error) {
+    if (!(error instanceof api.Unreachable) || name !== session) throw error;
+    document.body.toggleAttribute("data-offline", true);
+    outbox.draw();
+    const timer = setTimeout(async () => {
+      await connect(name);
+      if (document.body.hasAttribute("data-offline")) return;
+      listed();
+      showAccount();
+    }, RETRY);
+    leave = () => clearTimeout(timer);
+  }
+}
+
+/** The list of sessions, as it is now; where the bot is away, as it was. */
+const listed = () => sessions.refresh().catch((error) => { console.warn(error.message); return []; });
 
 async function load(name) {
   const place = await chat.load(name);
@@ -165,7 +200,8 @@ async function load(name) {
       await chat.done(answer);
       panel.refresh();
       files.refresh(name);
-      sessions.refresh();
+      announce(byId("title").textContent, answer.text);
+      listed();
     },
   }, (is) => {
     document.body.toggleAttribute("data-offline", !is);
@@ -216,12 +252,15 @@ theme.addEventListener("click", () => {
 
 addEventListener("hashchange", () => open(decodeURIComponent(location.hash.slice(1))));
 await arrive();
+await showAccount();
 const named = decodeURIComponent(location.hash.slice(1));
 try {
-  await open(named || (await sessions.refresh()).find(({ channel }) => channel === "web")?.name || Sessions.fresh());
-  sessions.refresh();
+  const newest = async () => (await listed()).find(({ channel }) => channel === "web")?.name;
+  await open(named || await newest() || localStorage.getItem("session") || Sessions.fresh());
+  listed();
+  if (await showAccount()) composer.open(session);
   outbox.start();
-  showAccount();
 } catch (error) { // why nobody is let in, for one
   chat.notice(error.message);
 }
+keepPage();

@@ -18,6 +18,7 @@ export function chosen(button, entries) {
       resolve(picked);
     };
     const moved = (event) => {
+      if (event.key === "Escape") event.stopPropagation(); // it closes the menu alone
       const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
       if (!step) return;
       event.preventDefault();

@@ -12,6 +12,7 @@ export class Panel {
 
   #page;
   #timer = 0;
+  #loads = 0;
   #count = 0; // turns that are shown, or what the server shows where that is more
   #panel = byId("panel");
 
@@ -36,8 +37,9 @@ export class Panel {
 
   async #load() {
     const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
+    const load = this.#loads += 1;
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
-    if (!state) return;
+    if (!state || load !== this.#loads) return; // a newer one is on its way, and tells what is so by now
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
     this.#panel.replaceChildren(...this.#drawn(state));

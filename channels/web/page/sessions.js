@@ -58,6 +58,13 @@ export class Sessions {
     document.title = `${title} · Parley`;
   }
 
+  /** Open the one above or below. */
+  async step(by) {
+    const names = [...byId("list").querySelectorAll("[data-session]")].filter((item) => item.checkVisibility?.() ?? true).map((item) => item.dataset.session);
+    const next = names[names.indexOf(this.#bot.current()) + by];
+    if (next) await this.#bot.open(next);
+  }
+
   // --- the list ------------------------------------------------------------------------------
 
   #draw(found, words) {

@@ -1,0 +1,96 @@
+// What is about this browser: the page as an application of its own, notifications, the keyboard.
+import { byId, h } from "./dom.js";
+
+const LONGEST = 140; // characters of an answer in a notification
+const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
+const main = isMac ? "⌘" : "Ctrl";
+
+/** The shortcuts: which keys, what they do. Those without `main` work while nothing is written. */
+export const shortcuts = (page) => [
+  { keys: [main, "K"], key: "k", isMain: true, does: "Search conversations", act: page.search },
+  { keys: [main, "Shift", "O"], key: "o", isMain: true, isShift: true, does: "New conversation", act: page.fresh },
+  { keys: [main, "."], key: ".", isMain: true, does: "Stop the answer", act: page.stop },
+  { keys: ["Alt", "↑"], key: "ArrowUp", isAlt: true, does: "Conversation above", act: () => page.step(-1) },
+  { keys: ["Alt", "↓"], key: "ArrowDown", isAlt: true, does: "Conversation below", act: () => page.step(1) },
+  { keys: ["/"], key: "/", does: "Write a message", act: page.write },
+  { keys: ["?"], key: "?", isShift: null, does: "This list", act: () => sheet(page) },
+];
+
+const FIXED = [
+  [["Enter"], "Send"],
+  [["Shift", "Enter"], "New line"],
+  [["Tab"], "Complete a command"],
+  [["Esc"], "Close what is open"],
+];
+
+/** Listen to the keys. */
+export function listen(page) {
+  const known = shortcuts(page);
+  addEventListener("keydown", (event) => {
+    if (event.isComposing || byId("dialog").open) return;
+    const isWriting = event.target.matches?.("input, textarea, select");
+    const found = known.find((one) => fits(one, event) && (one.isMain || one.isAlt || !isWriting));
+    if (!found) return;
+    event.preventDefault();
+    found.act();
+  });
+}
+
+function fits({ key, isMain = false, isShift = false, isAlt = false }, event) {
+  return event.key.toLowerCase() === key.toLowerCase() && (isMac ? event.metaKey : event.ctrlKey) === isMain
+    && event.altKey === isAlt && (isShift === null || event.shiftKey === isShift);
+}
+
+/** Show all shortcuts. */
+export function sheet(page) {
+  const rows = [...FIXED, ...shortcuts(page).map(({ keys, does }) => [keys, does])];
+  const dialog = byId("dialog");
+  dialog.replaceChildren(h("form", { method: "dialog" },
+    h("h2", { id: "question" }, "Keyboard shortcuts"),
+    h("dl", { class: "keys" }, rows.map(([keys, does]) => h("div", {}, h("dt", {}, does), h("dd", {}, keys.map((key) => h("kbd", {}, key)))))),
+    h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, "Close"))));
+  dialog.showModal();
+}
+
+/** The part of the settings that is about this browser alone. */
+export function drawnBrowser(page) {
+  const isPossible = "Notification" in window && isSecureContext;
+  const wished = h("input", { type: "checkbox", role: "switch", id: "notify", checked: wantsNotices() });
+  const why = h("p", { class: "help", id: "notify-help" }, isPossible
+    ? "While this page is open and hidden, your system tells you."
+    : "This browser tells nothing here: it needs https, or the page on this machine.");
+  wished.disabled = !isPossible;
+  wished.setAttribute("aria-describedby", "notify-help");
+  wished.addEventListener("change", async () => {
+    if (wished.checked && await Notification.requestPermission() !== "granted") {
+      wished.checked = false;
+      why.textContent = "Your browser refuses notifications from this page; its own settings can allow them.";
+    }
+    localStorage.setItem("notify", wished.checked ? "yes" : "");
+  });
+  return h("details", { class: "settings", id: "browser" }, h("summary", {}, "This browser"), h("ul", {},
+    h("li", {}, h("label", { for: "notify" }, "Tell me when an answer is ready"), h("span", { class: "value" }, wished), why),
+    h("li", {}, h("span", {}, "Keyboard"), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, "Show shortcuts")))));
+}
+
+const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "yes";
+
+/** Say that an answer is there, where nobody looks at the page. */
+export async function announce(title, text) {
+  if (!document.hidden || !wantsNotices()) return;
+  const body = text.replaceAll(/[*`#>]/g, "").replaceAll(/\s+/g, " ").trim();
+  const options = {
+    body: body.length > LONGEST ? `${body.slice(0, LONGEST)}…` : body,
+    icon: "/page/icon-192.png",
+    tag: location.href, // a new answer takes the place of the one before
+    data: location.href,
+  };
+  const registration = await navigator.serviceWorker?.getRegistration();
+  if (registration?.active) await registration.showNotification(title, options);
+  else new Notification(title, options).onclick = () => window.focus();
+}
+
+/** Let the page open while the bot is away. */
+export function keepPage() {
+  navigator.serviceWorker?.register("/worker.js").catch(console.warn);
+}

@@ -1,0 +1,279 @@
+"""The page as an application: installed, opened without the bot, used by keys and fingers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.async_playwright import Axe
+from playwright.async_api import Browser, expect
+
+from tests.fakes.openai_server import Answer, Hang, Received, Say
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
+from tests.web.site import Site, serving
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+LARGEST = 300_000
+"""Bytes that the whole page may take, packed."""
+SMALL = """() => [...document.querySelectorAll("button, a[href], summary, select, input, textarea")]
+    .filter(e => e.checkVisibility({visibilityProperty: true, opacityProperty: false})
+        && e.type !== "file" && !e.closest(".text, .skip"))
+    .filter(e => {
+        const {left, top, width, height} = e.getBoundingClientRect();
+        if (!width || e.matches(".skip")) return false;
+        if (width >= 43.5 && height >= 43.5) return false;
+        e.scrollIntoView({block: "center"});
+        const at = e.getBoundingClientRect();
+        const [x, y] = [at.left + at.width / 2, at.top + at.height / 2];
+        const is = (dx, dy) => e.contains(document.elementFromPoint(x + dx, y + dy));
+        return !(is(0, 21) && is(0, -21) && (width >= 43.5 || (is(21, 0) && is(-21, 0))));
+    })
+    .map(e => `${e.tagName} ${e.className} ${e.id} ${e.ariaLabel ?? e.textContent.slice(0, 20)}`
+        + ` ${e.getBoundingClientRect().width}x${e.getBoundingClientRect().height}`)"""
+
+
+def echo(request: Received) -> Answer:
+    return Say(f"**re:** {request.body['messages'][-1]['content']}")
+
+
+async def fetch(site: Site, path: str, **headers: str) -> tuple[int, bytes, Mapping[str, str]]:
+    """What comes over the wire, as it is packed."""
+    url, headers = f"{site.url}{path}", {"Accept-Encoding": "identity", **headers}
+    async with site.http.get(url, headers=headers, auto_decompress=False) as response:
+        return response.status, await response.read(), response.headers.copy()
+
+
+async def test_the_whole_page_is_small_and_is_sent_once(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        _, index, _ = await fetch(site, "/")
+        _, worker, _ = await fetch(site, "/worker.js")
+        (files,) = re.findall(rb"const FILES = (\[.*?\]);", worker)
+        total = 0
+        for path in json.loads(files):
+            gzip = {"Accept-Encoding": "gzip"}
+            status, content, headers = await fetch(site, path, **gzip)
+            assert status == 200
+            total += len(content)
+            again = {"If-None-Match": headers["ETag"], **gzip}
+            assert (await fetch(site, path, **again))[:2] == (304, b"")
+            if path.endswith(".js"):
+                assert headers["Content-Type"].startswith("text/javascript")
+                is_module = path != "/page/theme.js"
+                preload = f'<link rel="modulepreload" href="{path}">'.encode()
+                assert (preload in index) == is_module
+        assert 20_000 < total < LARGEST
+        _, plain, headers = await fetch(site, "/page/main.js")
+        assert plain.startswith(b"//")
+        assert "Content-Encoding" not in headers
+
+
+async def test_the_manifest_names_icons_that_are_there(tmp_path: Path) -> None:
+    async with serving(tmp_path) as site:
+        _, content, headers = await fetch(site, "/page/manifest.webmanifest")
+        assert headers["Content-Type"].startswith("application/manifest+json")
+        manifest = json.loads(content)
+        for icon in manifest["icons"]:
+            status, picture, headers = await fetch(site, icon["src"])
+            assert (status, headers["Content-Type"]) == (200, icon["type"])
+            if icon["type"] == "image/png":
+                width = int.from_bytes(picture[16:20])
+                assert f"{width}x{width}" == icon["sizes"]
+
+
+async def is_kept(tab: Tab) -> None:
+    """Wait until the worker has the page."""
+    await tab.page.wait_for_function("() => navigator.serviceWorker.controller !== null")
+
+
+@needs_chromium
+async def test_the_page_opens_without_the_bot_and_sends_when_it_is_back(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with browsing(browser) as tab:
+        async with serving(tmp_path, echo) as site:
+            await tab.opens(site.url)
+            await tab.asks("one", "re: one")
+            await is_kept(tab)
+            port = int(site.url.rpartition(":")[2])
+        await tab.page.goto(f"{site.url}/")
+        await tab.sees("body[data-offline]")
+        await tab.writes("two")
+        await tab.sees(".unsent:has-text('Waiting to be sent')")
+        async with serving(tmp_path, echo, port=port):
+            await tab.sees("#log .turn[data-turn=t2] .text:has-text('re: two')")
+            await expect(tab.page.locator("body")).not_to_have_attribute("data-offline", "")
+            await expect(tab.page.locator("#title")).to_have_text("one")
+
+
+@needs_chromium
+async def test_no_answer_is_ever_kept(tmp_path: Path, browser: Browser) -> None:
+    script = """async () => {
+        const found = [];
+        for (const name of await caches.keys())
+            for (const request of await (await caches.open(name)).keys())
+                found.push(new URL(request.url).pathname);
+        return found;
+    }"""
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await is_kept(tab)
+        await tab.page.reload()
+        await tab.asks("a secret", "re: a secret")
+        kept = await tab.page.evaluate(script)
+        assert "/" in kept
+        assert all(path == "/" or path.startswith("/page/") for path in kept)
+
+
+@needs_chromium
+async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browser: Browser) -> None:
+    told = """async () => {
+        const registration = await navigator.serviceWorker.ready;
+        return (await registration.getNotifications()).map(({title, body}) => [title, body]);
+    }"""
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.page.context.grant_permissions(["notifications"])
+        await tab.opens(site.url)
+        await is_kept(tab)
+        await site.says("Hello")
+        await tab.sees("#log .turn[data-turn=t1]")
+        assert await tab.page.evaluate(told) == []
+        await tab.page.click("#browser > summary")
+        await tab.page.get_by_role("switch", name="Tell me when an answer is ready").click()
+        await tab.page.evaluate(
+            "Object.defineProperty(document, 'hidden', {get: () => true, configurable: true})"
+        )
+        await site.says("And now?")
+        await tab.sees("#log .turn[data-turn=t2]")
+        soon = f"""async () => {{
+            for (;;) {{
+                const found = await ({told})();
+                if (found.length) return found;
+                await new Promise((resolve) => setTimeout(resolve, 50));
+            }}
+        }}"""
+        assert await asyncio.wait_for(tab.page.evaluate(soon), 30) == [["Hello", "re: And now?"]]
+
+
+@needs_chromium
+async def test_the_keyboard_does_it_and_a_sheet_says_how(tmp_path: Path, browser: Browser) -> None:
+    script: list[Answer] = [Say("a"), Say("b"), Hang("Half")]
+    async with serving(tmp_path, script) as site, browsing(browser) as tab:
+        await site.says("first", "one")
+        await site.says("second", "two")
+        await tab.opens(site.url, "two")
+        await tab.sees("#log .turn[data-turn=t1]")
+        await tab.page.focus("#log")
+        await tab.page.keyboard.press("?")
+        await tab.sees("dialog:has-text('Keyboard shortcuts') kbd:text-is('Enter')")
+        await tab.page.keyboard.press("Escape")
+        await tab.page.keyboard.press("Alt+ArrowDown")
+        await expect(tab.page.locator("#title")).to_have_text("first")
+        await tab.page.keyboard.press("Alt+ArrowUp")
+        await expect(tab.page.locator("#title")).to_have_text("second")
+        await tab.page.keyboard.press("Control+k")
+        await expect(tab.page.locator("#search")).to_be_focused()
+        await tab.page.focus("#log")
+        await tab.page.keyboard.press("/")
+        await expect(tab.page.locator("#text")).to_be_focused()
+        await expect(tab.page.locator("#text")).to_have_value("")
+        await tab.page.keyboard.type("What? 1/2")
+        await expect(tab.page.locator("#text")).to_have_value("What? 1/2")
+        await tab.page.keyboard.press("Enter")
+        await tab.sees(".pending:has-text('Half')")
+        await tab.page.keyboard.press("Control+.")
+        await tab.sees(".turn[data-turn=t2]:has-text('Stopped, as you asked.')")
+        await tab.page.keyboard.press("Control+Shift+o")
+        await expect(tab.page.locator("#title")).to_have_text("New conversation")
+
+
+async def fill(site: Site) -> None:
+    """A conversation with all that the page shows around one."""
+    note = {"name": "note.txt", "media_type": "text/plain", "data": "bWlsaw=="}
+    await site.says("one", attachments=[note])
+    await site.says(f"two {'unbroken' * 30}")
+    await site.commands("/context drop t1")
+    await site.says("other", "other")
+    await site.commands("/archive", "other")
+
+
+@needs_chromium
+async def test_what_is_pressed_on_a_phone_is_large_enough(tmp_path: Path, browser: Browser) -> None:
+    options: dict[str, Any] = {"viewport": PHONE, "has_touch": True}
+    async with serving(tmp_path, echo) as site, browsing(browser, **options) as tab:
+        await fill(site)
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.sees(".turn[data-turn=t2]")
+        assert await tab.page.evaluate(SMALL) == []
+        await tab.presses("Conversations")
+        await tab.page.click("#archived > summary")
+        assert await tab.page.evaluate(SMALL) == []
+        await tab.page.locator("#list [aria-haspopup=menu]").first.click()
+        assert await tab.page.evaluate(SMALL) == []
+        await tab.page.keyboard.press("Escape")
+        await tab.presses("Close conversations")
+        await tab.page.click("#usage")
+        for name in ("#workspace", "#settings", "#all-settings", "#browser"):
+            await tab.page.click(f"{name} > summary")
+        assert await tab.page.evaluate(SMALL) == []
+
+
+@needs_chromium
+@pytest.mark.parametrize("width", [640, 320], ids=["200 percent", "400 percent"])
+async def test_nothing_is_cut_off_when_the_page_is_magnified(
+    tmp_path: Path, browser: Browser, width: int
+) -> None:
+    """1280 pixels at 200 % are as 640, and at 400 % as 320."""
+    size = {"width": width, "height": 400}
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=size) as tab:
+        await fill(site)
+        await tab.page.goto(f"{site.url}/#main")
+        await tab.sees(".turn[data-turn=t2]")
+        wide = "document.documentElement.scrollWidth > innerWidth"
+        assert not await tab.page.evaluate(wide)
+        inner = "!!document.querySelector('#log').matches('*') && log.scrollWidth > log.clientWidth"
+        assert not await tab.page.evaluate(inner)
+        await expect(tab.page.locator("#text")).to_be_in_viewport()
+        await expect(tab.page.locator("#send")).to_be_in_viewport()
+        await tab.page.click("#usage")
+        await tab.page.click("#settings > summary")
+        beside = "e => e.scrollWidth > e.clientWidth"
+        assert not await tab.page.locator("#context .scroll").evaluate(beside)
+
+
+@needs_chromium
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_around_the_chat(
+    tmp_path: Path, browser: Browser, scheme: str
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, color_scheme=scheme) as tab:
+        await fill(site)
+        await tab.opens(site.url)
+        for name in ("#archived", "#workspace", "#settings", "#all-settings", "#browser"):
+            await tab.page.click(f"{name} > summary")
+        await find_nothing(tab)
+        await tab.presses("Preview note.txt", "#workspace")
+        await find_nothing(tab)
+        await tab.presses("Close", "dialog")
+        await tab.page.locator("#list [aria-haspopup=menu]").first.click()
+        await find_nothing(tab)
+        await tab.page.keyboard.press("Escape")
+        await tab.page.focus("#log")
+        await tab.page.keyboard.press("?")
+        await find_nothing(tab)
+        await tab.page.keyboard.press("Escape")
+        await tab.presses("More for all conversations")
+        await tab.page.get_by_role("menuitem", name="Choose several").click()
+        await tab.page.fill("#search", "unbroken")
+        await tab.sees(".snippet mark")
+        await find_nothing(tab)
+
+
+async def find_nothing(tab: Tab) -> None:
+    results = await Axe().run(tab.page)
+    assert results.violations_count == 0, results.generate_report()
