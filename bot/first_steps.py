@@ -292,7 +292,9 @@ def without(text: str, names: Collection[str]) -> str:
 
 
 def _quote(value: str) -> str:
-    return value if _PLAIN.fullmatch(value) else f"'{value}'"
+    if _PLAIN.fullmatch(value):
+        return value
+    return "'" + re.sub(r"[\\']", r"\\\g<0>", value) + "'"
 
 
 def with_model(tree: Mapping[str, Any], model: str, provider: str) -> dict[str, Any]:

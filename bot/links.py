@@ -19,7 +19,7 @@ from channels.language import _
 from channels.message import Address
 from memory.keys import ConversationKey
 from memory.record import links
-from memory.record.links import Link, LinkCode
+from memory.record.links import ChatLink, LinkCode
 from memory.record.mailbox import AddressColumns
 from memory.record.store import Store
 from plugins.api import CommandError
@@ -43,7 +43,7 @@ LINKED = "This chat goes on in the conversation of {chat} already; /unlink ends 
 class NewLink:
     """A link that was made, and where the code for it was given."""
 
-    link: Link
+    link: ChatLink
     giver: AddressColumns
 
 
@@ -71,7 +71,7 @@ class Links:
         self._targets: dict[str, ConversationKey] = {}
         self._followers: dict[str, tuple[str, ...]] = {}
         self._ever: frozenset[tuple[str, str]] = frozenset()
-        self._links: tuple[Link, ...] = ()
+        self._links: tuple[ChatLink, ...] = ()
         self.on_change: Callable[[], None] = _unheard
 
     async def take_up(self) -> None:
@@ -116,7 +116,7 @@ class Links:
         found = self._targets.items()
         return [(home, target.id) for home, target in found if home.startswith(prefix)]
 
-    def list_to(self, home: str) -> list[Link]:
+    def list_to(self, home: str) -> list[ChatLink]:
         """The links that lead to the conversation of this chat."""
         return [link for link in self._links if link.target == home and not link.is_over]
 

@@ -251,7 +251,7 @@ class Login:
     used: datetime
 
 
-class Logins(Protocol):
+class LoginsPort(Protocol):
     """Who is signed in on a page. Secrets are what a browser keeps; whoever has one is in."""
 
     changed: asyncio.Event
@@ -287,7 +287,7 @@ class Bot(Protocol):
     """All that a channel may ask of the bot."""
 
     @property
-    def logins(self) -> Logins:
+    def logins(self) -> LoginsPort:
         """Who is signed in on a page, for channels that have one."""
         ...
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from starlette.requests import Request
 from starlette.responses import Response
 
-from channels.base import KeyHolder, Login, Logins
+from channels.base import KeyHolder, Login, LoginsPort
 from channels.web.guard import COOKIE, HOLDER, LOGIN, TokenAuth, peer_of, refuse_locked_out
 from channels.web.operations import Operation, Problem, as_json, body
-from channels.web.shapes import Credentials, Invitation, Nothing, State, Visitor, failure
+from channels.web.shapes import Invitation, NameAndPassword, Nothing, State, Visitor, failure
 from channels.web.throttle import Throttle
 
 MONTH = 30 * 24 * 3600  # seconds
@@ -34,7 +34,7 @@ NO_INVITATION = (
 class Accounts:
     """The operations. `throttle` counts guesses by address, `by_name` those at one name."""
 
-    logins: Logins
+    logins: LoginsPort
     lock: TokenAuth
     throttle: Throttle
     by_name: Throttle
@@ -48,7 +48,7 @@ class Accounts:
                 "/api/login",
                 "Sign this browser in: with the token, or with a name and its password.",
                 self.sign_in,
-                takes=Credentials,
+                takes=NameAndPassword,
                 gives=State,
                 problems=problems,
                 is_open=True,
@@ -75,7 +75,7 @@ class Accounts:
         )
 
     async def sign_in(self, request: Request) -> Response:
-        given = await body(request, Credentials, WORDS)
+        given = await body(request, NameAndPassword, WORDS)
         if given.token or not given.name:
             return await self._sign_in_owner(request, given.token.strip())
         guess, peer = f"{given.name}\0{given.password}", peer_of(request.scope)
@@ -158,7 +158,7 @@ async def _next_of(events: AsyncIterator[bytes]) -> bytes:
 class _Following:
     """Somebody who follows events; looked up when somebody is signed out, and once a second."""
 
-    def __init__(self, logins: Logins, number: int) -> None:
+    def __init__(self, logins: LoginsPort, number: int) -> None:
         self._logins, self._number = logins, number
         self._looked = asyncio.get_running_loop().time()
 

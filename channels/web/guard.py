@@ -27,7 +27,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from channels.base import KeyHolder, Login, Logins
+from channels.base import KeyHolder, Login, LoginsPort
 from channels.language import asked_in
 from channels.web.shapes import failure
 from channels.web.throttle import Throttle
@@ -250,7 +250,7 @@ class AuthMiddleware:
     """Stands before the application."""
 
     def __init__(
-        self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys, logins: Logins
+        self, app: ASGIApp, lock: TokenAuth, throttle: Throttle, keys: Keys, logins: LoginsPort
     ) -> None:
         self._app, self._lock, self._throttle, self._keys = app, lock, throttle, keys
         self._logins = logins

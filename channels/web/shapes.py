@@ -24,7 +24,7 @@ class Incoming(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Credentials(Incoming):
+class NameAndPassword(Incoming):
     """The owner's token, or a name and its password."""
 
     token: str = Field(default="", max_length=1_000)

@@ -27,7 +27,7 @@ DEEPEST = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class Ancestor:
     """What a transcript has of one conversation's rows: those up to a seq, a turn and an event,
     from behind what the link before it has."""
 
@@ -39,7 +39,7 @@ class Link:
     after_turn: int = 0
 
 
-def lineage(database: Database, conversation: int) -> list[Link]:
+def lineage(database: Database, conversation: int) -> list[Ancestor]:
     """The conversations that a transcript is made of, the oldest first; its own is the last."""
     found = database.execute_sql(
         """WITH RECURSIVE line(conversation, parent, seq, turn, event, depth) AS (
@@ -50,12 +50,12 @@ def lineage(database: Database, conversation: int) -> list[Link]:
         SELECT parent, seq, turn, event FROM line ORDER BY depth DESC""",
         (conversation, DEEPEST),
     )
-    links: list[Link] = []
+    links: list[Ancestor] = []
     seq = turn = 0
     for parent, last_seq, last_turn, event in found:
-        links.append(Link(parent, last_seq, last_turn, event, seq, turn))
+        links.append(Ancestor(parent, last_seq, last_turn, event, seq, turn))
         seq, turn = last_seq, last_turn
-    return [*links, Link(conversation, after_seq=seq, after_turn=turn)]
+    return [*links, Ancestor(conversation, after_seq=seq, after_turn=turn)]
 
 
 def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
@@ -85,7 +85,7 @@ def find_sharing(database: Database, key: str) -> dict[str, int]:
     return {name: others[other] for name, other in rows}
 
 
-def _common(one: Sequence[Link], other: Sequence[Link]) -> int:
+def _common(one: Sequence[Ancestor], other: Sequence[Ancestor]) -> int:
     """The last turn that two transcripts share."""
     last = 0
     for mine, theirs in zip(one, other, strict=False):
@@ -110,7 +110,7 @@ def rows_of_chat(database: Database, home: str) -> list[int]:
     return [row for _, row, *_ in _of_chat(database, home)]
 
 
-def within(table: Any, number: Any, links: Sequence[Link], last: str) -> Any:
+def within(table: Any, number: Any, links: Sequence[Ancestor], last: str) -> Any:
     """Which rows of a table, with a column `conversation` and this `number`, a transcript has: up
     to each link's `last`."""
     if len(links) == 1:
@@ -182,7 +182,7 @@ def insert(
 _NUMBERED = re.compile(r" \(\d+\)$")
 
 
-def _find_parent(database: Database, line: Sequence[Link], turn: int) -> Link:
+def _find_parent(database: Database, line: Sequence[Ancestor], turn: int) -> Ancestor:
     """The one that has this turn as its own, or has changed what is seen of those that it shares.
     So what is asked over and over at one place are branches side by side."""
     return next(

@@ -16,7 +16,7 @@ from memory.record.mailbox import AddressColumns
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChatLink:
     """The chat whose first conversation is `home` ("telegram/42") goes on in the conversation
     `target` ("terminal/main"), since `at` (seconds since 1970). `person` asked for that by the code
     that `giver` was given."""
@@ -41,12 +41,12 @@ class LinkCode:
     tries: int = 0
 
 
-def list_links(database: Database) -> list[Link]:
+def list_links(database: Database) -> list[ChatLink]:
     """All links, those that are over too, in the order in which they were made."""
     columns = tables.Link
     query = columns.select().order_by(columns.at, columns.home)
     rows = query.dicts().execute(database)
-    return [Link(**row | {"is_over": bool(row["is_over"])}) for row in rows]
+    return [ChatLink(**row | {"is_over": bool(row["is_over"])}) for row in rows]
 
 
 def put_code(database: Database, code: LinkCode, since: float) -> None:
@@ -81,7 +81,7 @@ def redeem(database: Database, code: LinkCode, home: str, person: str, at: float
         return False
     columns.delete().where(columns.target == home).execute(database)
     link.update(is_over=1).where(link.home == home).execute(database)
-    new = Link(home, code.target, person, code.giver, at)
+    new = ChatLink(home, code.target, person, code.giver, at)
     tables.put(database, link, ("home", "target"), **asdict(new))
     return True
 

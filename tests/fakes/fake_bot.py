@@ -23,7 +23,7 @@ from channels.base import (
     Delta,
     Done,
     KeyHolder,
-    Logins,
+    LoginsPort,
     Notice,
     OpenedFile,
     Said,
@@ -110,7 +110,7 @@ class FakeBot:
         self._numbers = itertools.count(1)
 
     @property
-    def logins(self) -> Logins:
+    def logins(self) -> LoginsPort:
         raise NotImplementedError
 
     async def serve(self, channel: Channel) -> None:

@@ -60,7 +60,10 @@ async def test_a_message_is_answered_though_the_process_is_killed_meanwhile(
 
     async with OpenAIServer(script) as endpoint:
         async with talking(tmp_path, endpoint, ANYWHERE, arguments=("--web",)) as bot:
-            assert await hands_over(bot, {"text": "Hi", "id": "m1"}) == (202, {"id": "m1"})
+            assert await hands_over(bot, {"text": "Hi", "id": "m1"}) == (
+                202,
+                {"id": "m1", "is_answered": False},
+            )
             await endpoint.reached.acquire()
             await bot.kill()
         async with talking(tmp_path, endpoint, ANYWHERE, arguments=("--web",)) as bot:

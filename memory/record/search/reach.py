@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.keys import home_of as chat_of
 from memory.record import transcript
-from memory.record.branches import Link, lineage
+from memory.record.branches import Ancestor, lineage
 from memory.record.database import Database
 from memory.record.search import index
 from memory.record.search.index import IndexedConversation, Range, Ranges, home_of, range_of
@@ -89,7 +89,7 @@ class Reach:
                     if first > self._shared.get(row, 0):
                         yield range_of(row, first, last)
 
-    def _find_shared_gaps(self, line: list[Link], mine: TakenAway) -> Iterator[Range]:
+    def _find_shared_gaps(self, line: list[Ancestor], mine: TakenAway) -> Iterator[Range]:
         """The places of those that were dropped of what is shared."""
         if mine.dropped:
             for first, last in transcript.spans(self._database, self._scope.here, mine.dropped):
