@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import errno
-import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from shutil import chown, disk_usage
+from tempfile import TemporaryDirectory
 
 import pytest
 
 _BLOCK = bytes(1 << 16)
+_SHARED_MEMORY = Path("/dev/shm")  # in a container, where nothing can be mounted, it is small
+_SMALL = 256  # megabytes that are filled quickly
 
 
 @dataclass(frozen=True)
 class SmallDisk:
-    """Mounted at `folder`."""
+    """Where `folder` is, there is little room."""
 
     folder: Path
 
@@ -38,15 +41,19 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, megabytes: int, owner: str = "") -> Iterator[SmallDisk]:
-    """A tmpfs of this size. Skips the test where mounting is not permitted."""
+    """A tmpfs of this size, or the one for shared memory where mounting is not permitted. Skips the
+    test where that one is large."""
     folder.mkdir()
     command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
     mounted = subprocess.run(command, capture_output=True, text=True, check=False)
-    if mounted.returncode:
-        pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
-    try:
+    with ExitStack() as stack:
+        if not mounted.returncode:
+            unmount = ["umount", "--lazy", str(folder)]
+            stack.callback(subprocess.run, unmount, check=True)
+        elif _SHARED_MEMORY.exists() and disk_usage(_SHARED_MEMORY).total <= _SMALL << 20:
+            folder = Path(stack.enter_context(TemporaryDirectory(dir=_SHARED_MEMORY)))
+        else:
+            pytest.skip(f"no disk can be mounted here: {mounted.stderr.strip()}")
         if owner:
-            shutil.chown(folder, owner)
+            chown(folder, owner)
         yield SmallDisk(folder)
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
