@@ -298,4 +298,7 @@ async def test_a_cut_is_asked_about_and_approved_or_not(
         await talk(place, 3)
         await place.says(f"4. word {LONG}", "May I make the context smaller?")
         await place.presses("No", "/context decline s1", "Nothing is cut")
-        await place.presses("Approve", "/context approve s1", "No cut is waiting")
+        if channel == "page":  # where the buttons are gone with the answer
+            await place.says("/context approve s1", "No cut is waiting")
+        else:
+            await place.presses("Approve", "/context approve s1", "No cut is waiting")

@@ -131,6 +131,7 @@ async def test_the_first_start_without_a_key_offers_it_and_goes_on_either_way(
         assert await person.leaves() == 0
     async with sitting(tmp_path) as person:  # the second start asks nothing
         await person.sees("/help lists the commands")
+        await person.sees(" turns")  # the bottom line: what is typed is read from now on
         assert "1 of 3" not in person.glass.text
         assert await person.leaves() == 0
 

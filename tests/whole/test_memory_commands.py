@@ -53,6 +53,7 @@ async def test_without_a_word_it_shows_today(tmp_path: Path) -> None:
                 "text": "Ann lives in **Lisbon**.",
             }
         ],
+        "days": [today],
     }
 
 
