@@ -37,13 +37,15 @@ class Call:
 
 @dataclass(frozen=True)
 class Say:
-    """A whole answer: text in `pieces` chunks, then tool calls. `finish` "" sends no reason."""
+    """A whole answer: text in `pieces` chunks, then tool calls. `finish` "" sends no reason. The
+    second half of a stream waits for `gate`."""
 
     text: str = ""
     calls: tuple[Call, ...] = ()
     reasoning: str = ""
     finish: str = "stop"
     pieces: int = 4
+    gate: asyncio.Event | None = None
 
 
 @dataclass(frozen=True)
@@ -420,7 +422,10 @@ async def _stream(
     await response.prepare(request)
     send = _sender(response, body["model"])
     saying = answer if isinstance(answer, Say) else Say(answer.text, finish="")
-    for choice in choices(saying):
+    chosen = list(choices(saying))
+    for number, choice in enumerate(chosen):
+        if saying.gate and number == len(chosen) // 2:
+            await saying.gate.wait()
         await send({"choices": [choice]})
     match answer:
         case Hang():

@@ -99,7 +99,7 @@ async def test_of_an_answer_that_grows_only_the_last_block_is_drawn_again(
 ) -> None:
     """What somebody has selected in the first paragraph stays selected."""
     paragraphs = [f"Paragraph {number}.\n\n" for number in range(300)]
-    script = [Say("".join(paragraphs), pieces=300)]
+    script = [Say("".join(paragraphs), pieces=300, gate=(rest := asyncio.Event()))]
     async with serving(tmp_path, script) as site, browsing(browser) as tab:
         await tab.opens(site.url)
         await tab.page.evaluate(
@@ -111,7 +111,10 @@ async def test_of_an_answer_that_grows_only_the_last_block_is_drawn_again(
               }).observe(document.querySelector("#log"), { childList: true, subtree: true });
             }"""
         )
-        await tab.asks("Go on.", "Paragraph 299.")
+        asking = asyncio.create_task(tab.asks("Go on.", "Paragraph 299."))
+        await tab.sees(".writing p")
+        rest.set()
+        await asking
         firsts = await tab.page.evaluate("window.drawn.map((p) => p.textContent)")
         assert firsts.count("Paragraph 0.") == 1
         assert len(firsts) <= 2  # the first may have been half a paragraph
@@ -122,13 +125,15 @@ async def test_a_page_that_reloads_in_the_middle_of_an_answer_shows_all_of_it(
 ) -> None:
     paragraphs = "".join(f"Paragraph {number}.\n\n" for number in range(400))
     async with (
-        serving(tmp_path, [Say(paragraphs, pieces=400)]) as site,
+        serving(tmp_path, [Say(paragraphs, pieces=400, gate=(rest := asyncio.Event()))]) as site,
         browsing(browser) as tab,
     ):
         await tab.opens(site.url)
         asking = asyncio.create_task(site.says("Go on."))
         await tab.sees(".writing p")
         await tab.page.reload()
+        await tab.sees(".writing p")
+        rest.set()
         await asking
         await tab.sees(".turn[data-turn=t1] p:text-is('Paragraph 399.')")
         await expect(tab.page.locator("#log p:text-is('Paragraph 0.')")).to_have_count(1)
