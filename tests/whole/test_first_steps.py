@@ -95,13 +95,17 @@ async def test_what_stands_there_is_not_replaced_without_a_yes(tmp_path: Path) -
     assert stat.S_IMODE((tmp_path / ".env").stat().st_mode) == 0o600
 
 
-@pytest.mark.parametrize("wait_for", ["1 of 3", "Key:", "3 of 3"])
+@pytest.mark.parametrize("wait_for", ["Who [openai]:", "Key:", "\nModel"])
 async def test_ctrl_c_leaves_nothing(wait_for: str, tmp_path: Path) -> None:
     async with (
         OpenAIServer([], key=KEY) as server,
         sitting(tmp_path, arguments=INIT) as person,
     ):
-        for sign, text in (("1 of 3", server.base_url), ("Key:", KEY), ("3 of 3", "")):
+        for sign, text in (
+            ("Who [openai]:", server.base_url),
+            ("Key:", KEY),
+            ("\nModel", ""),
+        ):
             await person.sees(sign)
             if sign == wait_for:
                 break
