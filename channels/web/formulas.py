@@ -7,7 +7,7 @@ and no digit follows it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from html import escape
 from typing import Any
@@ -42,7 +42,16 @@ def formulas(markdown: MarkdownIt) -> None:
     markdown.block.ruler.before(
         "fence", "formula_block", _block, {"alt": ["paragraph", "blockquote", "list"]}
     )
-    markdown.add_render_rule("formula", _render)
+    markdown.add_render_rule("formula", by_token(_draw))
+
+
+def by_token(draw: Callable[[Token], str]) -> Callable[..., str]:
+    """A rule of markdown-it's that renders a token by what is in it alone."""
+
+    def rule(renderer: Any, tokens: Sequence[Token], at: int, *rest: object) -> str:
+        return draw(tokens[at])
+
+    return rule
 
 
 def _inline(state: StateInline, silent: bool) -> bool:
@@ -100,15 +109,7 @@ def _push(state: StateBlock | StateInline, opening: str, content: str) -> Token:
     return token
 
 
-def _render(
-    renderer: Any,
-    tokens: Sequence[Token],
-    at: int,
-    options: Mapping[str, Any],
-    env: MutableMapping[str, Any],
-) -> str:
-    del renderer, options, env
-    token = tokens[at]
+def _draw(token: Token) -> str:
     is_alone = token.markup in _ON_ITS_OWN
     math = mathml(token.content.strip(), is_alone)
     if not math:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from html import escape
 from pathlib import Path
@@ -19,7 +19,7 @@ from mdit_py_plugins.tasklists import tasklists_plugin
 
 from channels.splitting import has_vast_table, split
 from channels.web.code import highlight
-from channels.web.formulas import MATH_ATTRIBUTES, MATH_TAGS, formulas
+from channels.web.formulas import MATH_ATTRIBUTES, MATH_TAGS, by_token, formulas
 
 _TEXT = frozenset({"a", "br", "code", "del", "em", "p", "s", "section", "span", "strong", "sup"})
 _BLOCKS = frozenset({"blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "pre"})
@@ -40,29 +40,15 @@ _ATTRIBUTES = {
 _ADDED = {"a": {"target": "_blank"}}
 
 
-def _cell(
-    renderer: Any,
-    tokens: Sequence[Token],
-    at: int,
-    options: Mapping[str, Any],
-    env: MutableMapping[str, Any],
-) -> str:
+def _cell(token: Token) -> str:
     """The beginning of a table's cell, its side as a class: the page allows no style."""
-    del renderer, options, env
-    side = str(tokens[at].attrs.get("style", "")).removeprefix("text-align:")
-    return f'<{tokens[at].tag} class="{side}">' if side else f"<{tokens[at].tag}>"
+    side = str(token.attrs.get("style", "")).removeprefix("text-align:")
+    return f'<{token.tag} class="{side}">' if side else f"<{token.tag}>"
 
 
-def _box(
-    renderer: Any,
-    tokens: Sequence[Token],
-    at: int,
-    options: Mapping[str, Any],
-    env: MutableMapping[str, Any],
-) -> str:
+def _box(token: Token) -> str:
     """The box before a task; no other HTML gets as far as here."""
-    del renderer, options, env
-    is_done = "checked" in tokens[at].content
+    is_done = "checked" in token.content
     name, sign = ("done", "☑") if is_done else ("to do", "☐")
     return f'<span class="task" role="img" aria-label="{name}">{sign}</span>'
 
@@ -73,7 +59,7 @@ _markdown = MarkdownIt("commonmark", {"html": False, "breaks": True, "highlight"
 _markdown.enable(["table", "strikethrough"]).disable("image")
 _markdown.use(footnote_plugin).use(tasklists_plugin).use(formulas)
 for _name, _rule in (("th_open", _cell), ("td_open", _cell), ("html_inline", _box)):
-    _markdown.add_render_rule(_name, _rule)
+    _markdown.add_render_rule(_name, by_token(_rule))
 _cleaner = nh3.Cleaner(
     tags=set(_TEXT | _BLOCKS | _LISTS | MATH_TAGS),
     attributes=_ATTRIBUTES,
