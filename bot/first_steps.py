@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import getpass
 import json
 import os
 import re
@@ -125,9 +124,21 @@ def set_up(config: Path) -> bool:
 
 def _ask(question: str, default: str = "") -> str:
     try:
-        return input(f"{question}{f' [{default}]' if default else ''}: ").strip() or default
+        return _read_line(f"{question}{f' [{default}]' if default else ''}: ") or default
     except EOFError:
         raise GivenUp from None
+
+
+def _read_line(question: str, is_secret: bool = False) -> str:
+    """A line from the terminal. `input` and `getpass` lose a Ctrl-C that comes between their
+    question and their reading; here it is a key like any other."""
+    from prompt_toolkit import PromptSession  # noqa: PLC0415 - slow to import, seldom needed
+    from prompt_toolkit.output.vt100 import Vt100_Output  # noqa: PLC0415
+
+    output = Vt100_Output.from_pty(sys.stdout)
+    output.enable_cpr = False  # a question of its own, which not every terminal answers
+    session = PromptSession[str](output=output, is_password=is_secret, complete_while_typing=False)
+    return session.prompt(question).strip()
 
 
 def _agrees(question: str, is_usual: bool = True) -> bool:
@@ -167,7 +178,7 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
     say(f"2 of 3: The key, as {served.key_name} has it (it is not shown{more}).")
     while True:
         try:
-            key = getpass.getpass("Key: ").strip()
+            key = _read_line("Key: ", is_secret=True)
         except EOFError:
             raise GivenUp from None
         if key and not _KEY.fullmatch(key):

@@ -343,7 +343,8 @@ class Gateway:
             await self.app.alerts.channel_down(name, error)
             raise
         finally:
-            self._ended.put_nowait(name)
+            if name in self._listeners:  # else it goes on elsewhere, and this gateway with it
+                self._ended.put_nowait(name)
 
     async def gain(self, name: str) -> None:
         channel = name.partition(".")[2]

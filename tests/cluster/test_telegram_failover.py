@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.cluster_processes import Processes, cluster_of, read, until_shared
+from bot.cluster.slices import allot
+from tests.cluster.cluster_processes import Processes, cluster_of, read, until_joined, until_shared
 from tests.cluster.payments import PayingModel
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Received, Say
@@ -40,9 +41,13 @@ async def until_polled_by(url: str, *gateways: BotProcess) -> BotProcess:
 
 async def start(processes: Processes, count: int) -> list[BotProcess]:
     environ = {"TELEGRAM_BOT_TOKEN": TOKEN}
-    gateways = ["--role", "gateway", "--telegram"]
     await processes.start("--role", "worker", environ=environ)
-    return [await processes.start(*gateways, environ=environ) for _ in range(count)]
+    return [await start_gateway(processes) for _ in range(count)]
+
+
+async def start_gateway(processes: Processes) -> BotProcess:
+    environ = {"TELEGRAM_BOT_TOKEN": TOKEN}
+    return await processes.start("--role", "gateway", "--telegram", environ=environ)
 
 
 async def test_when_the_gateway_that_polls_is_killed_another_goes_on_and_nothing_is_lost_or_twice(
@@ -77,6 +82,37 @@ async def test_when_the_gateway_that_polls_is_killed_another_goes_on_and_nothing
             assert words == ["one", "two", "three", "four"]
         asked = read(postgresql, "SELECT text FROM message WHERE role = 'user' ORDER BY id")
         assert [text for (text,) in asked] == ["one", "two", "three", "four"]
+
+
+async def test_a_gateway_that_hands_the_channel_over_stays_and_takes_it_back(
+    tmp_path: Path, servers: Mapping[str, Any], postgresql: str
+) -> None:
+    async with TelegramServer() as telegram, Echo(0.3) as endpoint:
+        here = {"base_url": telegram.base_url}
+        settings = {**servers, "owners": ["telegram/42"], "telegram": here}
+        ann = telegram.person("Ann", 42)
+        async with cluster_of(tmp_path, endpoint, settings, workers=0) as processes:
+            gateways = await start(processes, 1)
+            first = await until_polled_by(postgresql, *gateways)
+            while _who_should_poll(postgresql, gateways) is first:
+                gateways.append(await start_gateway(processes))
+                await until_joined(postgresql, 1 + len(gateways))
+            second = await until_polled_by(postgresql, *gateways[1:])
+            ann.says("one")
+            await telegram.shown("re: one")
+            assert first.process.returncode is None
+            for gateway in gateways[1:]:
+                await gateway.kill()
+            assert await until_polled_by(postgresql, first) is first
+            assert second is not first
+            ann.says("two")
+            await telegram.shown("re: two")
+
+
+def _who_should_poll(url: str, gateways: list[BotProcess]) -> BotProcess:
+    names = [name for (name,) in read(url, "SELECT id FROM process WHERE role = 'gateway'")]
+    owner = allot(["channel.telegram"], names)["channel.telegram"].owner
+    return next(gateway for gateway in gateways if f"-{gateway.process.pid}-" in owner)
 
 
 async def _reach(endpoint: PayingModel, count: int) -> None:
