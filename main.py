@@ -32,7 +32,8 @@ from agent.models import embedded
 from agent.models.selection import AUTO, Models
 from bot import ask, doctor, first_steps, key_commands, maintenance
 from bot.access import Access, Rules
-from bot.app import VERSION, App, assemble, credentials
+from bot.app import VERSION, App
+from bot.assembly import assemble, credentials
 from bot.backup import BackupError
 from bot.data_folder import (
     FolderError,

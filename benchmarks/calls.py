@@ -23,7 +23,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Bot
 from channels.message import Address, Inbound, Outbound

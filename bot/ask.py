@@ -14,7 +14,7 @@ from uuid import uuid4
 
 import orjson
 
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.data_folder import FolderError, check_moved, check_not_emptied, find_database
 from bot.data_folder import lock_data_folder as lock
 from bot.logs import set_up_logs

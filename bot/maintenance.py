@@ -15,7 +15,8 @@ from pathlib import Path
 from agent.models.embedded import is_installed
 from agent.models.selection import Models
 from bot import doctor
-from bot.app import VERSION, credentials
+from bot.app import VERSION
+from bot.assembly import credentials
 from bot.backup import SavedDatabase, backup
 from bot.data_folder import DATABASE, FolderError, find_database, lock_data_folder
 from bot.restore import SET_ASIDE, Contents, restore

@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bot.app import App, assemble
+from bot.app import App
+from bot.assembly import assemble
 from bot.cluster.base import BrokerError
 from bot.cluster.gateway import Gateway
 from bot.cluster.node import ClusterSender, Node, name_process

@@ -16,13 +16,13 @@ import pytest
 from bot.audit import Risk, audit, exit_code, installation, report
 from memory.record.engines.sqlite import connect
 from memory.record.migrations import migrate
-from tests.whole.test_data_folder import command
+from tests.whole.process import run_command
 
 TOKEN = "a-token-that-nobody-guesses-0123456789"
 
 
 @dataclass
-class AddressColumns:
+class Installation:
     """An installation that a test makes as it must be it; well, unless it does."""
 
     folder: Path
@@ -73,17 +73,17 @@ class AddressColumns:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> AddressColumns:
-    return AddressColumns(tmp_path)
+def place(tmp_path: Path) -> Installation:
+    return Installation(tmp_path)
 
 
-def test_nothing_is_said_of_an_installation_that_is_well(place: AddressColumns) -> None:
+def test_nothing_is_said_of_an_installation_that_is_well(place: Installation) -> None:
     assert place.risks == []
     assert exit_code([]) == 0
     assert report([], has_colours=False) == "Nothing is open that should not be."
 
 
-def test_what_is_only_to_be_known_is_no_fault(place: AddressColumns) -> None:
+def test_what_is_only_to_be_known_is_no_fault(place: Installation) -> None:
     place.settings = {"owners": ["telegram/1"], "spend_limit_user": 5}
     place.sets("tools.shell", True)
     place.make("data/plugins/dice.py")
@@ -96,7 +96,7 @@ def test_what_is_only_to_be_known_is_no_fault(place: AddressColumns) -> None:
     assert exit_code(risks) == 0
 
 
-Doing = Callable[[AddressColumns], object]
+Doing = Callable[[Installation], object]
 
 
 def setting(**settings: Any) -> Doing:
@@ -116,7 +116,7 @@ def mode(name: str, bits: int) -> Doing:
 
 
 def key(role: str, may_command: int, used: int) -> Doing:
-    def make(place: AddressColumns) -> None:
+    def make(place: Installation) -> None:
         place.lets_in("person", "web/ann", role)
         place.keeps("INSERT INTO api_key VALUES ('web/ann', 'd', ?, 1, ?)", may_command, used)
 
@@ -236,7 +236,7 @@ OPEN = setting(web={"host": "0.0.0.0"})
     ],
 )
 def test_what_is_open_or_weak_is_said_with_its_mend(
-    place: AddressColumns, make: Doing, severity: str, words: str, mend: str
+    place: Installation, make: Doing, severity: str, words: str, mend: str
 ) -> None:
     make(place)
     risks = place.risks
@@ -247,7 +247,7 @@ def test_what_is_open_or_weak_is_said_with_its_mend(
     assert found.sentence in report(risks, has_colours=False)
 
 
-def test_one_chat_that_goes_further_than_the_others_is_named(place: AddressColumns) -> None:
+def test_one_chat_that_goes_further_than_the_others_is_named(place: Installation) -> None:
     place.settings = {"tools": {"approve": "never"}}
     place.sets("context.strategy", "full", "pipe/a")
     place.sets("tools.web_fetch", True)
@@ -256,19 +256,19 @@ def test_one_chat_that_goes_further_than_the_others_is_named(place: AddressColum
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_plugin_of_another_account_is_said(place: AddressColumns) -> None:
+def test_a_plugin_of_another_account_is_said(place: Installation) -> None:
     os.chown(place.make("data/plugins/dice.py"), 65_534, -1)
     assert any("belongs to another account" in risk.sentence for risk in place.risks)
 
 
-def test_it_leaves_nothing_behind(place: AddressColumns) -> None:
+def test_it_leaves_nothing_behind(place: Installation) -> None:
     before = sorted(place.folder.rglob("*"))
     place.make("config.json", "{}")
     assert place.risks == []
     assert sorted(place.folder.rglob("*")) == sorted([*before, place.config])
 
 
-def test_no_key_is_shown(place: AddressColumns) -> None:
+def test_no_key_is_shown(place: Installation) -> None:
     place.environ = {"PARLEY_WEB_TOKEN": "aaaaaaaaaaaa"}
     place.settings = {"system_prompt": "sk-0123456789abcdef0123"}
     text = report(place.risks, has_colours=True)
@@ -277,30 +277,30 @@ def test_no_key_is_shown(place: AddressColumns) -> None:
     assert "\033[31;1mhigh" in text
 
 
-def test_it_is_a_command_and_the_doctor_points_to_it(place: AddressColumns) -> None:
+def test_it_is_a_command_and_the_doctor_points_to_it(place: Installation) -> None:
     place.make("config.json", json.dumps({"web": {"host": "0.0.0.0"}}))
-    done = command(place.folder, "audit")
+    done = run_command(place.folder, "audit")
     assert done.returncode == 1
     assert "no token for the page" in done.stdout
     assert "\033" not in done.stdout
-    assert "python main.py audit" in command(place.folder, "doctor").stdout
+    assert "python main.py audit" in run_command(place.folder, "doctor").stdout
 
 
 @pytest.mark.parametrize("broken", ["a file that is no database " * 100, ""])
 def test_a_broken_installation_gets_a_sentence(tmp_path: Path, broken: str) -> None:
-    place = AddressColumns(tmp_path)
+    place = Installation(tmp_path)
     place.make("config.json", "{")
-    done = command(tmp_path, "audit")
+    done = run_command(tmp_path, "audit")
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     place.make("config.json", "{}")
     place.make("data/parley.db", broken)
-    done = command(tmp_path, "audit")
+    done = run_command(tmp_path, "audit")
     assert "Traceback" not in done.stderr
     assert done.stdout or done.stderr
 
 
-def test_what_users_may_set_without_a_bound_is_told(place: AddressColumns) -> None:
+def test_what_users_may_set_without_a_bound_is_told(place: Installation) -> None:
     place.settings = {
         "spend_limit_user": 5,
         "users_may_set": ["when_busy", "model", "agent_max_steps 1..20"],

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.models.selection import Credentials, place_of
-from bot.app import credentials
+from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.runtime import limits_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers

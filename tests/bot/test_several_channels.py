@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bot.app import App, assemble
+from bot.app import App
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Bot, Channel, ChannelError, Notice
 from channels.message import Address, Outbound

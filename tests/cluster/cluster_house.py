@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.app import App, assemble
+from bot.app import App
+from bot.assembly import assemble
 from bot.cluster.face import Face
 from bot.cluster.gateway import Gateway
 from bot.cluster.node import ClusterSender, Node, name_process

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from agent.models.endpoint import PROVIDERS
 from agent.models.selection import place_of
-from bot.app import credentials
+from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import SettingsStore, load_layers
 from bot.settings.agents import RUNTIME_CONTEXT

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Channel
 from tests.docs.pages import example

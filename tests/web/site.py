@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from bot.app import App, assemble
+from bot.app import App
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Channel
 from channels.web import Web, WebConfig

@@ -18,7 +18,7 @@ from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import PipeInput, create_pipe_input
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.received import key_of
 from bot.settings import load_layers
 from channels.message import Address

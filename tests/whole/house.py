@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.app import App, assemble
+from bot.app import App
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.base import Accepted, Activity, Bot
 from channels.message import Address, Attachment, Inbound, Outbound, Reply

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import subprocess
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -176,3 +177,16 @@ def _surroundings(endpoint: Endpoint | None) -> dict[str, str]:
     """This environment, and an endpoint: the one that is given, or one that nobody serves."""
     url = endpoint.base_url if endpoint else "http://127.0.0.1:9/v1"
     return os.environ | {"OPENAI_API_KEY": "test-key", "OPENAI_BASE_URL": url}
+
+
+def run_command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """What the command line says to a person, on the data that `talking` works with there."""
+    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
+    return subprocess.run(
+        [sys.executable, str(MAIN), *places, *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=2 * PATIENCE,
+        check=False,
+    )

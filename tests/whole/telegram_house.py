@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bot.app import App, assemble
+from bot.app import App
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.telegram import Rhythm, Telegram
 from tests.fakes.openai_server import OpenAIServer, Script

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import time_machine
 
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.settings import load_layers
 from channels.message import Outbound
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say

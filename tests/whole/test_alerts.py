@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from bot.alerts import QUIET
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.settings import SettingsStore, load_layers
 from channels.base import Bot
 from channels.message import Outbound

@@ -17,8 +17,7 @@ from memory.conversations import MOST_ATTEMPTS
 from memory.record.engines import engine_for
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.house import House, living
-from tests.whole.process import talking
-from tests.whole.test_data_folder import command
+from tests.whole.process import run_command, talking
 
 
 def yes(request: Received) -> Say:
@@ -128,7 +127,7 @@ async def test_a_database_that_was_cut_short_does_not_start(tmp_path: Path) -> N
     assert "restore FILE" in bot.errors
     assert "Traceback" not in bot.errors
     assert database.read_bytes() == before
-    assert "is cut short" in command(tmp_path, "doctor").stdout
+    assert "is cut short" in run_command(tmp_path, "doctor").stdout
 
 
 def taken_by_another(database: Path) -> None:
@@ -173,7 +172,7 @@ async def test_what_is_no_database_of_ours_is_neither_taken_nor_a_traceback(
     assert "restore FILE" in bot.errors
     backup = str(tmp_path / "backup.tar.gz")
     lines = (("doctor",), ("audit",), ("backup", backup), ("pair", "K7QM-2XRD"), ("key", "list"))
-    for done in (command(tmp_path, *line) for line in lines):
+    for done in (run_command(tmp_path, *line) for line in lines):
         assert "Traceback" not in bot.errors + done.stdout + done.stderr
 
 
@@ -186,7 +185,7 @@ async def test_a_schema_that_is_no_text_gets_a_sentence(tmp_path: Path) -> None:
     async with talking(tmp_path) as bot:
         assert await bot.ended() == 1
     backup = str(tmp_path / "backup.tar.gz")
-    done = [command(tmp_path, *line) for line in (("doctor",), ("audit",), ("backup", backup))]
+    done = [run_command(tmp_path, *line) for line in (("doctor",), ("audit",), ("backup", backup))]
     for said in (bot.errors, *(one.stdout + one.stderr for one in done)):
         assert "Traceback" not in said
     assert "is damaged" in bot.errors

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.fakes.openai_server import OpenAIServer, Received, Say
-from tests.whole.process import MAIN, talking
+from tests.whole.process import run_command, talking
 
 ENDINGS = ("", "-wal", "-shm")
 
 
 def echo(request: Received) -> Say:
     return Say("Yes.")
-
-
-def command(folder: Path, *arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """What the command line says to a person."""
-    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
-    return subprocess.run(
-        [sys.executable, str(MAIN), *places, *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
 
 
 async def test_deleting_the_lock_lets_no_second_bot_in(tmp_path: Path) -> None:
@@ -39,7 +24,7 @@ async def test_deleting_the_lock_lets_no_second_bot_in(tmp_path: Path) -> None:
         async with talking(tmp_path, endpoint) as second:
             assert await second.ended() == 1
         assert "Another Parley is running on the data folder" in second.errors
-        restoring = command(tmp_path, "restore", "nothing.tar.gz")
+        restoring = run_command(tmp_path, "restore", "nothing.tar.gz")
         assert "Another Parley is running on the data folder" in restoring.stderr
         assert (await first.says("Still there?"))["text"] == "Yes."
 
@@ -118,13 +103,13 @@ async def test_a_backup_with_code_is_restored_without_it_unless_that_is_wanted(
     (tmp_path / "config.json").write_text("{}")
     (data / "plugins").mkdir(parents=True)
     (data / "plugins" / "dice.py").write_text("import os\n")
-    assert command(tmp_path, "backup", saved).returncode == 0
+    assert run_command(tmp_path, "backup", saved).returncode == 0
 
-    done = command(tmp_path, "restore", saved, stdin="y\n")
+    done = run_command(tmp_path, "restore", saved, stdin="y\n")
 
     assert done.returncode == 0, "a pipe is nobody who could agree"
     assert "plugins/dice.py" in done.stdout
     assert "--with-code" in done.stdout
     assert not (data / "plugins" / "dice.py").exists()
-    assert command(tmp_path, "restore", saved, "--with-code").returncode == 0
+    assert run_command(tmp_path, "restore", saved, "--with-code").returncode == 0
     assert (data / "plugins" / "dice.py").read_text() == "import os\n"

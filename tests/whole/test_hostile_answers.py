@@ -67,7 +67,7 @@ async def test_an_answer_that_froze_the_version_before_is_sent_after_a_restart(
 _DYING = """
 import asyncio, os, sys
 from pathlib import Path
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.settings import load_layers
 
 class Dying:

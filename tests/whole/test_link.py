@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from bot.access import MOST_TRIES
-from bot.app import assemble
+from bot.assembly import assemble
 from bot.links import LEADS, LINKED, PRIVATE, SAME, WRONG
 from bot.settings import load_layers
 from channels.base import Activity, BranchChanged, Delta, Done, TurnStarted

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from uuid import uuid4
 
 from benchmarks.damaged_files import SETTINGS, echo, lived_in
 from tests.fakes.openai_server import OpenAIServer
 from tests.servers.postgresql import PostgresqlServer
-from tests.whole.process import MAIN, BotProcess, talking
+from tests.whole.process import BotProcess, run_command, talking
 
 ON_SERVER = {**SETTINGS, "database": "{{secret.DATABASE_URL}}"}
 
@@ -20,18 +18,6 @@ def set_database(folder: Path, url: str) -> None:
     folder.mkdir(exist_ok=True)
     (folder / ".env").write_text(f"DATABASE_URL={url}\n")
     (folder / "config.json").write_text(json.dumps(ON_SERVER))
-
-
-def command(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    places = ("--config", str(folder / "config.json"), "--data", str(folder / "data"))
-    return subprocess.run(
-        [sys.executable, str(MAIN), *places, *arguments],
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        timeout=120,
-        check=False,
-    )
 
 
 async def recall(bot: BotProcess) -> list[str]:
@@ -51,14 +37,14 @@ async def test_a_bot_is_moved_over_and_goes_on_where_it_was(
         file = tmp_path / "data" / "parley.db"
         content = file.read_bytes()
         set_database(tmp_path, postgresql)
-        refused = command(tmp_path)
+        refused = run_command(tmp_path)
         assert "migrate --to postgresql" in refused.stderr, "it would have forgotten everything"
 
-        moved = command(tmp_path, "migrate", "--to", "postgresql")
+        moved = run_command(tmp_path, "migrate", "--to", "postgresql")
         assert moved.returncode == 0, moved.stderr
         assert "message: " in moved.stdout
         assert file.read_bytes() == content, "the old one stays as it was"
-        again = command(tmp_path, "migrate", "--to", "postgresql")
+        again = run_command(tmp_path, "migrate", "--to", "postgresql")
         assert "holds a bot already" in again.stderr
 
         async with talking(tmp_path, endpoint) as bot:
@@ -81,14 +67,14 @@ async def test_a_backup_is_restored_into_an_empty_database_alone(
         async with talking(here, endpoint) as bot:
             await bot.says("My number is 3.")
             before = await recall(bot)
-            saved = command(here, "backup", str(tmp_path / "saved.tar.gz"))
+            saved = run_command(here, "backup", str(tmp_path / "saved.tar.gz"))
             assert saved.returncode == 0, saved.stderr
             assert await bot.ended() == 0
-        refused = command(here, "restore", str(tmp_path / "saved.tar.gz"))
+        refused = run_command(here, "restore", str(tmp_path / "saved.tar.gz"))
         assert "holds a bot already; name an empty one" in refused.stderr
 
         set_database(there, postgresql_server.make_database())
-        restored = command(there, "restore", str(tmp_path / "saved.tar.gz"))
+        restored = run_command(there, "restore", str(tmp_path / "saved.tar.gz"))
         assert restored.returncode == 0, restored.stderr
         assert not (there / "data" / "parley.db").exists()
         async with talking(there, endpoint) as bot:
@@ -101,10 +87,10 @@ async def test_doctor_and_audit_know_where_the_record_is(tmp_path: Path, postgre
     async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
         await bot.says("Hi")
         await bot.ended()
-    assert "ok   database: The database is sound." in command(tmp_path, "doctor").stdout
-    assert "database" not in command(tmp_path, "audit").stderr
+    assert "ok   database: The database is sound." in run_command(tmp_path, "doctor").stdout
+    assert "database" not in run_command(tmp_path, "audit").stderr
     set_database(tmp_path, "postgresql://parley@127.0.0.1:9/parley?connect_timeout=2")
-    told = command(tmp_path, "doctor").stdout
+    told = run_command(tmp_path, "doctor").stdout
     assert "BAD  database: " in told
     assert "can't be reached; start it, or correct" in told
     assert "Restore a backup" not in told, "that would not help"
@@ -113,7 +99,7 @@ async def test_doctor_and_audit_know_where_the_record_is(tmp_path: Path, postgre
 def test_an_address_with_its_password_is_refused_in_the_configuration(tmp_path: Path) -> None:
     config = {"database": "postgresql://parley:hunter2@db/parley"}
     (tmp_path / "config.json").write_text(json.dumps(config))
-    refused = command(tmp_path)
+    refused = run_command(tmp_path)
     assert refused.returncode == 2
     assert "holds an address with its password as plain text" in refused.stderr
     assert "hunter2" not in refused.stderr
