@@ -106,26 +106,29 @@ class CommandRunner:
         self, address: Address, line: CommandLine, speaker: str, files: tuple[str, ...]
     ) -> Reply:
         if (person := self._access.identify(address)) is None:
-            return Reply(_(CLOSED))
+            return Reply(_(CLOSED), problem="refused")
         command = self._ports.commands.get(line.name)
         if command is None:
-            return Reply(describe_unknown(line.name, self._ports.commands))
+            sentence = describe_unknown(line.name, self._ports.commands)
+            return Reply(sentence, problem="command_refused")
         try:
             key = self._conversations.branches.current(self._links.key_of(address))
             conversation = await self._conversations.get(key)
             ask = Ask(line.rest, address, person, conversation, self._ports, speaker, files)
             return sendable(await command.run(ask))
-        except (CommandError, StoreError) as error:
-            return Reply(str(error))
+        except CommandError as error:
+            return Reply(str(error), problem="command_refused")
+        except StoreError as error:
+            return Reply(str(error), problem="failed")
         except (Exception, SystemExit):  # a plugin's sys.exit() must not take the bot along
             log.exception("/%s failed", line.name)
-            return Reply(_(FAILED, name=line.name))
+            return Reply(_(FAILED, name=line.name), problem="failed")
 
     async def _answer(self, received: Received, line: CommandLine) -> None:
         if received.is_begun:
             command = self._ports.commands.get(line.name)
             said = command.interrupted if command is not None else ""
-            reply = Reply(said or INTERRUPTED.format(name=line.name))
+            reply = Reply(said or INTERRUPTED.format(name=line.name), problem="failed")
             await self._forms.cancel(received.address)  # nobody was told that text is waited for
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context

@@ -106,7 +106,8 @@ class RunningBot:
         self.languages.hear(address)
         parsed = command_line(line)
         if parsed is None:
-            return Reply(f"{line!r} is not a command; commands begin with a slash, like /help.")
+            sentence = f"{line!r} is not a command; commands begin with a slash, like /help."
+            return Reply(sentence, problem="command_refused")
         return await self.commands.run(address, parsed)
 
     def complete(

@@ -99,13 +99,15 @@ Problem = Literal[
     "spent",
     "busy",
     "refused",
+    "command_refused",
     "unavailable",
     "upstream",
     "timeout",
     "failed",
 ]
 """Why there is no answer ("": there is one): the request is wrong, or longer than the window; one
-person asks too much, has spent too much, or has too much waiting; they are not let in; the model's
+person asks too much, has spent too much, or has too much waiting; they are not let in; a command is
+unknown, or is not carried out as it was given, and the text says what to do instead; the model's
 endpoint takes no more for now or can't be reached, or failed; it took too long; the bot itself
 failed."""
 

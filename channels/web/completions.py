@@ -174,7 +174,7 @@ class CompletionOperations:
             waiting = await submit_awaiting(self.bot, feed, inbound)
         written = SentText()
         async for one in follow_answer(feed, inbound.id, waiting, start):
-            if one.kind == "done" and one.data["problem"]:
+            if one.kind == "done" and one.data["problem"] not in ("", _REFUSED):
                 raise NotCompleted(one.data["problem"], one.data["text"])
             if more := written.more(one):
                 yield Delta(more)
@@ -184,6 +184,8 @@ class CompletionOperations:
         raise NotCompleted("unavailable", STOPPING)
 
 
+_REFUSED = "command_refused"
+"""A problem that is told as text: a holder who may give commands reads what to do instead."""
 _MODEL = {"id": MODEL, "object": "model", "created": 0, "owned_by": "parley"}
 
 

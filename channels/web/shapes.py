@@ -91,7 +91,8 @@ class Tokens(BaseModel):
 
 class CommandReply(BaseModel):
     """What a command answers: Markdown, the same as cleaned HTML, data, controls, the addresses
-    of pictures, and the text that is asked for."""
+    of pictures, and the text that is asked for. `problem` says in a word why the text is no answer,
+    such as "timeout", or "command_refused" ("": it is one)."""
 
     text: str
     html: str
@@ -99,17 +100,16 @@ class CommandReply(BaseModel):
     actions: list[ActionItem]
     images: list[str]
     form: FormItem | None = None
+    problem: str = ""
 
 
 class MessageReply(CommandReply):
-    """What a message is answered: `id` is the message's, `turn` null where no turn was made.
-    `problem` says in a word why the text is no answer, such as "timeout" ("": it is one)."""
+    """What a message is answered: `id` is the message's, `turn` null where no turn was made."""
 
     id: str
     turn: str | None
     usage: Tokens
     resent: bool = False
-    problem: str = ""
 
 
 class MessageAccepted(BaseModel):
@@ -257,6 +257,7 @@ def command_reply(reply: Reply) -> dict[str, Any]:
         "actions": [asdict(action) for action in reply.actions],
         "images": [publish(path) for path in reply.images],
         "form": asdict(reply.form) if reply.form else None,
+        "problem": reply.problem,
     }
 
 
@@ -268,7 +269,6 @@ def answer(outbound: Outbound, usage: TurnUsage) -> dict[str, Any]:
         **command_reply(outbound.reply),
         "usage": asdict(usage),
         "resent": outbound.is_resent,
-        "problem": outbound.reply.problem,
     }
 
 

@@ -513,6 +513,21 @@ async def find_nothing(tab: Tab) -> None:
     assert results.violations_count == 0, results.generate_report()
 
 
+async def test_a_refused_command_looks_like_none_that_was_carried_out_and_says_what_to_do(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("/contxt")
+        refused = tab.page.locator(".card.refused")
+        await expect(refused).to_contain_text("Not carried out")
+        await expect(refused).to_contain_text("did you mean /context?")
+        await tab.writes("/context turns")
+        await tab.sees(".card:not(.refused):has-text('There are no turns yet')")
+        await expect(tab.page.locator(".card.problem")).to_have_count(0)
+        await find_nothing(tab)
+
+
 async def test_a_question_of_a_tool_is_answered_with_a_button(
     tmp_path: Path, browser: Browser
 ) -> None:

@@ -127,6 +127,14 @@ async def test_every_command_is_a_post_and_answers_with_data_and_controls(tmp_pa
     assert back["data"]["turns"] == ["t1"]
 
 
+async def test_a_program_can_tell_a_refused_command_from_an_answer(tmp_path: Path) -> None:
+    async with serving(tmp_path, [Say("Hello.")]) as site:
+        assert (await site.says("/nonsense"))["problem"] == "command_refused"
+        assert (await site.commands("/context drop t9"))["problem"] == "command_refused"
+        assert (await site.commands("/context"))["problem"] == ""
+        assert (await site.says("Hi"))["problem"] == ""
+
+
 async def test_a_picture_is_fetched_by_the_address_in_the_reply_and_no_other(
     tmp_path: Path,
 ) -> None:

@@ -103,6 +103,28 @@ async def test_without_an_answer_the_code_is_1_and_stderr_says_why(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("/nonsense", "There is no command /nonsense"),
+        ("/context drop t9", "t9"),
+        ("/config no.such.key 5", "no.such.key"),
+    ],
+)
+async def test_a_command_that_is_refused_is_no_answer_to_a_script(
+    line: str, why: str, tmp_path: Path
+) -> None:
+    async with OpenAIServer([]) as server:
+        ran = await ask(tmp_path, server.base_url, line)
+        assert (ran.code, ran.out) == (1, "")
+        assert why in ran.errors
+        told = await ask(tmp_path, server.base_url, "--json", line)
+        assert told.code == 1
+        assert json.loads(told.out)["problem"] == "command_refused"
+        done = await ask(tmp_path, server.base_url, "/context")
+        assert (done.code, done.errors) == (0, "")
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         ((), "There is no question; write one"),

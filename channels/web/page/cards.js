@@ -2,9 +2,11 @@
 import { asked, h, shown } from "./dom.js";
 import { iconButton } from "./acts.js";
 import { approval, waitsFor } from "./approval.js";
+import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
 const ANSWERS = /^\/(approve|deny|context (approve|decline))\b/; // after one of these, a question is answered
+const REFUSED = "command_refused"; // what the server calls it: the text says what to do instead
 
 /** A card. `run` carries a command out and returns its answer, null if it could not; `ask` does so
     for one that changes nothing. */
@@ -13,9 +15,11 @@ export function card(line, reply, run, ask) {
     onclick: () => shown(address, line) }));
   const buttons = reply.actions.map((action) => h("button", { type: "button", onclick: () => press(action) }, action.label));
   const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
-  const element = h("section", { class: `card${reply.problem ? " problem" : ""}`, "aria-label": line || "Reply" },
+  const isRefused = reply.problem === REFUSED;
+  const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || "Reply" },
     h("header", {}, line && h("p", { class: "line" }, line),
       iconButton("close", "Put this away", () => element.remove())),
+    isRefused && h("p", { class: "verdict" }, t("Not carried out")),
     cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, run),
     choices);
