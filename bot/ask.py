@@ -65,8 +65,11 @@ def add_command(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -
 def _ask(options: argparse.Namespace) -> int:
     try:
         inbound = compose(" ".join(options.question), _read_input(), options.file, options.chat)
-    except (WrongCall, LocalFileError) as error:
+    except WrongCall as error:
         _complain(str(error))
+        return WRONG
+    except LocalFileError as error:
+        _complain(f"{error}.")
         return WRONG
     channel = OneQuestion(inbound)
     _run(options, channel)

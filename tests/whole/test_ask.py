@@ -128,8 +128,8 @@ async def test_a_command_that_is_refused_is_no_answer_to_a_script(
     ("arguments", "complaint"),
     [
         ((), "There is no question; write one"),
-        (("-f", "missing.txt", "Hi"), "There is no file 'missing.txt' to attach"),
-        (("-f", "/dev/zero", "Hi"), "There is no file '/dev/zero' to attach"),
+        (("-f", "missing.txt", "Hi"), "There is no file 'missing.txt' to attach."),
+        (("-f", "/dev/zero", "Hi"), "There is no file '/dev/zero' to attach."),
     ],
 )
 async def test_a_call_that_can_t_be_meant_is_corrected_before_anything_is_asked(
