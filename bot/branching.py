@@ -47,9 +47,11 @@ class Branching:
             self._turns.is_running(own),
         )
 
-    async def fork(self, key: ConversationKey, turn: int | None, title: str) -> BranchInfo:
+    async def fork(
+        self, key: ConversationKey, turn: int | None, title: str, *, is_as_now: bool = False
+    ) -> BranchInfo:
         try:
-            branch = await self._conversations.fork(key, turn, title, SCOPES)
+            branch = await self._conversations.fork(key, turn, title, SCOPES, is_as_now=is_as_now)
         except ValueError as error:
             raise CommandError(f"No branch was made: {error}.") from None
         self._book.copy(key.id, branch.id)

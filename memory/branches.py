@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from memory.keys import ConversationKey, Scope, everything
-from memory.record import branches
+from memory.record import branches, steering
 from memory.record.branches import BranchRow
 from memory.record.store import Store
 
@@ -59,13 +59,23 @@ class Branches:
         return {other: some for other, some in shared.items() if some}
 
     async def fork(
-        self, key: ConversationKey, turn: int, title: str, scopes: Sequence[str]
+        self,
+        key: ConversationKey,
+        turn: int,
+        title: str,
+        scopes: Sequence[str],
+        *,
+        is_as_now: bool = False,
     ) -> ConversationKey:
         """Branch off a conversation after this turn, and let the chat lead to the branch; at once,
-        so that a crash leaves both or neither. Raises StoreError."""
+        so that a crash leaves both or neither. The branch begins with the context as it was then,
+        or, where it `is_as_now`, with what people have changed since of what both share. Raises
+        StoreError."""
 
         def work(db: Any) -> ConversationKey:
             made = branches.insert(db, key, turn, title, scopes)
+            if is_as_now:
+                steering.carry(db, key, made, turn)
             branches.lead(db, made)
             return made
 

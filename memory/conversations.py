@@ -227,16 +227,20 @@ class Conversations:
         turn: int | None = None,
         title: str = "",
         scopes: Sequence[str] = ("",),
+        *,
+        is_as_now: bool = False,
     ) -> ConversationKey:
         """Branch off a conversation after this turn (None: the last that is complete; 0: before the
-        first, so that nothing that was said is shared); its chat leads to the branch then. Raises
-        ValueError with a sentence, and StoreError."""
+        first, so that nothing that was said is shared); its chat leads to the branch then. The
+        context is as it was at that turn, or, where it `is_as_now`, as people have changed it since
+        for the turns up to it. Raises ValueError with a sentence, and StoreError."""
         last = (await self.get(key)).context.last_complete
         if turn is None and not last:
             raise ValueError("there is no complete turn yet that a branch could begin with")
         if turn is not None and turn > last:
             raise ValueError(f"the last complete turn is t{last}")
-        branch = await self.branches.fork(key, last if turn is None else turn, title, scopes)
+        after = last if turn is None else turn
+        branch = await self.branches.fork(key, after, title, scopes, is_as_now=is_as_now)
         self._were_here.add(branch.id)  # it begins as its parent is, and by no restart
         return branch
 

@@ -418,9 +418,13 @@ class BranchesPort(Protocol):
         """In the order in which they were made."""
         ...
 
-    async def fork(self, key: ConversationKey, turn: int | None, title: str) -> BranchInfo:
+    async def fork(
+        self, key: ConversationKey, turn: int | None, title: str, *, is_as_now: bool = False
+    ) -> BranchInfo:
         """Branch off a conversation after this turn (None: the last that is complete; 0: before the
-        first), and let the chat lead to the branch. Raises CommandError, and StoreError."""
+        first), and let the chat lead to the branch; with the context as it was then, or, where it
+        `is_as_now`, with what people have changed since of the turns up to it. Raises CommandError,
+        and StoreError."""
         ...
 
     async def switch(self, key: ConversationKey, number: int) -> None:

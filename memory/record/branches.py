@@ -29,7 +29,8 @@ DEEPEST = 50
 @dataclass(frozen=True, slots=True)
 class Ancestor:
     """What a transcript has of one conversation's rows: those up to a seq, a turn and an event,
-    from behind what the link before it has."""
+    from behind what the link before it has; `steering` are later events, of whichever conversation,
+    that hold for these turns."""
 
     conversation: int
     seq: int = END
@@ -37,6 +38,7 @@ class Ancestor:
     event: int = END
     after_seq: int = 0
     after_turn: int = 0
+    steering: frozenset[int] = frozenset()
 
 
 def lineage(database: Database, conversation: int) -> list[Ancestor]:
@@ -47,15 +49,37 @@ def lineage(database: Database, conversation: int) -> list[Ancestor]:
             UNION ALL
             SELECT b.conversation, b.parent, b.seq, b.turn, b.event, depth + 1
                 FROM branch AS b JOIN line ON b.conversation = line.parent WHERE depth < ?)
-        SELECT parent, seq, turn, event FROM line ORDER BY depth DESC""",
+        SELECT conversation, parent, seq, turn, event FROM line ORDER BY depth DESC""",
         (conversation, DEEPEST),
-    )
+    ).fetchall()
+    steering = _list_steering(database, [branch for branch, *_ in found]) if found else {}
     links: list[Ancestor] = []
     seq = turn = 0
-    for parent, last_seq, last_turn, event in found:
-        links.append(Ancestor(parent, last_seq, last_turn, event, seq, turn))
+    for branch, parent, last_seq, last_turn, event in found:
+        held = frozenset(steering.get(branch, ()))
+        links.append(Ancestor(parent, last_seq, last_turn, event, seq, turn, held))
         seq, turn = last_seq, last_turn
     return [*links, Ancestor(conversation, after_seq=seq, after_turn=turn)]
+
+
+def _list_steering(database: Database, branches: Sequence[int]) -> dict[int, list[int]]:
+    columns = tables.Steering
+    query = columns.select(columns.branch, columns.event).where(columns.branch.in_(branches))
+    found: dict[int, list[int]] = {}
+    for branch, event in query.tuples().execute(database):
+        found.setdefault(branch, []).append(event)
+    return found
+
+
+def keep_steering(database: Database, key: str, events: Sequence[int]) -> None:
+    """Let these events, of the conversations that it was branched off, hold in the branch of this
+    id."""
+    for event in events:
+        database.execute_sql(
+            """INSERT INTO steering (branch, event, conversation) SELECT c.id, e.id, e.conversation
+                FROM conversation AS c CROSS JOIN view_event AS e WHERE c.key = ? AND e.id = ?""",
+            (key, event),
+        )
 
 
 def find_sharing_rows(database: Database, conversation: int) -> dict[int, int]:
@@ -99,10 +123,12 @@ def _common(one: Sequence[Ancestor], other: Sequence[Ancestor]) -> int:
 
 def children(database: Database, conversation: int) -> dict[int, int]:
     """The conversations that were branched off this one, by their rows, and up to which turn they
-    share it."""
-    columns = tables.Branch
+    share it (0: only how it steers what both share)."""
+    columns, steering = tables.Branch, tables.Steering
+    steered = steering.select(steering.branch).where(steering.conversation == conversation)
+    found = {branch: 0 for (branch,) in steered.tuples().execute(database)}
     query = columns.select(columns.conversation, columns.turn)
-    return dict(query.where(columns.parent == conversation).tuples().execute(database))
+    return found | dict(query.where(columns.parent == conversation).tuples().execute(database))
 
 
 def rows_of_chat(database: Database, home: str) -> list[int]:
@@ -115,12 +141,12 @@ def within(table: Any, number: Any, links: Sequence[Ancestor], last: str) -> Any
     to each link's `last`."""
     if len(links) == 1:
         return table.conversation == links[0].conversation
-    return any_of(
-        [
-            (table.conversation == link.conversation) & (number <= getattr(link, last))
-            for link in links
-        ]
-    )
+    parts = [
+        (table.conversation == link.conversation) & (number <= getattr(link, last))
+        for link in links
+    ]
+    held = frozenset[int]().union(*(link.steering for link in links)) if last == "event" else ()
+    return any_of([*parts, number.in_(sorted(held))] if held else parts)
 
 
 def any_of(conditions: Sequence[Any]) -> Any:
@@ -166,7 +192,8 @@ def insert(
         framing=before["framing"],
         last_summary=before["last_summary"] + _count_pending(database, row),
     )
-    shared = {"seq": seq, "turn": turn, "event": _last_event(database, parent.conversation, turn)}
+    event = min(parent.event, _last_event(database, parent.conversation, turn))
+    shared = {"seq": seq, "turn": turn, "event": event}
     tables.Branch.insert(conversation=made, parent=parent.conversation, at=now, **shared).execute(
         database
     )
@@ -303,8 +330,9 @@ def _read_beginning(database: Database, conversation: int, turn: int) -> str:
 
 def cut_off(database: Database, conversation: int) -> None:
     """A conversation of which nothing is kept shares nothing any more, and no chat leads to it."""
-    branch, current = tables.Branch, tables.CurrentBranch
+    branch, current, steering = tables.Branch, tables.CurrentBranch, tables.Steering
     branch.delete().where(branch.conversation == conversation).execute(database)
+    steering.delete().where(steering.branch == conversation).execute(database)
     current.delete().where(current.conversation == conversation).execute(database)
 
 

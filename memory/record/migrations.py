@@ -446,6 +446,17 @@ def _logins(database: Database) -> None:
         database.execute_sql(statement)
 
 
+def _steering(database: Database) -> None:
+    """The later view events of others that hold in a branch, too (`memory/context/steering.py`)."""
+    for statement in (
+        """CREATE TABLE steering (
+            branch INTEGER NOT NULL REFERENCES conversation(id) ON DELETE CASCADE,
+            event INTEGER NOT NULL, conversation INTEGER NOT NULL, PRIMARY KEY (branch, event))""",
+        "CREATE INDEX steering_conversation ON steering(conversation)",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -483,6 +494,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _links,
     _standings,
     _logins,
+    _steering,
 ]
 
 

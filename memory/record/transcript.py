@@ -20,6 +20,7 @@ from peewee import SQL, fn
 from memory.context.change import Change, ViewEvent
 from memory.context.replay import NOTHING_AWAY, TakenAway, replay
 from memory.context.snapshot import Snapshot
+from memory.context.steering import limit
 from memory.messages import Image, Message, Role, ToolCall
 from memory.record import tables
 from memory.record.branches import any_of, find_sharing_rows, lineage, within
@@ -310,11 +311,20 @@ def insert_event(database: Database, conversation: int, event: ViewEvent) -> int
 
 
 def events_of(database: Database, conversation: int) -> list[ViewEvent]:
-    """All view events of a conversation, oldest first."""
-    columns = tables.ViewEvent
-    mine = within(columns, columns.id, lineage(database, conversation), "event")
+    """All view events of a conversation, oldest first. Those that only steer what it shares speak
+    of nothing else."""
+    columns, line = tables.ViewEvent, lineage(database, conversation)
+    mine = within(columns, columns.id, line, "event")
     query = columns.select().where(mine).order_by(columns.id)
-    return list(tables.readable(query.dicts().execute(database), _event))
+    found = tables.readable(query.dicts().execute(database), _event)
+    bounds = {event: link for link in line for event in link.steering}
+    if not bounds:
+        return list(found)
+    limited = (
+        limit(event, bounds[event.id].turn, bounds[event.id].seq) if event.id in bounds else event
+        for event in found
+    )
+    return [event for event in limited if event is not None]
 
 
 def own_events(database: Database, conversation: int) -> list[ViewEvent]:

@@ -112,8 +112,9 @@ async def _ask_again(ask: Ask, turn: Turn, question: Message, model: str = "") -
     is_stopped = not turn.is_complete and ask.bot.turns.stop(ask.conversation.key)
     if is_stopped:
         await ask.conversation.context.idle.wait()
-    made = await ask.bot.branches.fork(ask.conversation.key, turn.number - 1, "")
-    key = ask.conversation.key.branch(made.number)
+    here = ask.conversation.key
+    made = await ask.bot.branches.fork(here, turn.number - 1, "", is_as_now=True)
+    key = here.branch(made.number)
     if model:
         await ask.bot.settings.set("model", model, key.id, ask.person)
     message = await ask.bot.turns.ask(key, ask.address, question)

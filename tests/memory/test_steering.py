@@ -1,0 +1,74 @@
+"""What people did to the context after a turn, as far as it concerns what came before."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory.context.change import Actor, Change, Folded, Kind, ViewEvent
+from memory.context.steering import find_steering, limit
+
+TURNS = st.frozensets(st.integers(1, 9))
+KINDS = st.sampled_from(
+    ["compact", "clear", "new", "drop", "pin", "unpin", "squeeze", "fold", "expand", "hold"]
+)
+CHANGES = st.builds(
+    Change,
+    cut=st.integers(0, 90),
+    roll=st.integers(0, 9),
+    folded=st.none() | st.builds(Folded, cut=st.integers(0, 90), keep=TURNS),
+    **dict.fromkeys(("keep", "drop", "pin", "unpin", "squeeze", "fold", "back"), TURNS),
+)
+
+
+def event(
+    kind: Kind,
+    change: Change,
+    actor: Actor = "person",
+    id: int = 1,
+    leaving: frozenset[int] = frozenset(),
+) -> ViewEvent:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    return ViewEvent(at, kind, actor, "", change, turn=9, leaving=tuple(sorted(leaving)), id=id)
+
+
+@given(kind=KINDS, change=CHANGES, leaving=TURNS, turn=st.integers(0, 9), seq=st.integers(0, 90))
+def test_what_is_limited_to_some_turns_speaks_of_no_later_one_and_is_so_for_good(
+    kind: Kind, change: Change, leaving: frozenset[int], turn: int, seq: int
+) -> None:
+    limited = limit(event(kind, change, leaving=leaving), turn, seq)
+    if limited is None:
+        return
+    now = limited.change
+    named = now.keep | now.drop | now.pin | now.unpin | now.squeeze | now.fold | now.back
+    assert max([*named, *limited.leaving, limited.turn, 0]) <= turn
+    assert now.cut <= seq + 1
+    assert now.roll <= turn + 1
+    assert now.folded is None or now.folded.cut <= seq + 1
+    assert limit(limited, turn, seq) == limited
+
+
+@given(kind=KINDS, change=CHANGES)
+def test_nothing_changes_of_what_speaks_of_earlier_turns_alone(kind: Kind, change: Change) -> None:
+    whole = event(kind, change)
+    limited = limit(whole, 9, 90)
+    assert limited is None or limited == whole
+
+
+def test_what_a_strategy_did_comes_along_only_where_a_person_has_judged_it() -> None:
+    planned = event("compact", Change(cut=5), "strategy", 7, frozenset({1, 2}))
+    undone = event("undo", Change(target=7), id=8)
+    of_nothing = event("undo", Change(target=99), id=9)
+    assert find_steering([planned], (), 4) == []
+    assert find_steering([planned, undone, of_nothing], (), 4) == [planned, undone]
+    assert find_steering([planned, undone], (), 1) == []
+
+
+def test_a_summary_that_came_late_comes_along_with_what_it_is_of() -> None:
+    cut = event("compact", Change(cut=5), id=3, leaving=frozenset({1}))
+    late = event("inject", Change(preface=1, target=3), "strategy", 4)
+    assert find_steering([cut, late], (), 2) == [cut, late]
+    assert find_steering([late], (3,), 2) == [late]
+    assert find_steering([late], (), 2) == []
