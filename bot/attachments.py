@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 import orjson
 
 from agent.tools.allowance import PICTURES, refusal
+from agent.tools.documents import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
@@ -111,7 +112,8 @@ def _choose_path(folder: Path, attachment: Attachment) -> Path:
 def is_bytes(attachment: Attachment) -> bool:
     """Whether there is nothing in it that the model's tools could read as text."""
     is_played = attachment.media_type.startswith(("audio/", "video/"))
-    return is_played or b"\0" in attachment.data[:_LOOKED_AT]
+    start = attachment.data[:_LOOKED_AT]
+    return is_played or (b"\0" in start and not is_document(attachment.name, start))
 
 
 def _guess_suffix(attachment: Attachment) -> str:

@@ -19,6 +19,7 @@ import regex
 from pydantic import Field
 
 from agent.tools.allowance import demand
+from agent.tools.documents import is_document, open_text
 from agent.tools.provenance import Origins, vouch
 from agent.tools.schema import in_a_thread
 from agent.tools.search import SECONDS, Search
@@ -40,6 +41,7 @@ _SHOWN_FILE = 60_000  # characters that one read_file shows
 _SHOWN_LINE = 5_000  # characters of a line that read_file shows
 _SHOWN_HIT = 300  # characters of a line that grep shows
 _SHOWN_NAMES = 500  # names that list_files and glob show
+_SHOWN_DOCUMENTS = 10  # names of those that grep did not look into
 _SENT = 1_000_000  # characters of lines that are searched at once
 _OPEN = 64  # files that are held open meanwhile
 _COMPARED_NAMES = 2_000  # among which the nearest of a mistyped name are looked for
@@ -53,16 +55,21 @@ def read_file(
     offset: Annotated[int, Field(ge=1)] = 1,
     limit: Annotated[int, Field(ge=1, le=2000)] = 400,
 ) -> str:
-    """Read a text file of the workspace.
+    """Read a text file of the workspace, or the text of a PDF, docx, xlsx, pptx or epub.
 
     Args:
         path: Like files/notes.txt.
         offset: First line.
     """
     target = _find(context, path)
-    with plain_errors(path), open_file(context.workspace, target) as file:
-        if Origins(context.workspace).is_from_outside(target, file):
+    with (
+        plain_errors(path),
+        open_file(context.workspace, target) as found,
+        ExitStack() as opened,
+    ):
+        if Origins(context.workspace).is_from_outside(target, found):
             context.from_outside()
+        file = opened.enter_context(open_text(found, path)) if _is_document(found) else found
         if _is_binary(file):
             size = _size(os.fstat(file.fileno()).st_size)
             raise ToolError(f"{quote(path)} is a binary file ({size}); only text can be read.")
@@ -111,7 +118,7 @@ async def grep(
     ignore_case: bool = False,
     limit: Annotated[int, Field(ge=1, le=500)] = 50,
 ) -> str:
-    """Search the lines of the workspace's text files.
+    """Search the lines of the workspace's text files, or of one document.
 
     Args:
         pattern: A regular expression.
@@ -210,9 +217,17 @@ def _name(root: Path, file: Path) -> str:
 
 
 def _is_binary(file: BinaryIO) -> bool:
+    return b"\0" in _start_of(file)
+
+
+def _is_document(file: BinaryIO) -> bool:
+    return is_document(file.name, _start_of(file))
+
+
+def _start_of(file: BinaryIO) -> bytes:
     start = file.read(8192)
     file.seek(0)
-    return b"\0" in start
+    return start
 
 
 def _lines(file: BinaryIO) -> Iterator[str]:
@@ -321,19 +336,21 @@ class _Line:
     file: BinaryIO
     number: int
     text: str
+    page: str = ""  # of a document
 
 
 def _grep(context: ToolContext, search: Search, path: str, limit: int) -> str:
     with search, plain_errors(path):
         root, target = context.workspace, _find(context, path)
+        reader = _Lines(root, None if target.is_dir() else path)
         files = files_below(root, target) if target.is_dir() else [target]
-        hits = _mark_hits(_hits(root, files, search), context)
-        return _first(hits, limit, "lines that match")
+        hits = _mark_hits(_hits(_batches(reader, files), search), context)
+        return "\n".join(filter(None, (_first(hits, limit, "lines that match"), reader.notice())))
 
 
-def _hits(root: Path, files: Iterable[Path], search: Search) -> Iterator[tuple[_Line, int]]:
+def _hits(batches: Iterable[list[_Line]], search: Search) -> Iterator[tuple[_Line, int]]:
     """The lines that match, and where in them first."""
-    for lines in _batches(root, files):
+    for lines in batches:
         yield from (
             (lines[number], place) for number, place in search.hits([x.text for x in lines])
         )
@@ -341,14 +358,13 @@ def _hits(root: Path, files: Iterable[Path], search: Search) -> Iterator[tuple[_
             return
 
 
-def _batches(root: Path, files: Iterable[Path]) -> Iterator[list[_Line]]:
-    """The lines of all text files, as many as are searched at once. What is binary, gone, or not
-    to be opened has none."""
+def _batches(reader: _Lines, files: Iterable[Path]) -> Iterator[list[_Line]]:
+    """The lines of these files, as many as are searched at once."""
     batch: list[_Line] = []
     size = 0
     with ExitStack() as opened:
         for count, path in enumerate(files, 1):
-            for line in _text_lines(root, path, opened):
+            for line in reader.read(path, opened):
                 batch.append(line)
                 size += len(line.text) + 1
                 if size > _SENT:
@@ -361,12 +377,41 @@ def _batches(root: Path, files: Iterable[Path]) -> Iterator[list[_Line]]:
         yield batch
 
 
-def _text_lines(root: Path, path: Path, opened: ExitStack) -> Iterator[_Line]:
-    with suppress(OSError):
-        file = opened.enter_context(open_file(root, path))
-        if not _is_binary(file):
-            for number, text in enumerate(_lines(file), 1):
-                yield _Line(path, file, number, text)
+class _Lines:
+    """Reads the lines of text files below `root`, and of a document that is meant by its name
+    (`wanted`: as the model wrote it): in a folder, reading all of them would take minutes. What is
+    binary, gone, or not to be opened has none."""
+
+    def __init__(self, root: Path, wanted: str | None) -> None:
+        self._root, self._wanted = root, wanted
+        self._left_out: list[str] = []
+
+    def read(self, path: Path, opened: ExitStack) -> Iterator[_Line]:
+        with suppress(OSError):
+            file = opened.enter_context(open_file(self._root, path))
+            if _is_document(file):
+                yield from self._read_document(path, file, opened)
+            elif not _is_binary(file):
+                for number, text in enumerate(_lines(file), 1):
+                    yield _Line(path, file, number, text)
+
+    def _read_document(self, path: Path, file: BinaryIO, opened: ExitStack) -> Iterator[_Line]:
+        if self._wanted is None:
+            self._left_out.append(_name(self._root, path))
+            return
+        page = ""
+        text_file = opened.enter_context(open_text(file, self._wanted))
+        for number, text in enumerate(_lines(text_file), 1):
+            page = text if text.startswith("[") and text.endswith("]") else page
+            yield _Line(path, file, number, text, page)
+
+    def notice(self) -> str:
+        """Which documents were not looked into, or ""."""
+        if not self._left_out:
+            return ""
+        shown, more = self._left_out[:_SHOWN_DOCUMENTS], self._left_out[_SHOWN_DOCUMENTS:]
+        names = ", ".join(shown) + (f" and {len(more):,} more" if more else "")
+        return f"[Not searched, because these are documents: {names}. Search each by its path.]"
 
 
 def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Iterator[str]:
@@ -380,7 +425,8 @@ def _mark_hits(hits: Iterable[tuple[_Line, int]], context: ToolContext) -> Itera
             is_own = origins.are_own_names([line.path])
             if not is_own or origins.is_from_outside(line.path, line.file):
                 context.from_outside()
-        yield f"{_name(root, line.path)}:{line.number}: {_around(line.text, place)}"
+        page = f" {line.page}" if line.page else ""
+        yield f"{_name(root, line.path)}{page}:{line.number}: {_around(line.text, place)}"
 
 
 def _around(line: str, place: int) -> str:

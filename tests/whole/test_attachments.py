@@ -14,6 +14,7 @@ import pytest
 from bot.attachments import store
 from bot.received import key_of
 from channels.message import Address, Attachment, Inbound
+from tests.fakes.documents import pdf
 from tests.fakes.openai_server import Answer, Call, Received, Say
 from tests.whole.house import living
 
@@ -81,6 +82,20 @@ async def test_a_document_is_named_to_the_model_which_can_read_it(tmp_path: Path
         asked, _, result = house.sent_to_model()[-3:]
     assert asked["content"] == "Summarise it.\n[file: files/report.txt, 120 kB]"
     assert "\nSales went up.\n" in result["content"]
+
+
+async def test_a_pdf_keeps_its_name_and_is_read_page_by_page_as_words_from_outside(
+    tmp_path: Path,
+) -> None:
+    sent = Attachment("The plan.pdf", "application/pdf", pdf("Knead it.", "Bake it."))
+    call = Call("read_file", '{"path": "files/The_plan.pdf", "offset": 3}', "r")
+    async with living(tmp_path, [Say(calls=(call,)), Say("On page 2: bake it.")]) as house:
+        assert (await house.says("What then?", files=(sent,))).text == "On page 2: bake it."
+        asked, _, result = house.sent_to_model()[-3:]
+    assert asked["content"] == "What then?\n[file: files/The_plan.pdf, 1 kB]"
+    assert "\n[page 2]\nBake it.\n" in result["content"]
+    assert "<untrusted" in result["content"]
+    assert files(tmp_path) == ["files/The_plan.pdf"]
 
 
 async def test_documents_of_one_name_are_all_kept_and_the_same_one_once(tmp_path: Path) -> None:

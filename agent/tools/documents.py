@@ -1,0 +1,69 @@
+"""The text of a document (PDF, Word, Excel, PowerPoint, EPUB), read in a process of its own.
+
+Those who write documents are strangers, and what reads them is large: the process has limits of
+memory, time and output, and knows nothing of the bot
+([why](../../docs/decisions/0011-foreign-patterns-in-a-process-of-their-own.md)).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+
+from agent.tools import ToolError
+from agent.tools.workspace import quote
+
+SECONDS = 30
+"""How long reading one may take."""
+MEGABYTES = 1_000
+"""Memory that the process may have."""
+TEXT = 20_000_000
+"""Bytes of text that are taken of one."""
+_ARCHIVES = frozenset({".docx", ".xlsx", ".pptx", ".epub"})
+_PDF, _ZIP = b"%PDF-", b"PK\x03\x04"
+_LOOKED_AT = 1_024  # bytes in which the mark of a PDF stands
+_READER = Path(__file__).with_name("document_reader.py")
+_FAULT = 3  # the reader's exit code where it says what is wrong
+
+
+def is_document(name: str, start: bytes) -> bool:
+    """Whether a file of this name, which begins with these bytes, is one whose text can be read."""
+    is_archive = PurePosixPath(name).suffix.lower() in _ARCHIVES and start.startswith(_ZIP)
+    return is_archive or _PDF in start[:_LOOKED_AT]
+
+
+@contextmanager
+def open_text(file: BinaryIO, path: str) -> Iterator[BinaryIO]:
+    """The text of a document that is open, as a file of lines; before each page stands a line
+    `[page 3]` (of a presentation `[slide 3]`, of a workbook `[sheet NAME]`, of a book
+    `[chapter 3]`). `path` is what the model calls it. Raises ToolError."""
+    file.seek(0)
+    with tempfile.TemporaryFile() as text:
+        try:
+            done = subprocess.run(
+                [sys.executable, "-I", _READER, str(MEGABYTES), str(SECONDS), str(TEXT)],
+                stdin=file,
+                stdout=text,
+                stderr=subprocess.PIPE,
+                env={},
+                cwd="/",
+                timeout=SECONDS,
+                start_new_session=True,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise ToolError(f"{quote(path)} takes more than {SECONDS} seconds to read.") from None
+        if done.returncode == _FAULT:
+            raise ToolError(f"{quote(path)} {done.stderr.decode('utf-8', 'replace').strip()}.")
+        if done.returncode:
+            raise ToolError(
+                f"{quote(path)} can't be read: it is damaged, or takes more than {MEGABYTES} MB "
+                "of memory."
+            )
+        text.seek(0)
+        yield text
