@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-from collections.abc import Awaitable, Callable, Hashable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -180,27 +180,30 @@ class App:
         await cancel_and_wait(ending, stopped, warming)
         await self.close()
 
-    async def finish(self, is_meant: Scope) -> None:
-        """Let what is under way in these conversations end, for as long as there is patience. What
-        is cut short goes on elsewhere."""
-
-        def is_queue_meant(queue: Hashable) -> bool:
-            return is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
-
-        running = (self.bot.commands.queues, self.turns.queues)
+    async def finish(self, is_meant: Scope, first: Collection[asyncio.Task[None]] = ()) -> None:
+        """Let these tasks end and then what is under way in these conversations, for as long as
+        there is patience."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.config.shutdown_timeout):
-                for queues in running:
-                    await queues.idle_in(is_queue_meant)
-        for queues in running:
-            await queues.drop(is_queue_meant)
+                if first:
+                    await asyncio.wait(first)
+                for queues in (self.bot.commands.queues, self.turns.queues):
+                    await queues.idle_in(_queues_of(is_meant))
+
+    async def cut_short(self, is_meant: Scope) -> None:
+        """What is left under way in these conversations goes on elsewhere, and has not failed."""
+        await self._drop(is_meant)
         await self.delivery.excuse(is_meant)
         with suppress(StoreError):
             await self.conversations.excuse(is_meant)
 
-    async def let_go(self, is_meant: Scope) -> None:
-        """Nothing of these conversations stays in memory."""
+    async def _drop(self, is_meant: Scope) -> None:
+        await self.bot.commands.queues.drop(_queues_of(is_meant))
         await self.turns.drop(is_meant)
+
+    async def let_go(self, is_meant: Scope) -> None:
+        """Nothing of these conversations runs here any more, or stays in memory."""
+        await self._drop(is_meant)
         self.forms.drop(is_meant)
         await self.conversations.let_go(is_meant)
 
@@ -233,6 +236,11 @@ class App:
         await farewell()
         await self.config.models.close()
         await self.store.close()
+
+
+def _queues_of(is_meant: Scope) -> Callable[[Hashable], bool]:
+    """Whether a queue is one of these conversations."""
+    return lambda queue: is_meant(str(queue[0] if isinstance(queue, tuple) else queue))
 
 
 @dataclass(slots=True)

@@ -85,6 +85,7 @@ class KeyedQueues:
                 self._job_done.set()
         finally:
             del self._jobs[queue], self._runs[queue]
+            self._job_done.set()  # who waits for room finds it also where the rest was dropped
 
 
 def _is_cancelled() -> bool:

@@ -57,7 +57,7 @@ class Broker(Protocol):
     """This process, as others know it: no two that ever ran have the same."""
 
     async def declare(self, names: Sequence[str]) -> None:
-        """Let there be these queues, with a token in each."""
+        """Let there be these queues."""
         ...
 
     async def consume(self, name: str, take: Take) -> None:

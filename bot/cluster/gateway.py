@@ -11,7 +11,15 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from collections.abc import (
+    AsyncGenerator,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Hashable,
+    Iterator,
+    Sequence,
+)
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
@@ -353,16 +361,27 @@ class Gateway:
         if channel not in self._listeners:
             await self._open(channel)
 
-    async def lose(self, name: str) -> None:
+    async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
+        """Take nothing in any more, and let what is on its way out be sent."""
         channel = name.partition(".")[2]
         if (task := self._listeners.pop(channel, None)) is not None:
             await cancel_and_wait(task)
         if not self.node.is_fenced:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.app.config.shutdown_timeout):
-                    await self.sender.queues.idle()
+                    await self.sender.queues.idle_in(_of_channel(channel))
+
+    async def lose(self, name: str) -> None:
+        channel = name.partition(".")[2]
+        await self.sender.queues.drop(_of_channel(channel))  # another gateway sends it
+        self.sender.forget(channel)
         with suppress(StoreError):
             await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
+
+    async def list_orphans(
+        self, names: Sequence[str], alive: Collection[str] | None = None
+    ) -> list[str]:
+        return await self.node.list_orphans(names, alive)
 
     async def handle(self, name: str, call: OwnerCall) -> None:
         """Nobody asks a channel anything."""
@@ -390,6 +409,8 @@ class Gateway:
                     await self._send_unsent(name)
                 except StoreError as error:
                     log.warning("the outbox can't be read: %s", error)
+                except Exception:  # nobody else looks for what was not told
+                    log.exception("the outbox could not be looked through")
 
     async def _send_unsent(self, channel: str) -> None:
         for row in await self.app.store.read(mailbox.list_outbox):
@@ -402,6 +423,11 @@ class Gateway:
 def is_everywhere(channel: Channel) -> bool:
     """Whether any number of gateways may serve this channel at once."""
     return isinstance(channel, Everywhere) and channel.is_everywhere
+
+
+def _of_channel(channel: str) -> Callable[[Hashable], bool]:
+    """Whether a queue of replies is one of this channel's."""
+    return lambda queue: isinstance(queue, tuple) and queue[0] == channel
 
 
 def _name_of(channel: str) -> str:

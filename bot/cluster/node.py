@@ -8,9 +8,9 @@ import os
 import socket
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from uuid import uuid4
@@ -52,6 +52,14 @@ def topic_of(channel: str) -> str:
     return f"out.{channel}"
 
 
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A reply that this gateway has had in hand, and whether it was given to the channel."""
+
+    channel: str
+    is_sent: bool
+
+
 class ClusterSender(Sender):
     """Hands replies to the gateways that have their channel; a gateway hands them on to it
     (`deliver`). Of several that may have it, one claims a reply before it sends it."""
@@ -60,7 +68,7 @@ class ClusterSender(Sender):
         super().__init__(store, channels, data)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._known: OrderedDict[int, bool] = OrderedDict()  # replies here, and whether sent
+        self._known: OrderedDict[int, _Known] = OrderedDict()  # replies here
         self.put_off: set[int] = set()  # what their channel did not take
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
@@ -81,17 +89,35 @@ class ClusterSender(Sender):
         if outbound.id:
             if outbound.id in self._known:
                 return
-            self._know(outbound.id, is_sent=False)
+            self._know(outbound, is_sent=False)
         super().send(outbound, tries)
 
-    def _know(self, outbox: int, is_sent: bool) -> None:
-        self._known[outbox] = is_sent
+    def _know(self, outbound: Outbound, is_sent: bool) -> None:
+        self._known[outbound.id] = _Known(outbound.address.channel, is_sent)
         while len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
 
+    def forget(self, channel: str) -> None:
+        """Another gateway has this channel; should it come back, so does what that one left."""
+        for outbox in [outbox for outbox, one in self._known.items() if one.channel == channel]:
+            if outbox not in self.put_off:
+                del self._known[outbox]
+
     async def _send(self, channel: Channel, outbound: Outbound, tries: int) -> None:
-        """Send a reply, after those before it in its chat of which nobody was told: who wrote them
-        may have died over that."""
+        """Send a reply. Where it can't be asked whether somebody else does, it is found in the
+        outbox again."""
+        try:
+            await self._send_in_order(channel, outbound, tries)
+        except StoreError as error:
+            known = self._known.get(outbound.id)
+            if known is None or known.is_sent:
+                raise
+            log.warning("the reply to %s is sent later: %s", outbound.reply_to, error)
+            del self._known[outbound.id]
+
+    async def _send_in_order(self, channel: Channel, outbound: Outbound, tries: int) -> None:
+        """After those before it in its chat of which nobody was told: who wrote them may have died
+        over that."""
         if outbound.id:
             place = columns_of(outbound.address)
             before = await self._store.read(
@@ -104,14 +130,15 @@ class ClusterSender(Sender):
 
     async def _send_one(self, channel: Channel, outbound: Outbound, tries: int) -> None:
         if outbound.id:
-            if self._known.get(outbound.id):
+            known = self._known.get(outbound.id)
+            if known is not None and known.is_sent:
                 return  # it was sent before its turn came
-            self._know(outbound.id, is_sent=True)
-            if self.is_claimed(channel.name):
-                claimed = await self._claim(outbound)
-                if claimed is None:
-                    return
-                outbound = claimed
+            is_claimed = self.is_claimed(channel.name)
+            claimed = await self._claim(outbound) if is_claimed else outbound
+            self._know(outbound, is_sent=True)
+            if claimed is None:
+                return
+            outbound = claimed
         await super()._send(channel, outbound, tries)
         if (outbound.address, outbound.reply_to) in self._held:
             self.put_off.add(outbound.id)
@@ -148,6 +175,7 @@ class Node:
         self._begun = time.monotonic()
         broker.hear = self._hear
         broker.on_lost, broker.on_back = self._disconnected, self._reconnected
+        broker.may_return = self._may_return
 
     async def join(self) -> None:
         """Take part. Raises BrokerError, StoreError and MixedVersionsError."""
@@ -273,6 +301,21 @@ class Node:
         if now - self._begun < SILENCE:  # nobody has had the time to be heard
             heard |= {row.id for row in recorded.processes}
         return census.count(recorded, queued, heard, time.time())
+
+    async def list_orphans(self, names: Sequence[str], alive: Collection[str] | None) -> list[str]:
+        """See `Keeper`. Raises StoreError."""
+        recorded = await self.app.store.read(census.read)
+        others = {row.id for row in recorded.processes if alive is None or row.id in alive}
+        owned = {row.name for row in recorded.owners if row.process in others - {self.me}}
+        return [name for name in names if name not in owned]
+
+    async def _may_return(self) -> None:
+        """Ask, before anything is said over a new connection, whether others took this process for
+        dead meanwhile; if they did, it has nothing to say any more."""
+        with suppress(StoreError):
+            await self.app.store.write(lambda database: None, is_synced=False)
+        if self.is_fenced:
+            await asyncio.get_running_loop().create_future()  # until the broker is closed
 
     def _disconnected(self) -> None:
         for ownership in self.ownerships.values():

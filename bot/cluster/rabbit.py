@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import uuid4
@@ -77,7 +77,27 @@ class _Link:
     told: AbstractExchange
     told_quickly: AbstractExchange
     own: AbstractQueue
-    queues: dict[str, tuple[AbstractQueue, str]] = field(default_factory=dict)
+    queues: dict[str, AbstractQueue] = field(default_factory=dict)
+    tags: dict[str, str] = field(default_factory=dict)
+    """Where this process stands in line, by the name of the queue."""
+
+
+@contextmanager
+def _reaching() -> Iterator[None]:
+    """Around what is asked of the client. Raises BrokerError when the connection is no more: the
+    client may say so by cancelling what it was asked for, while nobody cancels who asked.
+    DeliveryError is raised as it is."""
+    try:
+        yield
+    except DeliveryError:
+        raise
+    except _GONE as error:
+        raise BrokerError(UNREACHABLE) from error
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        raise BrokerError(UNREACHABLE) from error
 
 
 class _Delivered:
@@ -87,24 +107,26 @@ class _Delivered:
         self._message, self.call = message, call
 
     async def done(self) -> None:
-        with suppress(*_GONE):
+        with suppress(BrokerError), _reaching():
             await self._message.ack()
 
     async def give_back(self) -> None:
-        with suppress(*_GONE):
+        with suppress(BrokerError), _reaching():
             await self._message.nack(requeue=True)
 
 
 class RabbitMQ:
     """The `Broker` of `bot/cluster/base`. `hear` is called with what is told to it;
-    `on_lost` and `on_back` when the connection breaks and is there again. `kin` stands before all
-    names, so that several bots may share a broker."""
+    `on_lost` and `on_back` when the connection breaks and is there again; before anything is said
+    over a new one, `may_return` has to return. `kin` stands before all names, so that several bots
+    may share a broker."""
 
     def __init__(self, url: str, me: str, kin: str = "parley") -> None:
         self.me, self._url, self._kin = me, url, kin
         self.hear: Hear = lambda topic, body: None
         self.on_lost: Callable[[], None] = lambda: None
-        self.on_back: Callable[[], Awaitable[None]] = _nothing
+        self.on_back: Callable[[], Coroutine[Any, Any, None]] = _nothing
+        self.may_return: Callable[[], Coroutine[Any, Any, None]] = _nothing
         self._link: _Link | None = None
         self._is_up = asyncio.Event()
         self._topics: set[str] = set()
@@ -172,43 +194,48 @@ class RabbitMQ:
 
     async def _stay(self) -> None:
         """Connect again whenever the connection breaks."""
+        returning: asyncio.Task[None] | None = None
         while True:
             assert self._link is not None
-            with suppress(*_GONE, asyncio.CancelledError):
-                await self._until_broken(self._link)
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise asyncio.CancelledError
+            await self._until_broken(self._link)
             log.warning("the connection to the message broker broke")
             self._is_up.clear()
+            if returning is not None:
+                await cancel_and_wait(returning)
             self.on_lost()
-            with suppress(*_GONE):
+            with suppress(BrokerError), _reaching():
                 await self._link.connection.close()
             self._link = await self._connect_again()
+            await self.may_return()
             self._is_up.set()
             log.warning("the message broker is there again")
-            try:
-                await self.on_back()
-            except BrokerError as error:
-                log.warning("%s", error)
+            returning = self._tasks.start(self._return())  # the new connection may break meanwhile
+
+    async def _return(self) -> None:
+        try:
+            await self.on_back()
+        except BrokerError as error:
+            log.warning("%s", error)
 
     async def _until_broken(self, link: _Link) -> None:
         """One of its channels breaking is as good as all: what was in hand there is gone."""
-        ways = [one.closed() for one in (link.connection, link.sure, link.quick, link.taking)]
-        tasks = [asyncio.ensure_future(way) for way in ways]
+        ways = (link.connection, link.sure, link.quick, link.taking)
+        tasks = [asyncio.create_task(_closed(one)) for one in ways]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in tasks:
-                task.cancel()
+            await cancel_and_wait(*tasks)
 
     async def _connect_again(self) -> _Link:
         pause = FIRST_PAUSE
         while True:
             try:
-                return await self._connect()
-            except _GONE as error:
-                log.info("no connection to the message broker: %r", error)
+                with _reaching():
+                    return await self._connect()
+            except (BrokerError, DeliveryError) as error:
+                log.info("no connection to the message broker: %r", error.__cause__)
+            except Exception:
+                log.exception("no connection to the message broker")
             await asyncio.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -225,19 +252,23 @@ class RabbitMQ:
     # --- what is owned ------------------------------------------------------------------------
 
     async def declare(self, names: Sequence[str]) -> None:
-        """Let there be these queues, with a token in each."""
+        """Let there be these queues."""
         link = await self._linked()
+        for name in names:
+            await self._declare(link, name)
+
+    async def _declare(self, link: _Link, name: str) -> AbstractQueue:
+        """The queue of this name, asked for once over each connection."""
+        if (known := link.queues.get(name)) is not None:
+            return known
         arguments: dict[str, Any] = {"x-queue-type": "quorum", "x-single-active-consumer": True}
-        try:
-            for name in names:
-                queue = await link.taking.declare_queue(
-                    f"{self._kin}.{name}", durable=True, arguments=arguments
-                )
-                await queue.bind(link.owned.name, name)
-                link.queues[name] = (queue, "")
-        except _GONE as error:
-            raise BrokerError(UNREACHABLE) from error
-        await asyncio.gather(*map(self.put_token, names))
+        with _reaching():
+            queue = await link.taking.declare_queue(
+                f"{self._kin}.{name}", durable=True, arguments=arguments
+            )
+            await queue.bind(link.owned.name, name)
+        link.queues[name] = queue
+        return queue
 
     async def put_token(self, name: str) -> None:
         """Put one more token into a queue."""
@@ -250,23 +281,20 @@ class RabbitMQ:
         async def on_message(message: AbstractIncomingMessage) -> None:
             take(name, _Delivered(message, self._call_in(message)))
 
-        if name not in link.queues:  # the connection is new, and its queues are declared next
+        queue = await self._declare(link, name)
+        tag = link.tags[name] = uuid4().hex  # known before the broker knows it
+        with _reaching():
+            await queue.consume(on_message, consumer_tag=tag)
+        if link is not self._link:
             raise BrokerError(UNREACHABLE)
-        queue, _ = link.queues[name]
-        try:
-            link.queues[name] = (queue, await queue.consume(on_message))
-        except _GONE as error:
-            raise BrokerError(UNREACHABLE) from error
 
     async def leave(self, name: str) -> None:
         """Take nothing more from a queue."""
-        if (link := self._link) is None or name not in link.queues:
+        if (link := self._link) is None:
             return
-        queue, tag = link.queues[name]
-        if tag:
-            link.queues[name] = (queue, "")
-            with suppress(*_GONE):
-                await queue.cancel(tag)
+        if tag := link.tags.pop(name, ""):
+            with suppress(BrokerError), _reaching():
+                await link.queues[name].cancel(tag)
 
     def _call_in(self, message: AbstractIncomingMessage) -> OwnerCall | None:
         if message.type == _TOKEN:
@@ -285,16 +313,18 @@ class RabbitMQ:
         yet; who is gone for good waits for none."""
         pause = FIRST_PAUSE
         while caller:
-            with suppress(*_GONE, BrokerError):
+            try:
                 link = await self._linked()
-                try:
+                with _reaching():
                     await link.sure.default_exchange.publish(reply, caller)
+                return
+            except DeliveryError:
+                if not is_last or pause > LONGEST_PAUSE:
                     return
-                except DeliveryError:
-                    if not is_last or pause > LONGEST_PAUSE:
-                        return
+                pause *= 2
+            except BrokerError:
+                pass
             await asyncio.sleep(pause)
-            pause *= 2
 
     async def count_waiting(self, names: Sequence[str]) -> dict[str, int]:
         """How many calls lie in these queues that no process has in hand; of those that were never
@@ -350,11 +380,12 @@ class RabbitMQ:
         while (left := end - asyncio.get_running_loop().time()) > 0:
             link = await self._linked(left)
             try:
-                await link.owned.publish(message, name, timeout=left)
+                with _reaching():
+                    await link.owned.publish(message, name, timeout=left)
                 return
             except DeliveryError as error:  # there is no such queue yet
                 log.info("%s is not there: %r", name, error)
-            except _GONE:
+            except BrokerError:
                 if not is_repeatable:
                     raise BrokerError(UNSURE) from None
             await asyncio.sleep(FIRST_PAUSE)
@@ -367,8 +398,9 @@ class RabbitMQ:
         self._topics.add(topic)
         link = await self._linked()
         try:
-            await link.own.bind(link.told.name, topic)
-        except _GONE:
+            with _reaching():
+                await link.own.bind(link.told.name, topic)
+        except BrokerError:
             log.info("%s is listened to when the connection is there again", topic)
 
     async def tell(self, topic: str, body: bytes) -> None:
@@ -376,8 +408,9 @@ class RabbitMQ:
         message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
         link = await self._linked()
         try:
-            await link.told.publish(message, topic, mandatory=False, timeout=PATIENCE)
-        except _GONE as error:
+            with _reaching():
+                await link.told.publish(message, topic, mandatory=False, timeout=PATIENCE)
+        except DeliveryError as error:
             raise BrokerError(UNREACHABLE) from error
 
     def tell_soon(self, to: str, body: bytes) -> None:
@@ -387,7 +420,7 @@ class RabbitMQ:
 
     async def _tell_quickly(self, to: str, body: bytes) -> None:
         message = aio_pika.Message(body, type=_TOLD, delivery_mode=1)
-        with suppress(*_GONE):
+        with suppress(BrokerError, DeliveryError), _reaching():
             if (link := self._link) is not None:
                 await link.told_quickly.publish(message, to, mandatory=False)
 
@@ -398,5 +431,9 @@ class RabbitMQ:
             answers.put_nowait((message.body, message.type == _LAST))
 
 
+async def _closed(part: AbstractConnection | AbstractChannel) -> None:
+    await part.closed()
+
+
 async def _nothing() -> None:
-    """Nobody is told."""
+    """Nobody is told or asked."""

@@ -20,7 +20,7 @@ from bot.app import App
 from bot.cluster import wire
 from bot.cluster.base import GiveBack, OwnerCall
 from bot.cluster.node import Node
-from bot.cluster.ownership import BEAT, Ownership
+from bot.cluster.ownership import BEAT, LOST, Ownership
 from bot.cluster.slices import SLICES, name_of_slice, number_of_slice, slice_of
 from channels.base import KeyHolder
 from channels.language import asked_in
@@ -71,7 +71,8 @@ class Worker:
 
     def __post_init__(self) -> None:
         names = [name_of_slice(number) for number in range(SLICES)]
-        self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names)
+        lost_after = LOST + self.app.config.shutdown_timeout
+        self.node.ownerships[GROUP] = Ownership(self.node.broker, self, names, lost_after)
         self.node.hear = self._hear
         self.app.conversations.is_ours = self._is_ours
         self.app.bus.followers = lambda home: ()  # gateways know who watches, and by which chat
@@ -148,7 +149,7 @@ class Worker:
                 taking.add_done_callback(hear)  # also when nobody waits for it any more
                 await asyncio.wait((taking,))
                 for gained in coming.values():
-                    _settle(gained, taking.exception())
+                    _settle(gained, taking)
 
     async def _gain(self, numbers: Sequence[int]) -> None:
         me, store = self.node.me, self.app.store
@@ -171,21 +172,33 @@ class Worker:
                 self.app.bot.dispatch(received)
         except BaseException:
             self._owned -= new
-            await store.write(lambda db: cluster.give(db, names, me))
+            await self.app.let_go(_in_slices(new))
+            given = [name_of_slice(number) for number in new]  # not what it has had all the time
+            await store.write(lambda db: cluster.give(db, given, me))
             raise
 
+    async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
+        """Let what is under way end, for as long as there is patience; the rest is the next
+        owner's."""
+        if (number := number_of_slice(name)) in self._owned:
+            await self.app.finish(_in_slices((number,)), calls)
+
     async def lose(self, name: str) -> None:
-        """Finish what is under way, for as long as there is patience, and leave the rest to the
-        next owner."""
         number = number_of_slice(name)
         if number not in self._owned:
             return
+        try:
+            await self.app.cut_short(_in_slices((number,)))
+            await self.app.let_go(_in_slices((number,)))
+            with suppress(FencedError):
+                await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
+        finally:
+            self._owned.discard(number)
 
-        await self.app.finish(_in_slices((number,)))
-        await self.app.let_go(_in_slices((number,)))
-        self._owned.discard(number)
-        with suppress(FencedError):
-            await self.app.store.write(lambda db: cluster.give(db, [name], self.node.me))
+    async def list_orphans(
+        self, names: Sequence[str], alive: Collection[str] | None = None
+    ) -> list[str]:
+        return await self.node.list_orphans(names, alive)
 
     async def handle(self, name: str, call: OwnerCall) -> None:
         """Answer a call."""
@@ -319,13 +332,15 @@ class Worker:
             task.cancel()
 
 
-def _settle(gained: asyncio.Future[None], error: BaseException | None) -> None:
+def _settle(gained: asyncio.Future[None], taking: asyncio.Task[None]) -> None:
     if gained.done():
         return  # who waited was cancelled
-    if error is None:
-        gained.set_result(None)
-    else:
+    if taking.cancelled():
+        gained.set_exception(GiveBack("it was cut short"))
+    elif (error := taking.exception()) is not None:
         gained.set_exception(error)
+    else:
+        gained.set_result(None)
 
 
 def _in_slices(numbers: Collection[int]) -> Scope:

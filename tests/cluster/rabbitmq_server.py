@@ -7,12 +7,14 @@ with RabbitMQServer(tmp_path) as broker:
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from types import TracebackType
@@ -102,6 +104,15 @@ class RabbitMQServer:
     def restart(self) -> None:
         self.kill()
         self.start()
+
+    def set_policy(self, name: str, pattern: str, definition: Mapping[str, object]) -> None:
+        """Let this hold for all queues whose names match."""
+        program = (str(BINARIES / "rabbitmqctl"), "--node", f"parley{self.port}@localhost")
+        command = ("set_policy", name, pattern, json.dumps(definition), "--apply-to", "queues")
+        run = subprocess.run(
+            (*program, *command), env=self._surroundings, capture_output=True, check=False
+        )
+        assert run.returncode == 0, run.stderr.decode() + run.stdout.decode()
 
     def _answers(self) -> bool:
         """Whether it speaks the protocol already: it opens its port a little before."""

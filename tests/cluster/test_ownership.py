@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from typing import Any
 from uuid import uuid4
 
+import aio_pika
 import pytest
 
 from bot.cluster.base import BrokerError, OwnerCall
 from bot.cluster.ownership import Ownership
 from bot.cluster.rabbit import RabbitMQ
+from memory.record.store import StoreError
 from memory.tasks import cancel_and_wait
 from tests.cluster.rabbitmq_server import RabbitMQServer
 
@@ -25,12 +29,14 @@ class Process:
     def __init__(self, url: str, me: str, kin: str, log: list[str]) -> None:
         self.broker = RabbitMQ(url, me, kin)
         self.broker.hear = self._hear
-        self.ownership = Ownership(self.broker, self, NAMES)
+        self.ownership = Ownership(self.broker, self, NAMES, lost_after=1.0)
         self.broker.on_lost = self.ownership.disconnected
         self.broker.on_back = self.ownership.reconnected
         self.log, self.hold = log, asyncio.Event()
         self.hold.set()
         self.is_unable = False
+        self.fails_to_lose, self.puts_tokens = False, True
+        self.patience, self.attempts = PATIENCE, Counter[str]()
         self._beating: asyncio.Task[None] | None = None
 
     def _hear(self, topic: str, body: bytes) -> None:
@@ -63,16 +69,34 @@ class Process:
         await self.broker.close()
 
     async def gain(self, name: str) -> None:
+        self.attempts[name] += 1
         if self.is_unable:
             raise BrokerError("not now")
         self.log.append(f"{self.broker.me} gains {name}")
 
+    async def finish(self, name: str, calls: Collection[asyncio.Task[None]]) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.patience):
+                await self.hold.wait()
+                if calls:
+                    await asyncio.wait(calls)
+
     async def lose(self, name: str) -> None:
-        await self.hold.wait()
+        if self.fails_to_lose:
+            raise StoreError("The database can't be reached.")
         self.log.append(f"{self.broker.me} loses {name}")
 
+    async def list_orphans(
+        self, names: Sequence[str], alive: Collection[str] | None = None
+    ) -> list[str]:
+        return [*names] if alive is not None or self.puts_tokens else []
+
     async def handle(self, name: str, call: OwnerCall) -> None:
-        await self.hold.wait()
+        try:
+            await self.hold.wait()
+        except asyncio.CancelledError:
+            self.log.append(f"{self.broker.me} cuts {call.body.decode()}")
+            raise
         again = " again" if call.is_again else ""
         self.log.append(f"{self.broker.me} does {call.body.decode()}{again}")
         await call.answer(b"half", False)
@@ -90,9 +114,9 @@ class Cluster:
         self.alive: dict[str, Process] = {}
         self._stack = stack
 
-    async def add(self, me: str, is_unable: bool = False) -> Process:
+    async def add(self, me: str, is_unable: bool = False, puts_tokens: bool = True) -> Process:
         one = self.alive[me] = Process(self.url, me, self.kin, self.log)
-        one.is_unable = is_unable
+        one.is_unable, one.puts_tokens = is_unable, puts_tokens
         self._stack.push_async_callback(self._end, me)
         await one.start()
         return one
@@ -235,3 +259,79 @@ async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
         assert answers == [f"{'one' if name in before['one'] else 'two'}: {name}" for name in NAMES]
         assert {"one": sorted(one.ownership.held), "two": sorted(two.ownership.held)} == before
         assert not any("loses" in line for line in cluster.log[-8:])
+
+
+async def test_what_is_under_way_is_over_before_another_process_owns_it(cluster: Cluster) -> None:
+    """What it puts on disk is there when the next owner looks."""
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    caller = await cluster.add("caller", is_unable=True)
+    one.hold.clear()
+    one.patience = 0.1
+    asking = asyncio.create_task(caller.asks("slice.0", "hello"))
+    await until(lambda: any(owned.running for owned in one.ownership._owned.values()))
+    await one.ownership._release(one.ownership._owned["slice.0"])
+    log = cluster.log
+    assert log.index("one cuts hello") < log.index("one loses slice.0"), log
+    one.hold.set()
+    assert await asking == "one: hello"
+    assert "one does hello again" in log
+
+
+async def test_what_can_not_be_given_up_in_good_order_is_taken_over_nevertheless(
+    cluster: Cluster,
+) -> None:
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    one.fails_to_lose = True
+    await cluster.add("two")
+    await cluster.shares(4, 4)
+
+
+async def test_a_client_that_cancels_what_it_was_asked_for_ends_nothing(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it does when a connection breaks."""
+    consume, asked = aio_pika.Queue.consume, list[str]()
+
+    async def cancel_once(queue: aio_pika.Queue, *arguments: Any, **others: Any) -> Any:
+        if ".slice." in queue.name:
+            asked.append(queue.name)
+            if len(asked) == 1:
+                raise asyncio.CancelledError
+        return await consume(queue, *arguments, **others)
+
+    monkeypatch.setattr(aio_pika.Queue, "consume", cancel_once)
+    await cluster.add("one")
+    await cluster.shares(8)
+
+
+async def test_a_call_that_is_in_hand_twice_is_settled_twice(cluster: Cluster) -> None:
+    one = await cluster.add("one")
+    await cluster.shares(8)
+    one.hold.clear()
+    caller = await cluster.add("caller", is_unable=True)
+    message = aio_pika.Message(b"hello", type="call", correlation_id="the same")
+    for _ in range(2):
+        await caller.broker._publish("slice.0", message, PATIENCE)
+    asking = asyncio.create_task(caller.asks("slice.0", "sentinel"))
+    await until(lambda: len(one.ownership._owned["slice.0"].running) == 2)
+    one.hold.set()
+    assert await asking == "one: sentinel"
+    await until(lambda: not one.ownership._owned["slice.0"].running)
+    await cluster.kill("one")
+    two = await cluster.add("two")
+    assert await two.asks("slice.0", "after") == "two: after"
+    assert [line for line in cluster.log if "hello" in line] == ["one does hello"]
+
+
+async def test_a_token_that_the_broker_threw_away_is_replaced(
+    cluster: Cluster, broker: RabbitMQServer
+) -> None:
+    """RabbitMQ can be told to throw away what comes back too often, and newer versions do so unless
+    they are told otherwise."""
+    await asyncio.to_thread(broker.set_policy, "limit", rf"^{cluster.kin}\.", {"delivery-limit": 1})
+    one = await cluster.add("one", is_unable=True)
+    await until(lambda: one.attempts["slice.0"] == 2)
+    one.is_unable = False
+    await cluster.shares(8)

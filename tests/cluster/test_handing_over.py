@@ -1,0 +1,105 @@
+"""A worker that leaves in good order hands over what it has: nothing is lost, or done by two."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from bot.cluster.slices import slice_of
+from bot.cluster.worker import GROUP
+from memory.record import cluster as record
+from memory.record.database import Database, StoreError
+from tests.cluster.cluster_house import Cluster, Member, clustered, hands
+from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.cluster.test_ownership import until
+from tests.fakes.openai_server import OpenAIServer, Received, Say
+
+SLICE = f"slice.{slice_of('pipe/main')}"
+
+
+def owner(cluster: Cluster) -> Member:
+    """The worker that has the chat."""
+    return next(one for one in cluster.workers if SLICE in one.node.ownerships[GROUP].held)
+
+
+async def test_what_is_taken_in_while_its_conversation_moves_is_answered_once(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    def answer(request: Received) -> Say:
+        return Say(f"re: {request.body['messages'][-1]['content']}")
+
+    async with (
+        OpenAIServer(answer) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        assert (await house.says("Hi")).text == "re: Hi"
+        leaving = owner(cluster)
+        with closing(sqlite3.connect(tmp_path / "data" / "parley.db")) as database:
+            database.execute("BEGIN IMMEDIATE")  # nobody's writes end before this does
+            saying = asyncio.create_task(house.writes("And now?", id="now"))
+            await until(lambda: leaving.app.turns._coming)
+            ownership = leaving.node.ownerships[GROUP]
+            one = ownership._owned[SLICE]
+            moving = asyncio.create_task(ownership._release(one))
+            await until(one.changing.locked)
+            database.rollback()
+        assert await saying is not None
+        await moving
+        assert (await house.reply_to("now")).reply.text == "re: And now?"
+        assert (await house.says("Last")).text == "re: Last"
+        asked = [one.body["messages"][-1]["content"] for one in endpoint.requests]
+        assert asked == ["Hi", "And now?", "Last"]
+        assert [one.reply_to for one in house.sent].count("now") == 1
+
+
+async def test_who_joins_takes_nothing_from_a_worker_that_finishes_what_it_does(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    gate = asyncio.Event()
+    async with (
+        OpenAIServer([Say("Done.", gate=gate)]) as endpoint,
+        clustered(tmp_path, broker, endpoint, {"shutdown_timeout": 30}) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        await house.writes("Take your time", id="long")
+        await endpoint.reached.acquire()
+        leaving = owner(cluster)
+        stopping = asyncio.create_task(cluster.stop(leaving))
+        await until(lambda: leaving.node.ownerships[GROUP]._owned[SLICE].changing.locked())
+        newcomer = await cluster.add_worker()
+        await until(lambda: newcomer.node.ownerships[GROUP].held)
+        gate.set()
+        assert (await house.reply_to("long")).reply.text == "Done."
+        await stopping
+        assert leaving.task.result(), "nobody took it for dead"
+        assert len(endpoint.requests) == 1
+
+
+async def test_a_reply_that_could_not_be_claimed_is_sent_when_the_database_answers_again(
+    tmp_path: Path, broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, asked = record.claim, list[int]()
+
+    def fail_once(database: Database, outbox: int, process: str) -> str | None:
+        asked.append(outbox)
+        if len(asked) == 1:
+            raise StoreError("The database can't be reached.")
+        return claim(database, outbox, process)
+
+    async with (
+        OpenAIServer([Say("Hello!")]) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        await cluster.add_gateway(house)
+        await house.bot()
+        monkeypatch.setattr(record, "claim", fail_once)
+        assert (await house.says("Hi")).text == "Hello!"
+        assert len(house.sent) == 1
