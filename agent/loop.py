@@ -78,6 +78,8 @@ class Output(Protocol):
 
     def delta(self, text: str) -> None: ...
 
+    def thought(self, text: str) -> None: ...
+
     def step_restarted(self) -> None: ...
 
     def tool_started(self, call: ToolCall) -> None: ...
@@ -172,7 +174,11 @@ class Agent:
         messages = put_in(named, pictures, self.model.sees)
         lost: list[ModelReply] = []
         request = ModelRequest(
-            messages, tools, tool_choice if tools else "auto", on_lost=lost.append
+            messages,
+            tools,
+            tool_choice if tools else "auto",
+            on_lost=lost.append,
+            on_thought=output.thought,
         )
         if turn.keeps_requests:
             request = replace(request, on_sent=partial(self._note_sent, turn, view, pictures))
@@ -311,6 +317,9 @@ class _Offstage:
         self._output = output
 
     def delta(self, text: str) -> None:
+        del text
+
+    def thought(self, text: str) -> None:
         del text
 
     def step_restarted(self) -> None:

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from contextlib import contextmanager
 
-from channels.base import Activity, Delta
+from channels.base import Activity, Delta, Thought
 
 MOST = 10_000
 """Events that a watcher may leave unread before its oldest deltas are dropped."""
@@ -61,7 +61,7 @@ class _Watcher:
 
     def _drop_a_delta(self) -> None:
         for index, event in enumerate(self._unread):
-            if isinstance(event, Delta):
+            if isinstance(event, Delta | Thought):
                 del self._unread[index]
                 return
 

@@ -172,6 +172,8 @@ class _RunningRequest:
         self._draft.append(text)
         self._queue.put_nowait(gap + text)
 
+    def thought(self, text: str) -> None: ...
+
     def step_restarted(self) -> None:
         if self._is_streamed and self._draft:
             raise NotCompleted("upstream", BROKE_OFF)

@@ -33,6 +33,7 @@ from channels.base import (
     Delta,
     Done,
     StepRestarted,
+    Thought,
     ToolEnded,
     ToolStarted,
     TurnStarted,
@@ -416,6 +417,9 @@ class _Broadcast:
     def delta(self, text: str) -> None:
         self._draft.write(text)
         self._publish(Delta(text))
+
+    def thought(self, text: str) -> None:
+        self._publish(Thought(text))
 
     def step_restarted(self) -> None:
         self._draft = StringIO()

@@ -48,6 +48,13 @@ class Delta:
 
 
 @dataclass(frozen=True, slots=True)
+class Thought:
+    """A piece of what the model thinks before it answers, as it streams. No part of the answer."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class StepRestarted:
     """What streamed in this step is void: the model is asked again."""
 
@@ -110,6 +117,7 @@ class Done:
 Activity = (
     TurnStarted
     | Delta
+    | Thought
     | StepRestarted
     | ToolStarted
     | ToolEnded

@@ -24,13 +24,14 @@ class Answer:
     Chunks may have any shape: what is not of the protocol counts as absent. An answer that comes
     whole, from an endpoint that does not stream, is one chunk. `size` is what was kept of it, in
     characters; `is_full` says that more came than is kept, and that nothing more will be. A call
-    that was cut by that is none.
+    that was cut by that is none. `thought` is what the last chunk brought of the model's reasoning.
     """
 
     def __init__(self) -> None:
         self.finish = ""
         self.size = 0
         self.is_full = False
+        self.thought = ""
         self._model = ""
         self._text = StringIO()  # a list of a million small pieces would take 80 MB
         self._reasoning = StringIO()
@@ -57,7 +58,10 @@ class Answer:
                 self._add_call(_as_mapping(part))
         if "reasoning_content" in delta or "reasoning" in delta:
             reasoning = _get_string(delta, "reasoning_content") or _get_string(delta, "reasoning")
-            self._reasoning.write(self._clip(reasoning))
+            self._reasoning.write(reasoning := self._clip(reasoning))
+            self.thought = _whole(reasoning)
+        else:
+            self.thought = ""
         piece = delta.get("content")
         if not (piece and isinstance(piece, str)):
             piece = _get_string(delta, "refusal")

@@ -34,6 +34,10 @@ def _unseen(body: Mapping[str, Any], content: bytes) -> None:
     """Nobody looks."""
 
 
+def _unthought(text: str) -> None:
+    """Nobody follows what the model thinks."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelRequest:
     """One request: wire messages (the system prompt first), tool schemas as they are sent.
@@ -42,7 +46,7 @@ class ModelRequest:
     `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
     empty answer, too, and its reason. `on_lost` hears of an answer that came to nothing and is paid
     all the same, with what is known of it: it broke off, or whoever asked has left. `on_sent` sees
-    what goes out over the wire.
+    what goes out over the wire, `on_thought` each piece of what the model thinks as it streams.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -54,6 +58,7 @@ class ModelRequest:
     parameters: Mapping[str, Any] | None = None
     on_lost: OnLost = field(default=_unheard, compare=False)
     on_sent: OnSent = field(default=_unseen, compare=False)
+    on_thought: Callable[[str], None] = field(default=_unthought, compare=False)
 
 
 BOUNDED = "bounded"

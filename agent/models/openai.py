@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -121,11 +121,7 @@ class OpenAIModel(Model):
             async with aclosing(
                 client.chunks(body, lambda: answer.size, request.on_sent)
             ) as chunks:
-                async for chunk in chunks:
-                    if piece := answer.add(chunk):
-                        on_delta(piece)
-                    if answer.is_full:
-                        break
+                await _take_in(chunks, answer, on_delta, request.on_thought)
             return finish_reply(self._endpoint, answer, request.parameters is not None)
         except ModelAnswerTooLong:
             answer.is_full = True
@@ -148,6 +144,19 @@ class OpenAIModel(Model):
             if self._client is None:
                 self._client = await asyncio.to_thread(_open_client, self._endpoint)
             return self._client
+
+
+async def _take_in(
+    chunks: AsyncIterator[object], answer: Answer, on_delta: OnDelta, on_thought: OnDelta
+) -> None:
+    async for chunk in chunks:
+        piece = answer.add(chunk)
+        if answer.thought:
+            on_thought(answer.thought)
+        if piece:
+            on_delta(piece)
+        if answer.is_full:
+            break
 
 
 def _open_client(endpoint: Endpoint) -> Client:

@@ -17,7 +17,7 @@ from uuid import uuid4
 import orjson
 from pydantic import TypeAdapter
 
-from channels.base import Activity, Delta
+from channels.base import Activity, Delta, Thought
 from channels.message import Attachment, Completed, Inbound, NotCompleted
 from memory.record.store import StoreError
 
@@ -78,6 +78,8 @@ def merge(events: list[Activity]) -> list[Activity]:
         last = merged[-1] if merged else None
         if isinstance(event, Delta) and isinstance(last, Delta):
             merged[-1] = Delta(last.text + event.text)
+        elif isinstance(event, Thought) and isinstance(last, Thought):
+            merged[-1] = Thought(last.text + event.text)
         else:
             merged.append(event)
     return merged

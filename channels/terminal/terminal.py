@@ -24,6 +24,7 @@ from channels.base import (
     Done,
     Notice,
     StepRestarted,
+    Thought,
     ToolEnded,
     ToolStarted,
     TurnStarted,
@@ -245,7 +246,7 @@ class Terminal:
                 self._scroll.note(text)
             case _ if self._current:
                 self._take_step(self._current, activity)
-        if not isinstance(activity, Delta):  # words wait for the next frame
+        if not isinstance(activity, Delta | Thought):  # words wait for the next frame
             self._draw()
 
     def _take_step(self, exchange: _Exchange, activity: Activity) -> None:

@@ -16,16 +16,13 @@ class StreamDraft:
     id: str = ""
     question: str = ""
     _parts: list[dict[str, Any]] = field(default_factory=list)
+    _kind: str = "text"
     _pieces: list[str] = field(default_factory=list)
 
     @property
     def parts(self) -> list[dict[str, Any]]:
-        """Texts and tools in the order they came."""
-        if self._pieces:
-            if not self._parts or "text" not in self._parts[-1]:
-                self._parts.append({"text": ""})
-            self._parts[-1]["text"] += "".join(self._pieces)
-            self._pieces.clear()
+        """Texts, thoughts and tools in the order they came."""
+        self._take_pieces()
         return self._parts
 
     def take(self, kind: str, data: Json) -> None:
@@ -34,7 +31,9 @@ class StreamDraft:
             case "turn":
                 self._begin(data["id"], data["question"])
             case "delta":
-                self._pieces.append(data["text"])
+                self._add("text", data["text"])
+            case "thought":
+                self._add("thought", data["text"])
             case "restart":
                 self._unsay()
             case "tool" if data["state"] == "running":
@@ -50,8 +49,23 @@ class StreamDraft:
         self.id, self.question = message, question
         self._parts, self._pieces = [], []
 
+    def _add(self, kind: str, text: str) -> None:
+        if not text:
+            return
+        if kind != self._kind:
+            self._take_pieces()
+            self._kind = kind
+        self._pieces.append(text)
+
+    def _take_pieces(self) -> None:
+        if self._pieces:
+            if not self._parts or self._kind not in self._parts[-1]:
+                self._parts.append({self._kind: ""})
+            self._parts[-1][self._kind] += "".join(self._pieces)
+            self._pieces.clear()
+
     def _unsay(self) -> None:
-        if self.parts and "text" in self.parts[-1]:
+        while self.parts and "tool" not in self.parts[-1]:
             self.parts.pop()
 
     def _end_tool(self, data: Json) -> None:

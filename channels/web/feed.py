@@ -26,6 +26,7 @@ from channels.base import (
     Done,
     Notice,
     StepRestarted,
+    Thought,
     ToolEnded,
     ToolStarted,
     TurnStarted,
@@ -40,6 +41,7 @@ HEARTBEAT = 15.0
 TIDY = 30.0
 """Seconds between two looks at what is too old."""
 _USAGES = 1_000  # of turns whose replies are still on their way
+_TEXTS: Mapping[type[Activity], str] = {Delta: "delta", Thought: "thought", Notice: "notice"}
 _EVENT = 500  # bytes of an event besides its texts, roughly
 
 Json = Mapping[str, Any]
@@ -60,8 +62,8 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class FeedEvent:
-    """`kind` is "turn", "delta", "restart", "tool", "context", "branch", "notice" or "done";
-    `origin` names its feed; `at` is a time of the loop's clock."""
+    """`kind` is "turn", "delta", "thought", "restart", "tool", "context", "branch", "notice" or
+    "done"; `origin` names its feed; `at` is a time of the loop's clock."""
 
     number: int
     kind: str
@@ -244,8 +246,8 @@ class Feed:
             case TurnStarted(message, question):
                 self._running.add(message)
                 self._add("turn", {"id": message, "question": question})
-            case Delta(text):
-                self._add("delta", {"text": text})
+            case Delta(text) | Thought(text) | Notice(text):
+                self._add(_TEXTS[type(activity)], {"text": text})
             case StepRestarted():
                 self._add("restart", {})
             case ToolStarted(name, arguments):
@@ -256,8 +258,6 @@ class Feed:
                 self._add("context", asdict(usage))
             case BranchChanged(number):
                 self._add("branch", {"branch": number})
-            case Notice(text):
-                self._add("notice", {"text": text})
             case Done():
                 self._turn_over(activity)
 

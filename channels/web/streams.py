@@ -18,7 +18,7 @@ _REST = 5
 """How many times as long as a picture took is waited before the next."""
 STILL_HERE = b": still here\n\n"
 _RETRY = b"retry: 1000\n\n"  # milliseconds that a browser waits before it comes again
-_DRAWN = frozenset({"turn", "delta", "restart", "tool"})
+_DRAWN = frozenset({"turn", "delta", "thought", "restart", "tool"})
 
 
 async def follow(feed: Feed, place: str, is_page: bool) -> AsyncIterator[bytes]:
@@ -63,22 +63,29 @@ class DraftPictures:
 
     def __init__(self) -> None:
         self._id = ""
-        self._shown: list[list[str]] = []
+        self._shown: list[list[str] | str] = []
 
     async def draw(self, draft: StreamDraft) -> dict[str, Any] | None:
         """A draft as JSON; of a text `blocks` of HTML that stand behind the first `keep` that were
-        shown before. None where no turn runs."""
+        shown before, and of a thought what follows its first `keep` characters. None where no turn
+        runs."""
         if not draft.id:
             return None
         if draft.id != self._id:
             self._id, self._shown = draft.id, []
         parts = [dict(part) for part in draft.parts]  # as it is now: it goes on meanwhile
         picture = {"id": draft.id, "question": draft.question}
-        shown = [await render_blocks(part.get("text", "")) for part in parts]
+        shown = [
+            part["thought"] if "thought" in part else await render_blocks(part.get("text", ""))
+            for part in parts
+        ]
         for at, (part, now) in enumerate(zip(parts, shown, strict=True)):
-            if "text" in part:
-                before = self._shown[at] if at < len(self._shown) else []
-                keep = _count_same(before, now)
+            before = self._shown[at] if at < len(self._shown) else ""
+            if isinstance(now, str):
+                keep = len(before) if isinstance(before, str) and now.startswith(before) else 0
+                part |= {"keep": keep, "thought": now[keep:]}
+            elif "text" in part:
+                keep = 0 if isinstance(before, str) else _count_same(before, now)
                 del part["text"]
                 part |= {"keep": keep, "blocks": now[keep:]}
         self._shown = shown

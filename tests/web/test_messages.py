@@ -139,6 +139,36 @@ async def test_a_page_that_reloads_in_the_middle_of_an_answer_shows_all_of_it(
         await expect(tab.page.locator("#log p:text-is('Paragraph 0.')")).to_have_count(1)
 
 
+async def test_what_a_model_thinks_grows_in_sight_and_is_folded_when_it_answers(
+    tmp_path: Path, browser: Browser
+) -> None:
+    thinking, answering = asyncio.Event(), asyncio.Event()
+    script = [
+        Say("Four.", reasoning="Two and <b>two</b>. So it is four.", pieces=1, gate=thinking),
+        Say("It is " + "so " * 40, reasoning="Once more.", pieces=40, gate=answering),
+    ]
+    async with serving(tmp_path, script) as site, browsing(browser) as tab:
+        await tab.opens(site.url)
+        await tab.writes("2+2?")
+        await tab.sees(".pending .thoughts[open] summary:text-is('Thinking…')")
+        await tab.sees(".pending .thoughts > div:has-text('Two and <b>two</b')")
+        await tab.page.reload()
+        await tab.sees(".pending .thoughts[open] > div:has-text('Two and <b>two</b')")
+        thinking.set()
+        await tab.sees(".turn[data-turn=t1] .thoughts:not([open]) summary")
+        await tab.page.click(".thoughts summary")
+        await tab.sees(".thoughts > div:text-is('Two and <b>two</b>. So it is four.')")
+        await tab.writes("Sure?")
+        await tab.sees(".pending .text:has-text('It is so')")
+        await tab.sees(".pending .thoughts:not([open]) summary:text-is('What it thought first')")
+        await tab.page.click(".pending .thoughts summary")
+        answering.set()
+        await tab.sees(".turn[data-turn=t2]")
+        sent = str(site.server.requests[1].body)
+        assert "So it is four" not in sent
+        assert "Four." in sent
+
+
 async def test_the_end_of_a_long_chat_is_in_sight_at_once(tmp_path: Path, browser: Browser) -> None:
     async with (
         serving(tmp_path, echo, {"agent_max_context_turns": 100}) as site,

@@ -40,6 +40,20 @@ async def test_a_message_streams_its_pieces_its_tools_and_its_answer(tmp_path: P
     assert seen[-1].data["text"] == "Four."
 
 
+async def test_what_a_model_thinks_streams_apart_from_its_answer_and_is_void_with_it(
+    tmp_path: Path,
+) -> None:
+    script = [Say(reasoning="Hm, no."), Say("Four.", reasoning="Two and two.")]
+    async with serving(tmp_path, script) as site, site.streams("2+2?") as events:
+        seen = [event async for event in events if event.kind != "context"]
+    void = [event.kind for event in seen].index("restart")
+    thoughts = [(at > void, e.data["text"]) for at, e in enumerate(seen) if e.kind == "thought"]
+    assert "".join(text for is_later, text in thoughts if is_later) == "Two and two."
+    assert "".join(text for is_later, text in thoughts if not is_later) == "Hm, no."
+    assert "".join(e.data["text"] for e in seen if e.kind == "delta") == "Four."
+    assert seen[-1].data["text"] == "Four."
+
+
 async def test_a_message_that_comes_twice_is_taken_once_and_answered_twice(tmp_path: Path) -> None:
     async with serving(tmp_path, [Say("Once.")]) as site:
         first = await site.says("Hi", id="m1")

@@ -1,24 +1,29 @@
 // The answer that is being written. What the server tells is only what is new of it, and only that
 // is drawn: what was there before stays, with what somebody has selected or scrolled in it.
 import { h } from "./dom.js";
+import { t } from "./language.js";
 import { partsOf } from "./text.js";
-import { toolLine } from "./turns.js";
+import { thoughts, toolLine } from "./turns.js";
+
+const kindOf = ({ tool, thought }) => (tool ? "tool" : thought === undefined ? "text" : "thought");
 
 export class Draft {
-  #parts = []; // {element, blocks: [[node]], seen}
+  #parts = []; // {kind, element, blocks: [[node]], seen}
 
   constructor(id) {
     this.id = id;
     this.element = h("div", { class: "writing", "aria-busy": "true" });
   }
 
-  /** Go on by what the server tells: of a text `blocks` of HTML behind the first `keep`. */
+  /** Go on by what the server tells: of a text `blocks` of HTML behind the first `keep`, of a
+      thought what follows its first `keep` characters. What is thought is open while it grows. */
   take(parts) {
     for (const part of this.#parts.splice(parts.length)) part.element.remove();
     parts.forEach((part, at) => {
-      const isTool = Boolean(part.tool);
-      if (this.#parts[at] && this.#parts[at].isTool !== isTool) this.#cut(at);
-      if (isTool) this.#tool(at, part);
+      const kind = kindOf(part);
+      if (this.#parts[at] && this.#parts[at].kind !== kind) this.#cut(at);
+      if (kind === "tool") this.#tool(at, part);
+      else if (kind === "thought") this.#thought(at, part, at === parts.length - 1);
       else this.#text(at, part);
     });
   }
@@ -33,12 +38,32 @@ export class Draft {
     const element = toolLine(part);
     if (this.#parts[at]) this.#parts[at].element.replaceWith(element);
     else this.element.append(element);
-    this.#parts[at] = { element, seen, isTool: true };
+    this.#parts[at] = { kind: "tool", element, seen };
+  }
+
+  #thought(at, { keep, thought }, isGrowing) {
+    if (!this.#parts[at]) {
+      const element = thoughts("");
+      element.open = true;
+      this.#parts[at] = { kind: "thought", element, isGrowing: true };
+      this.element.append(element);
+    }
+    const part = this.#parts[at];
+    const box = part.element.querySelector("div");
+    const isAtEnd = box.scrollHeight - box.scrollTop - box.clientHeight < 40;
+    if (!box.firstChild) box.append("");
+    const known = box.firstChild;
+    if (thought || keep < known.length) known.replaceData(keep, known.length - keep, thought);
+    if (isGrowing && isAtEnd) box.scrollTop = box.scrollHeight;
+    if (part.isGrowing && !isGrowing) part.element.open = false; // the answer begins
+    part.isGrowing = isGrowing;
+    const words = isGrowing ? t("Thinking…") : t("What it thought first");
+    if (part.element.firstChild.textContent !== words) part.element.firstChild.textContent = words;
   }
 
   #text(at, { keep, blocks }) {
     if (!this.#parts[at]) {
-      this.#parts[at] = { element: h("div", { class: "text" }), blocks: [], isTool: false };
+      this.#parts[at] = { kind: "text", element: h("div", { class: "text" }), blocks: [] };
       this.element.append(this.#parts[at].element);
     }
     const part = this.#parts[at];

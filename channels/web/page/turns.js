@@ -2,6 +2,7 @@
 import { h } from "./dom.js";
 import { acts } from "./acts.js";
 import { saidFiles } from "./files.js";
+import { t } from "./language.js";
 import { cleaned } from "./text.js";
 
 /** Messages in order, as [turn, messages] pairs. */
@@ -57,8 +58,8 @@ const result = (name, message) => ({
 export const question = (text, extras = []) => h("div", { class: "question", dir: "auto" }, text, ...extras);
 
 /** What the model thought before it answered, folded. */
-const thoughts = (text) => h("details", { class: "thoughts" },
-  h("summary", {}, "What it thought first"), h("div", { dir: "auto", tabindex: 0 }, text));
+export const thoughts = (text) => h("details", { class: "thoughts" },
+  h("summary", {}, t("What it thought first")), h("div", { dir: "auto", tabindex: 0 }, text));
 
 export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, "Waiting for the answer"),
   ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
