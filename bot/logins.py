@@ -130,6 +130,20 @@ class Logins:
             is_right = await asyncio.to_thread(_verify, kept or _NOBODYS, password)
         return await self.begin(name, "", browser) if kept and is_right else None
 
+    async def change_password(self, login: Login, current: str, password: str) -> bool:
+        """Let a person have another password, and be signed in here alone; False where `current` is
+        not theirs. Who has none yet needs none. Raises StoreError."""
+        person = person_of(login.user)
+        kept = await self._store.read(lambda db: logins.find_password(db, person))
+        if kept:
+            async with self._hashing:
+                if not await asyncio.to_thread(_verify, kept, current):
+                    return False
+        hashed = await self._hash(password)
+        await self._store.write(lambda db: logins.set_password(db, person, hashed, login.number))
+        await self._access.changed()
+        return True
+
     async def list_all(self, person: str = "") -> list[LoginRow]:
         """Where a person is signed in ("": everybody). Raises StoreError."""
         since = self._clock() - KEPT

@@ -286,6 +286,11 @@ class LoginsPort(Protocol):
         """Sign in by a password; returns the secret, or None where it is not theirs."""
         ...
 
+    async def change_password(self, login: Login, current: str, password: str) -> bool:
+        """Let whoever is signed in here, by a name, have another password, and sign their other
+        browsers out; False where `current` is not theirs. Who has none yet has ""."""
+        ...
+
     async def end(self, number: int) -> None:
         """Sign a browser out."""
         ...

@@ -14,7 +14,15 @@ from starlette.responses import Response
 from channels.base import KeyHolder, Login, LoginsPort
 from channels.web.guard import COOKIE, HOLDER, LOGIN, TokenAuth, peer_of, refuse_locked_out
 from channels.web.operations import Operation, Problem, as_json, body
-from channels.web.shapes import Invitation, NameAndPassword, Nothing, State, Visitor, failure
+from channels.web.shapes import (
+    Invitation,
+    NameAndPassword,
+    NewPassword,
+    Nothing,
+    State,
+    Visitor,
+    failure,
+)
 from channels.web.throttle import Throttle
 
 MONTH = 30 * 24 * 3600  # seconds
@@ -24,6 +32,8 @@ LOOK = 1.0
 """Seconds after which it is looked up again whether whoever follows events is still signed in."""
 WRONG_TOKEN = "That is not the token."
 WRONG_PASSWORD = "No one is let in with this name and password."
+NOT_YOURS = "That is not the password that you have now."
+NO_NAME = "You have no password here: you came in by the token, or sit at the machine."
 NO_INVITATION = (
     "This link lets nobody in any more: it works once, and for three days. Ask whoever sent it for "
     "a new one."
@@ -71,6 +81,15 @@ class Accounts:
                 takes=Nothing,
                 gives=State,
             ),
+            Operation(
+                "POST",
+                "/api/password",
+                "Choose another password. Your other browsers are signed out.",
+                self.change_password,
+                takes=NewPassword,
+                gives=State,
+                problems=(400, 403, 413, 429),
+            ),
             Operation("GET", "/api/me", "Who is signed in here.", self.show_me, gives=Visitor),
         )
 
@@ -110,6 +129,20 @@ class Accounts:
             raise Problem(401, NO_INVITATION)
         return _with_cookie(request, secret)
 
+    async def change_password(self, request: Request) -> Response:
+        given, login = await body(request, NewPassword, WORDS), login_of(request)
+        if login is None or not login.user:
+            raise Problem(400, NO_NAME)
+        if seconds := self.by_name.wait(login.user):
+            return _locked_out(seconds)
+        is_right = await self.logins.change_password(login, given.current, given.password)
+        guess = f"{login.user}\0{given.current}"
+        if seconds := self.by_name.check(login.user, guess, is_right):
+            return _locked_out(seconds)
+        if not is_right:
+            raise Problem(403, NOT_YOURS)
+        return as_json({"status": "ok"})
+
     async def sign_out(self, request: Request) -> Response:
         await body(request, Nothing, WORDS)
         if (login := login_of(request)) is not None:
@@ -120,7 +153,9 @@ class Accounts:
 
     async def show_me(self, request: Request) -> Response:
         holder: KeyHolder = getattr(request.state, HOLDER)
-        return as_json({"user": holder.user, "is_signed_in": login_of(request) is not None})
+        login = login_of(request)
+        number = login.number if login else 0
+        return as_json({"user": holder.user, "is_signed_in": bool(login), "login": number})
 
     async def while_signed_in(
         self, request: Request, events: AsyncIterator[bytes]

@@ -39,6 +39,13 @@ class Invitation(Incoming):
     password: str = Field(default="", pattern=r"^(.{10,200})?$")
 
 
+class NewPassword(Incoming):
+    """The password that somebody has ("": none yet), and the one that they want."""
+
+    current: str = Field(default="", max_length=200)
+    password: str = Field(pattern=r"^.{10,200}$")
+
+
 class Upload(Incoming):
     """A file that comes with a message; `data` is base64."""
 
@@ -225,10 +232,12 @@ class ContextOverview(BaseModel):
 
 
 class Visitor(BaseModel):
-    """Who is signed in: `user` is "" for an owner by the token, or at this machine."""
+    """Who is signed in: `user` is "" for an owner by the token, or at this machine; `login` is the
+    number of this browser among the logins, 0 for who needs none."""
 
     user: str
     is_signed_in: bool
+    login: int = 0
 
 
 class State(BaseModel):

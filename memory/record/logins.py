@@ -74,6 +74,14 @@ def find_password(database: Database, person: str) -> str:
     return found[0] if found and find_known(database, person) else ""
 
 
+def set_password(database: Database, person: str, password: str, login: int) -> None:
+    """Keep the hash of a person's new password; they stay signed in by this login alone."""
+    tables.put(database, tables.Account, ("person",), person=person, password=password)
+    columns = tables.Login
+    others = (columns.person == person) & (columns.id != login)
+    columns.delete().where(others).execute(database)
+
+
 def begin(database: Database, row: LoginRow, digest: str, since: float) -> int:
     """Sign a browser in; those that were not used since `since` are signed out."""
     columns = tables.Login

@@ -123,7 +123,8 @@ async def test_a_password_signs_in_elsewhere_and_a_wrong_one_does_not(tmp_path: 
         assert (await phone.post("/api/login", nobody))[0] == 401
         right = {"name": "ann", "password": PASSWORD}
         assert (await phone.post("/api/login", right))[0] == 200
-        assert (await phone.get("/api/me"))[1] == {"user": "ann", "is_signed_in": True}
+        me = (await phone.get("/api/me"))[1]
+        assert (me["user"], me["is_signed_in"]) == ("ann", True)
         kept = (tmp_path / "data" / "parley.db").read_bytes()
         assert PASSWORD.encode() not in kept
 
@@ -205,6 +206,48 @@ async def test_logins_are_listed_to_their_person_and_all_to_an_owner(tmp_path: P
         told = await ann.commands(f"/logins end {found[1]['number']}")
         assert "no such login" in told["text"]
         assert (await bob.get("/api/sessions"))[0] == 200
+
+
+async def test_a_password_is_changed_by_whoever_knows_it_and_signs_all_others_out(
+    tmp_path: Path,
+) -> None:
+    new = "a new horse battery"
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as phone:
+        await joins(site, ann, password=PASSWORD)
+        await phone.post("/api/login", {"name": "ann", "password": PASSWORD})
+        wrong = {"current": "wrong horse battery", "password": new}
+        assert (await ann.post("/api/password", wrong))[0] == 403
+        assert (await phone.get("/api/sessions"))[0] == 200
+        short = {"current": PASSWORD, "password": "short"}
+        assert (await ann.post("/api/password", short))[0] == 400
+        right = {"current": PASSWORD, "password": new}
+        assert (await ann.post("/api/password", right))[0] == 200
+        assert (await ann.get("/api/sessions"))[0] == 200
+        assert (await phone.get("/api/sessions"))[0] == 401
+        old = {"name": "ann", "password": PASSWORD}
+        assert (await phone.post("/api/login", old))[0] == 401
+        assert (await phone.post("/api/login", {"name": "ann", "password": new}))[0] == 200
+
+
+async def test_who_has_no_password_chooses_one_and_the_owner_by_the_token_has_none(
+    tmp_path: Path,
+) -> None:
+    async with page(tmp_path) as site, browser(site) as ann, browser(site) as boss:
+        await joins(site, ann)
+        assert (await ann.post("/api/password", {"password": PASSWORD}))[0] == 200
+        assert (await ann.post("/api/password", {"password": PASSWORD}))[0] == 403
+        await boss.post("/api/login", {"token": TOKEN})
+        status, told = await boss.post("/api/password", {"password": PASSWORD})
+        assert status == 400
+        assert "by the token" in told["error"]["message"]
+
+
+async def test_guesses_at_the_password_of_now_are_throttled(tmp_path: Path) -> None:
+    async with page(tmp_path) as site, browser(site) as ann:
+        await joins(site, ann, password=PASSWORD)
+        guesses = [{"current": f"guess {n}", "password": PASSWORD} for n in range(TRIES)]
+        statuses = [(await ann.post("/api/password", guess))[0] for guess in guesses]
+        assert statuses == [403] * (TRIES - 1) + [429]
 
 
 async def test_another_website_can_use_no_cookie(tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ function at(session, what, query = {}) {
 }
 
 export const sessions = (words) => request(`/api/sessions?all=true&q=${encodeURIComponent(words)}`);
+export const me = () => request("/api/me");
+export const changePassword = (current, password) => posted("/api/password", { current, password });
 export const files = (session) => request(at(session, "files"));
 export const context = (session) => request(at(session, "context"));
 export const command = (session, line) => {

@@ -14,6 +14,7 @@ export class Composer {
   #chosen = -1;
   #isRunning = false;
   #limits = null;
+  #isEarly = false; // whether something is to be sent as soon as a session is open
 
   constructor(page) {
     this.#page = page;
@@ -39,10 +40,16 @@ export class Composer {
     return this.#page.run(line);
   }
 
-  /** Another session is shown: its draft stands here. */
+  /** Another session is shown: its draft stands here, before what was typed while none was open. */
   async open(session) {
-    this.#session = session;
-    this.#put(kept.draft(session), []);
+    const [typed, put] = this.#session ? ["", []] : [this.#text.value, this.#files];
+    const isSent = this.#isEarly && !this.#isEmpty;
+    [this.#session, this.#isEarly] = [session, false];
+    kept.keepDraft("", "");
+    if (isSent) this.#send();
+    const draft = [kept.draft(session), isSent ? "" : typed].filter(Boolean).join("\n\n");
+    this.#put(draft, isSent ? [] : put);
+    if (typed && !isSent) kept.keepDraft(session, draft);
     const files = await kept.files(session);
     if (session !== this.#session || !files.length) return;
     this.#files = [...files, ...this.#files];
@@ -104,6 +111,10 @@ export class Composer {
 
   async #send() {
     if (this.#isEmpty) return;
+    if (!this.#session) { // it goes out when one is open
+      this.#isEarly = true;
+      return;
+    }
     const [session, text, files] = [this.#session, this.#text.value.trim(), this.#files];
     this.#put("", []);
     if (/^\/[a-z_]/i.test(text) && !files.length) {

@@ -9,6 +9,7 @@ import { Files } from "./files.js";
 import { Outbox } from "./outbox.js";
 import { announce, drawnBrowser, keepPage, listen } from "./browser.js";
 import { Panel } from "./panel.js";
+import { People } from "./people.js";
 import { nameOf, Sessions } from "./sessions.js";
 import { Settings } from "./settings.js";
 import { byId } from "./dom.js";
@@ -65,7 +66,11 @@ const keys = {
   write: () => byId("text").focus(),
 };
 listen(keys);
-byId("beside").append(files.section, settings.element, drawnBrowser(keys));
+const people = new People({
+  ask: (line) => api.command(session, line),
+  tell: (text) => chat.notice(text),
+});
+byId("beside").append(files.section, settings.element, people.element, drawnBrowser(keys));
 const outbox = new Outbox({
   session: () => session,
   expect: (message) => chat.expect(message),

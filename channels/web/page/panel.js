@@ -36,12 +36,12 @@ export class Panel {
   }
 
   async #load() {
-    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     const load = this.#loads += 1;
     const state = await this.#loadAll().catch((error) => this.#page.tell(error.message));
     if (!state || load !== this.#loads) return; // a newer one is on its way, and tells what is so by now
     this.known = { ...state, runs: state.states, states: expanded(state.states) };
     this.usage(state.overview.usage);
+    const open = [...this.#panel.querySelectorAll("details[open]")].map((details) => details.id);
     this.#panel.replaceChildren(...this.#drawn(state));
     for (const id of open) byId(id)?.setAttribute("open", "");
     this.#page.drawn();

@@ -4,11 +4,11 @@ import { explore } from "./explorer.js";
 import { amount, h, money } from "./dom.js";
 
 /** What a compaction's summary has kept; what is missing can be added. */
-export function receipt({ receipt: kept, undone }, run) {
+export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept?.of) return null;
   const said = `kept ${kept.kept} of ${kept.of}`;
   if (!kept.missing.length) return h("span", { class: "receipt faint" }, said);
-  return h("details", { class: "receipt" }, h("summary", {}, `${said} names, numbers and the like`),
+  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, `${said} names, numbers and the like`),
     h("ul", {}, kept.missing.map((fact) => h("li", {}, h("span", { dir: "auto" }, fact),
       !undone && h("button", { type: "button", "aria-label": `Keep ${fact}`, onclick: () => run(`/context keep ${fact}`) }, "Keep")))));
 }

@@ -1,0 +1,131 @@
+// Who may come in on the page, and where people are signed in: each for themselves, an owner for all.
+import * as api from "./api.js";
+import { plain } from "./cards.js";
+import { asked, h } from "./dom.js";
+import { t } from "./language.js";
+import { copying } from "./text.js";
+
+const SYSTEMS = [["iPhone", /iPhone/], ["iPad", /iPad/], ["Android", /Android/], ["Windows", /Windows/], ["macOS", /Mac OS X/], ["Linux", /Linux/]];
+const BROWSERS = [["Edge", /Edg/], ["Opera", /OPR/], ["Firefox", /Firefox|FxiOS/], ["Chrome", /Chrom|CriOS/], ["Safari", /Safari/]];
+const OWN = "the owner, by the token"; // as /logins calls who has no name
+
+export class People {
+  element = h("details", { class: "settings people", id: "people" });
+  #page;
+  #body = h("div");
+  #isDrawing = false;
+
+  constructor(page) {
+    this.#page = page;
+    this.element.append(h("summary", {}, t("People and logins")), this.#body);
+    this.element.addEventListener("toggle", () => { if (this.element.open) this.#refresh(); });
+  }
+
+  /** Ask and draw anew; what is being typed meanwhile stays. */
+  async #refresh() {
+    if (this.#isDrawing) return;
+    this.#isDrawing = true;
+    try {
+      const [me, users, logins] = await Promise.all([api.me(), this.#page.ask("/users"), this.#page.ask("/logins")]);
+      const found = logins.data?.logins ?? [];
+      const isOwner = Boolean(users.data);
+      this.#body.replaceChildren(
+        ...(isOwner ? [this.#people(users.data.known, found), this.#invitation()] : []),
+        ...(found.length ? [this.#logins(found, me, isOwner)] : []),
+        ...(me.user ? [this.#password()] : []),
+        ...(!isOwner && !found.length ? [h("p", { class: "help" }, t("Nobody is signed in on the page."))] : []));
+    } catch (error) {
+      this.#page.tell(error.message);
+    } finally {
+      this.#isDrawing = false;
+    }
+  }
+
+  async #run(line) {
+    const reply = await this.#page.ask(line).catch((error) => ({ text: error.message, problem: "unavailable" }));
+    this.#page.tell(plain(reply.text));
+    if (!reply.problem) await this.#refresh();
+    return reply;
+  }
+
+  #people(known, logins) {
+    const rows = known.map((one) => {
+      const theirs = logins.filter(({ who }) => who === one.id);
+      const last = Math.max(...theirs.map(({ used }) => used));
+      const [channel, name] = one.id.replace(/^chat /, "").split(/\/(.*)/s);
+      return h("li", {},
+        h("span", {}, h("b", { dir: "auto" }, one.name || name), " ", h("span", { class: "chip" }, one.role === "owner" ? t("owner") : t("user")),
+          h("small", {}, channel === "web" ? theirs.length ? t("last there {when}, {count} signed in", { when: moment(last), count: theirs.length }) : t("signed in nowhere") : channel)),
+        h("button", { type: "button", "aria-label": t("Revoke {name}", { name: one.id }), onclick: async () => {
+          const question = t("Shut {name} out? Their browsers are signed out at once.", { name: one.name || name });
+          if (await asked({ question, action: t("Revoke") }) !== null) this.#run(`/revoke ${one.id}`);
+        } }, t("Revoke")));
+    });
+    return h("section", {}, h("h3", {}, t("People who are let in")),
+      rows.length ? h("ul", { "aria-label": t("People who are let in") }, rows) : h("p", { class: "help" }, t("Nobody but you.")));
+  }
+
+  #invitation() {
+    const name = h("input", { type: "text", "aria-label": t("Name of whom you invite"), placeholder: t("Name"), autocomplete: "off", required: true, maxlength: 60, pattern: "[A-Za-z0-9][A-Za-z0-9._\\-]*" });
+    const owner = h("input", { type: "checkbox" });
+    const link = h("div", { role: "status" });
+    const form = h("form", { class: "inviting" }, name, h("button", { type: "submit" }, t("Invite")),
+      h("label", {}, owner, " ", t("as an owner, who may do all that you may")), link);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const reply = await this.#page.ask(`/invite ${name.value}${owner.checked ? " owner" : ""}`).catch((error) => ({ text: error.message }));
+      if (!reply.data) return link.replaceChildren(h("p", { class: "wrong" }, plain(reply.text)));
+      const address = new URL(reply.data.link, location.href).href;
+      const field = h("input", { type: "text", readonly: true, value: address, "aria-label": t("The link for {name}", { name: reply.data.name }) });
+      field.addEventListener("focus", () => field.select());
+      link.replaceChildren(
+        h("p", { class: "help" }, t("Send this link to {name}, and to nobody else: it lets in whoever opens it first, once, within three days.", { name: reply.data.name })),
+        h("div", { class: "choices" }, field, copying(address, t("Copy the link"))));
+      return form.reset();
+    });
+    return h("section", {}, h("h3", {}, t("Invite somebody")), form);
+  }
+
+  #logins(found, me, isOwner) {
+    const rows = [...found].sort((one, other) => other.used - one.used).map(({ number, who, browser, used }) => h("li", {},
+      h("span", { title: browser }, h("b", {}, called(browser)),
+        h("small", {}, isOwner ? `${who === OWN ? t("Owner") : who.replace(/^web\//, "")} · ` : "", t("last used {when}", { when: moment(used) }))),
+      number === me.login ? h("span", { class: "chip" }, t("This browser"))
+        : h("button", { type: "button", "aria-label": t("Sign out {number}", { number }), onclick: () => this.#run(`/logins end ${number}`) }, t("Sign out"))));
+    const title = isOwner ? t("Signed in") : t("Where you are signed in");
+    return h("section", {}, h("h3", {}, title), h("ul", { "aria-label": title }, rows));
+  }
+
+  #password() {
+    const field = (label, autocomplete) => h("input", { type: "password", "aria-label": label, placeholder: label, autocomplete });
+    const [now, next] = [field(t("Password now, if you have one"), "current-password"), field(t("New password"), "new-password")];
+    const said = h("p", { class: "help", role: "status" }, t("At least 10 characters. Your other browsers are signed out."));
+    const form = h("form", { class: "passwords" }, now, next, h("button", { type: "submit" }, t("Change password")), said);
+    form.addEventListener("submit", async (event) => {
+      event.preventDefault();
+      const isFit = next.value.length >= 10 && next.value.length <= 200;
+      said.className = isFit ? "help" : "wrong";
+      said.textContent = isFit ? "…" : t("A password has 10 to 200 characters.");
+      if (!isFit) return next.focus();
+      try {
+        await api.changePassword(now.value, next.value);
+        this.#page.tell(t("Your password is changed."));
+        return this.#refresh();
+      } catch (error) {
+        said.className = "wrong";
+        said.textContent = error.message;
+        return now.focus();
+      }
+    });
+    return h("section", {}, h("h3", {}, t("Your password")), form);
+  }
+}
+
+const moment = (seconds) => new Date(seconds * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+
+/** A browser by what it calls itself: "Firefox on Linux". */
+function called(agent) {
+  const [browser, system] = [BROWSERS, SYSTEMS].map((all) => all.find(([, pattern]) => pattern.test(agent))?.[0]);
+  if (browser && system) return t("{browser} on {system}", { browser, system });
+  return browser ?? system ?? (agent.slice(0, 40) || t("Unknown browser"));
+}

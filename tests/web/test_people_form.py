@@ -1,0 +1,131 @@
+"""People and logins on the page: who is let in, links that invite, passwords, signing out."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Route, expect
+
+from tests.web.browser import PHONE, Tab, browsing, needs_chromium
+from tests.web.site import Site, serving
+from tests.web.test_page import find_nothing
+from tests.web.test_people import OWNER, PASSWORD, TOKEN, echo
+
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="module")]
+
+
+async def sign_in_owner(tab: Tab, site: Site) -> None:
+    await tab.page.goto(f"{site.url}/#main")
+    await tab.page.fill("dialog [name=password]", TOKEN)
+    await tab.presses("Sign in", "dialog")
+    await tab.sees("#panel .headline")
+    tab.faults.clear()  # what was asked for before that
+    await tab.page.click("#people > summary")
+
+
+async def test_an_owner_invites_somebody_who_comes_in_and_is_shut_out_again(
+    tmp_path: Path, browser: Browser
+) -> None:
+    async with (
+        serving(tmp_path, echo, token=TOKEN) as site,
+        browsing(browser) as boss,
+        browsing(browser) as ann,
+    ):
+        await boss.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        await sign_in_owner(boss, site)
+        await boss.sees("#people :text-is('Nobody but you.')")
+        await boss.page.fill("#people .inviting input[type=text]", "ann")
+        await boss.presses("Invite", "#people")
+        await boss.presses("Copy the link", "#people")
+        link = await boss.page.evaluate("navigator.clipboard.readText()")
+        assert link.startswith(f"{site.url}/#join=")
+        await find_nothing(boss)
+
+        await ann.page.goto(link)
+        await ann.page.fill("dialog [name=password]", PASSWORD)
+        await ann.presses("Come in", "dialog")
+        await ann.asks("Hello", "1: Hello")
+
+        await boss.page.click("#people > summary")
+        await boss.page.click("#people > summary")
+        row = boss.page.locator("#people ul[aria-label='People who are let in'] li")
+        await expect(row).to_contain_text("ann")
+        await expect(row).to_contain_text("1 signed in")
+        await boss.presses("Revoke web/ann", "#people")
+        await boss.presses("Revoke", "dialog")
+        await boss.sees("#people :text-is('Nobody but you.')")
+        assert (await site.get("/api/sessions", headers=OWNER))[0] == 200
+        await ann.page.reload()
+        await ann.sees("dialog [name=password]")
+        ann.faults.clear()  # what it asked for before it knew that it was signed out
+
+
+@pytest.mark.parametrize("viewport", [None, PHONE], ids=["desk", "phone"])
+async def test_somebody_signs_another_browser_out_and_changes_their_password(
+    tmp_path: Path, browser: Browser, viewport: dict[str, int] | None
+) -> None:
+    options = {"viewport": viewport} if viewport else {}
+    async with (
+        serving(tmp_path, echo, token=TOKEN) as site,
+        browsing(browser, **options) as ann,
+    ):
+        path = "/api/sessions/main/commands/invite"
+        _, reply = await site.post(path, {"text": "ann"}, headers=OWNER)
+        link = site.url + "/#join=" + reply["data"]["link"].partition("#join=")[2]
+        await ann.page.goto(link)
+        await ann.page.fill("dialog [name=password]", PASSWORD)
+        await ann.presses("Come in", "dialog")
+        await expect(ann.page.locator("#share")).not_to_have_text("Context")
+        await site.post("/api/login", {"name": "ann", "password": PASSWORD})
+        if viewport:
+            await ann.page.click("#usage")
+        await ann.page.click("#people > summary")
+        await expect(ann.page.locator("#people li")).to_have_count(2)
+        await ann.sees("#people li:has-text('Chrome on Linux'):has-text('This browser')")
+        assert not await ann.page.locator("#people .inviting").count(), "ann is no owner"
+        await find_nothing(ann)
+        await ann.presses("Sign out 2", "#people")
+        await expect(ann.page.locator("#people li")).to_have_count(1)
+        assert (await site.get("/api/sessions"))[0] == 401
+
+        fields, new = ann.page.locator("#people .passwords input"), "a new horse battery"
+        await fields.first.fill("not my password")
+        await fields.last.fill(new)
+        await ann.presses("Change password", "#people")
+        await ann.sees("#people .wrong:has-text('not the password that you have now')")
+        await fields.first.fill(PASSWORD)
+        await ann.presses("Change password", "#people")
+        await ann.sees("#notice:has-text('Your password is changed.')")
+        ann.faults.clear()  # the browser writes each 403 down
+        login = {"name": "ann", "password": new}
+        assert (await site.post("/api/login", login))[0] == 200
+
+
+@pytest.mark.parametrize("is_sent", [True, False], ids=["sent", "typed"])
+async def test_what_is_written_before_a_conversation_is_open_is_not_lost(
+    tmp_path: Path, browser: Browser, is_sent: bool
+) -> None:
+    late = asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        await late.wait()
+        await route.continue_()
+
+    async with serving(tmp_path, echo, token=TOKEN) as site, browsing(browser) as ann:
+        path = "/api/sessions/main/commands/invite"
+        _, reply = await site.post(path, {"text": "ann"}, headers=OWNER)
+        await ann.page.route("**/api/me", hold)
+        await ann.page.goto(site.url + "/#join=" + reply["data"]["link"].partition("#join=")[2])
+        await ann.presses("Come in", "dialog")
+        await ann.page.fill("#text", "Hello")
+        if is_sent:
+            await ann.page.press("#text", "Enter")
+        late.set()
+        await ann.sees("#panel .headline")
+        if not is_sent:
+            await expect(ann.page.locator("#text")).to_have_value("Hello")
+            await ann.page.press("#text", "Enter")
+        await ann.sees("#log .turn[data-turn] .text:has-text('1: Hello')")
+        await expect(ann.page.locator("#text")).to_have_value("")
