@@ -60,6 +60,8 @@ async def test_a_setting_is_changed_here_or_everywhere_and_reset(
         await tab.presses("Reset When the conversation gets long")
         await expect(strategy).to_contain_text("Default")
         await strategy.locator("select[data-scope]").select_option(label="Applies everywhere")
+        await site.commands("/config agent_max_context_turns 7")
+        await expect(row(tab, "agent_max_context_turns")).to_contain_text("Set everywhere")
         await tab.page.select_option("#setting-context-strategy", label="Send everything")
         await expect(strategy).to_contain_text("Set everywhere")
         assert await value_of(site, "context.strategy", "other") == "full"

@@ -77,7 +77,7 @@ export class Settings {
     const { key, meaning, layer, unit } = setting;
     const { name = key, help = meaning } = NAMED[key] ?? {};
     const id = `setting-${key.replaceAll(".", "-")}`;
-    const scope = scopeOf(setting, name, chosen ?? "");
+    const scope = scopeOf(setting, name, chosen);
     const field = setting.is_fixed ? h("output", { id }, shown(setting)) : this.#field(setting, id, () => scope?.value ?? "");
     field.setAttribute("aria-describedby", `${id}-help`);
     const isSet = layer === "--here" || layer === "/config";
@@ -104,10 +104,11 @@ export class Settings {
   }
 }
 
-/** Where a change of this setting applies; null where that is everywhere. */
+/** Where a change of this setting applies, as it was `chosen`, if it was; null where that can only be
+    everywhere. */
 function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
   if (!isLocal || isFixed) return null;
-  const here = chosen ? chosen === " --here" : layer !== "/config";
+  const here = chosen === undefined ? layer !== "/config" : chosen === " --here";
   return h("select", { "aria-label": `Where a change of ${name} applies`, "data-scope": key },
     h("option", { value: " --here", selected: here }, "Applies here"),
     h("option", { value: "", selected: !here }, "Applies everywhere"));
