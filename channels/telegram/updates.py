@@ -1,5 +1,6 @@
 """Updates from Telegram, by asking for them or by its webhook. None is confirmed to it before
-`take` has returned, and then what it said is on disk."""
+`take` has returned, and then what it said is on disk. Chats are taken in side by side: one that
+has to wait holds up no other."""
 
 from __future__ import annotations
 
@@ -9,6 +10,7 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from urllib.parse import urlsplit
 
 from telegram import Message, Update
@@ -26,6 +28,9 @@ log = logging.getLogger(__name__)
 KINDS = [Update.MESSAGE, Update.EDITED_MESSAGE, Update.CALLBACK_QUERY]
 
 _GOODBYE = 1.0  # seconds that the last confirmation may take; else those updates come again
+
+_HELD = 1.0
+"""Seconds after which Telegram is asked for more while a chat is still waited for."""
 
 Take = Callable[[Sequence[Update]], Awaitable[None]]
 
@@ -66,32 +71,107 @@ def _continues(update: Update, before: Update) -> bool:
 async def poll(bot: ExtBot[str], take: Take, rhythm: Rhythm, trouble: Trouble) -> None:
     """Ask for updates until cancelled; `trouble` hears when that fails for a while. Raises
     TelegramError when there is no point in it."""
-    offset = 0
-    updates: Sequence[Update] = ()
+    taking = Taking(take)
 
     async def ask(seconds: int) -> tuple[Update, ...]:
-        return await bot.get_updates(offset=offset, timeout=seconds, allowed_updates=KINDS)
+        return await bot.get_updates(offset=taking.offset, timeout=seconds, allowed_updates=KINDS)
 
     again = patient(_is_worth_asking_again, asked, trouble, rhythm.sleep)
     await bot.delete_webhook()
     try:
         while True:
-            updates = await again(ask, rhythm.poll)
+            updates = taking.find_new(await again(ask, 0 if taking.is_held_up else rhythm.poll))
             for _ in range(_ROUNDS):
                 known = len(updates)
                 if not updates or not is_unfinished(updates[-1]):
                     break
                 await asyncio.sleep(rhythm.album)
-                updates = await again(ask, 0)
+                updates = taking.find_new(await again(ask, 0))
                 if len(updates) == known:
                     break
-            if updates:
-                await take(updates)
-                offset = updates[-1].update_id + 1  # the next request confirms them
+            taking.begin(updates)
+            await taking.wait(_HELD)  # the next request confirms what is taken by then
     finally:
+        await taking.close()
         with suppress(TelegramError, TimeoutError):
             async with asyncio.timeout(_GOODBYE):
                 await ask(0)
+
+
+class Taking:
+    """Updates that are being taken in, each chat's in order. Telegram is told of one number, before
+    which all is confirmed: so what comes after an update that has to wait comes again with it, and
+    is known by its number."""
+
+    def __init__(self, take: Take) -> None:
+        self._take = take
+        self._held: dict[int, asyncio.Task[None]] = {}
+        self._chats: dict[int, asyncio.Task[None]] = {}
+        self._known: set[int] = set()
+        self._next = 0
+
+    @property
+    def is_held_up(self) -> bool:
+        return bool(self._held)
+
+    @property
+    def offset(self) -> int:
+        """The number of the first update that is not taken."""
+        return min(self._held, default=self._next)
+
+    def find_new(self, updates: Sequence[Update]) -> list[Update]:
+        """Those that were not begun with."""
+        return [update for update in updates if update.update_id not in self._known]
+
+    def begin(self, updates: Sequence[Update]) -> None:
+        """Take these in, after those before them of the same chat."""
+        for chat, some in _by_chat(updates).items():
+            task = asyncio.create_task(self._take_after(self._chats.get(chat), some))
+            self._chats[chat] = task
+            self._held |= dict.fromkeys((update.update_id for update in some), task)
+        if updates:
+            self._known |= {update.update_id for update in updates}
+            self._next = updates[-1].update_id + 1
+
+    async def _take_after(
+        self, before: asyncio.Task[None] | None, updates: Sequence[Update]
+    ) -> None:
+        if before is not None:
+            await asyncio.wait((before,))
+        await self._take(updates)
+
+    def task_of(self, update: Update) -> asyncio.Task[None] | None:
+        """Who takes in an update that was begun with; None where it is taken."""
+        return self._held.get(update.update_id)
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until all are taken, or for so long. Raises what taking them raised."""
+        if self._held:
+            await asyncio.wait({*self._held.values()}, timeout=seconds)
+        for task in self.settle():
+            task.result()
+
+    def settle(self) -> set[asyncio.Task[None]]:
+        """Know what is taken by now; returns who did that."""
+        done = {task for task in self._held.values() if task.done()}
+        is_left = {number: task for number, task in self._held.items() if task not in done}
+        self._held = is_left
+        self._chats = {chat: task for chat, task in self._chats.items() if not task.done()}
+        self._known = {number for number in self._known if number >= self.offset}
+        return done
+
+    async def close(self) -> None:
+        """Take in nothing more. What was cut short is not confirmed."""
+        tasks = {*self._held.values()}
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._held = {
+            number: task
+            for number, task in self._held.items()
+            if task.cancelled() or task.exception() is not None
+        }
 
 
 def _is_worth_asking_again(error: BaseException) -> bool:
@@ -120,7 +200,7 @@ class Counter:
     the update was taken."""
 
     def __init__(self, take: Take, album: float) -> None:
-        self._take, self._album = take, album
+        self._taking, self._album = Taking(take), album
         self._waiting: list[tuple[Update, asyncio.Future[None]]] = []
         self._arrived = asyncio.Event()
 
@@ -132,7 +212,13 @@ class Counter:
         await taken
 
     async def work(self) -> None:
-        """Take what arrives, in Telegram's order, until cancelled."""
+        """Take what arrives, each chat's in Telegram's order, until cancelled."""
+        try:
+            await self._work()
+        finally:
+            await self._taking.close()
+
+    async def _work(self) -> None:
         while True:
             await self._arrived.wait()
             for _ in range(_ROUNDS):
@@ -145,10 +231,34 @@ class Counter:
             batch, self._waiting = self._waiting, []
             self._arrived.clear()
             batch.sort(key=lambda waiting: waiting[0].update_id)
-            await self._take([update for update, _ in batch])
-            for _, taken in batch:
-                if not taken.done():  # who called may have hung up
-                    taken.set_result(None)
+            self._taking.settle()
+            self._taking.begin(self._taking.find_new([update for update, _ in batch]))
+            for update, taken in batch:
+                if (task := self._taking.task_of(update)) is not None:
+                    task.add_done_callback(partial(_tell, taken))
+                elif not taken.done():
+                    taken.set_result(None)  # it came twice, and was taken the first time
+
+
+def _tell(taken: asyncio.Future[None], task: asyncio.Task[None]) -> None:
+    """Let who called know how it went; they may have hung up."""
+    if taken.done():
+        return
+    if task.cancelled():
+        taken.cancel()
+    elif (error := task.exception()) is not None:
+        taken.set_exception(error)
+    else:
+        taken.set_result(None)
+
+
+def _by_chat(updates: Sequence[Update]) -> dict[int, list[Update]]:
+    chats: dict[int, list[Update]] = {}
+    for update in updates:
+        chats.setdefault(update.effective_chat.id if update.effective_chat else 0, []).append(
+            update
+        )
+    return chats
 
 
 def in_order(updates: Sequence[Update]) -> list[list[list[Update]]]:

@@ -93,6 +93,81 @@ async def test_no_message_is_confirmed_before_it_is_on_disk() -> None:
         assert [inbound.text for inbound in bot.submitted] == ["Hi"]
 
 
+class Stuck(FakeBot):
+    """A bot that can't take in what one chat says until `may_go_on`."""
+
+    def __init__(self, chat: str) -> None:
+        super().__init__(lambda text: [])
+        self.chat = chat
+        self.reached, self.may_go_on = asyncio.Event(), asyncio.Event()
+
+    async def submit(self, inbound: Inbound) -> Accepted:
+        if inbound.address.chat == self.chat:
+            self.reached.set()
+            await self.may_go_on.wait()
+        return await super().submit(inbound)
+
+
+async def test_a_chat_that_has_to_wait_holds_up_no_other_and_is_not_confirmed() -> None:
+    bot = Stuck("42")
+    async with TelegramServer() as server, serving(bot, server):
+        ann, bob = server.person("Ann", 42), server.person("Bob", 43)
+        ann.says("first")
+        await bot.reached.wait()
+        for number in range(3):
+            bob.says(f"{number}")
+            await said(bot, server, number + 1)
+        ann.says("second")
+        bob.says("last")
+        await said(bot, server, 4)
+        assert server.confirmed <= 2  # which is Ann's first
+        bot.may_go_on.set()
+        await server.until(lambda: server.confirmed > 12)
+    told = [(inbound.address.chat, inbound.text) for inbound in bot.submitted]
+    assert told[:4] == [("43", "0"), ("43", "1"), ("43", "2"), ("43", "last")]
+    assert told[4:] == [("42", "first"), ("42", "second")]
+
+
+async def test_what_a_chat_that_waits_has_said_comes_again_after_a_crash() -> None:
+    bot = Stuck("42")
+    async with TelegramServer() as server:
+        ann, bob = server.person("Ann", 42), server.person("Bob", 43)
+        async with serving(bot, server):
+            ann.says("first")
+            await bot.reached.wait()
+            bob.says("hello")
+            await said(bot, server, 1)
+        after = silent()
+        async with serving(after, server):
+            await server.until(lambda: server.confirmed > 4)
+    assert [inbound.text for inbound in after.submitted] == ["first", "hello"]
+    assert after.submitted[1].id == bot.submitted[0].id  # by which the bot knows it again
+
+
+async def test_over_the_webhook_a_chat_that_has_to_wait_holds_up_no_other() -> None:
+    bot = Stuck("42")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    hook = {"webhook_url": "https://bot.example.org/hook", "webhook_port": port}
+    async with TelegramServer() as server, serving(bot, server, **hook):
+        ann, bob = server.person("Ann", 42), server.person("Bob", 43)
+        await server.until(lambda: server.webhook)
+        server.webhook["local"] = f"http://127.0.0.1:{port}/hook"
+        first = {"update_id": 5, "message": ann.message("first")}
+        calling = asyncio.create_task(server.call_webhook(first))
+        await bot.reached.wait()
+        again = asyncio.create_task(server.call_webhook(first))
+        async with asyncio.timeout(30):
+            other = {"update_id": 6, "message": bob.message("hello")}
+            assert await server.call_webhook(other) == 200
+            assert await server.call_webhook(other) == 200
+        assert not calling.done()
+        bot.may_go_on.set()
+        assert [await calling, await again] == [200, 200]
+    assert [inbound.text for inbound in bot.submitted] == ["hello", "first"]
+
+
 async def test_the_webhook_answers_when_the_message_is_on_disk_and_only_to_telegram() -> None:
     bot = Slow()
     with socket.socket() as free:
