@@ -161,6 +161,23 @@ async def test_an_answer_is_told_while_the_page_is_hidden(tmp_path: Path, browse
 
 
 @needs_chromium
+async def test_an_answer_that_comes_after_its_conversation_was_left_is_told(
+    tmp_path: Path, browser: Browser
+) -> None:
+    gate = asyncio.Event()
+    script = [Say("Well. " * 20, gate=gate), Say("Elsewhere.")]
+    async with serving(tmp_path, script) as site, browsing(browser) as tab:
+        await tab.opens(site.url, "first")
+        await tab.writes("Think hard")
+        await tab.sees(".pending .text:has-text('Well.')")
+        await tab.presses("New conversation")
+        await tab.asks("And you?", "Elsewhere.")
+        gate.set()
+        await tab.sees("#notice:has-text('The answer in “Think hard” is ready.')")
+        await expect(tab.page.locator("#log .turn")).to_have_count(1)  # and none of it is drawn here
+
+
+@needs_chromium
 async def test_the_keyboard_does_it_and_a_sheet_says_how(tmp_path: Path, browser: Browser) -> None:
     script: list[Answer] = [Say("a"), Say("b"), Hang("Half")]
     async with serving(tmp_path, script) as site, browsing(browser) as tab:

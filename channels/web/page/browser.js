@@ -76,14 +76,14 @@ export function drawnBrowser(page) {
 const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "yes";
 
 /** Say that an answer is there, where nobody looks at the page. */
-export async function announce(title, text) {
+export async function announce(title, text, address = location.href) {
   if (!document.hidden || !wantsNotices()) return;
   const body = text.replaceAll(/[*`#>]/g, "").replaceAll(/\s+/g, " ").trim();
   const options = {
     body: body.length > LONGEST ? `${body.slice(0, LONGEST)}…` : body,
     icon: "/page/icon-192.png",
-    tag: location.href, // a new answer takes the place of the one before
-    data: location.href,
+    tag: address, // a new answer takes the place of the one before
+    data: address,
   };
   const registration = await navigator.serviceWorker?.getRegistration();
   if (registration?.active) await registration.showNotification(title, options);

@@ -19,7 +19,10 @@ const RETRY = 3000; // milliseconds until a bot that is away is asked again
 
 const chat = new Chat({
   changed: () => panel.refresh(),
-  running: (is) => composer.running(is),
+  running: (is) => {
+    isRunning = is;
+    composer.running(is);
+  },
   known: () => panel.known,
   marked: (turns) => chat.mark({ ...panel.known, turns }),
   loaded: () => outbox.draw(),
@@ -134,6 +137,7 @@ async function branches() {
 }
 
 let session = "";
+let isRunning = false; // whether an answer is written in it
 let branch = 0;
 let showing = Promise.resolve();
 
@@ -145,8 +149,39 @@ function show(number) {
 }
 let leave = () => {};
 
+const left = new Map(); // sessions that were left while an answer was written, with what ends waiting for it
+const MOST_LEFT = 2; // a browser has few connections
+
+/** Wait for the answer of a session that is left. */
+function waitFor(name) {
+  if (left.size >= MOST_LEFT || left.has(name)) return;
+  const title = byId("title").textContent;
+  const stop = api.follow(name, "", {
+    snapshot: async ({ draft }) => {
+      if (draft) return;
+      const last = (await api.messages(name, { limit: 1 })).messages.at(-1);
+      if (last?.role === "assistant" && !last.calls.length) ready(last); // it was faster
+    },
+    done: (answer) => ready(answer),
+  }, () => {});
+  function ready({ text }) {
+    if (!left.has(name)) return;
+    over();
+    announce(title, text, new URL(`#${encodeURIComponent(name)}`, location.href).href);
+    chat.notice(t("The answer in “{title}” is ready.", { title }));
+    listed();
+  }
+  function over() {
+    stop();
+    left.delete(name);
+  }
+  left.set(name, over);
+}
+
 /** Show a session: what was said, then all that happens, without a gap between. */
 async function open(name) {
+  if (isRunning && session && name !== session) waitFor(session);
+  left.get(name)?.();
   leave();
   session = name;
   branch = 0;
@@ -167,9 +202,9 @@ async function open(name) {
 /** Load a session; where the bot is away, again and again until it is there. */
 async function connect(name) {
   try {
-    const left = await load(name);
-    if (name === session) leave = left;
-    else left();
+    const ended = await load(name);
+    if (name === session) leave = ended;
+    else ended();
   } catch (error) {
     if (!(error instanceof api.Unreachable) || name !== session) throw error;
     document.body.toggleAttribute("data-offline", true);

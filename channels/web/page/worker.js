@@ -23,6 +23,7 @@ addEventListener("notificationclick", (event) => {
   const address = event.notification.data;
   event.waitUntil(clients.matchAll({ type: "window" }).then((windows) => {
     const there = windows.find(({ url }) => url === address) ?? windows[0];
-    return there ? there.focus() : clients.openWindow(address);
+    if (!there) return clients.openWindow(address);
+    return there.focus().then((seen) => (seen.url === address ? seen : seen.navigate(address)));
   }));
 });
