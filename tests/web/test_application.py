@@ -174,7 +174,7 @@ async def test_an_answer_that_comes_after_its_conversation_was_left_is_told(
         await tab.asks("And you?", "Elsewhere.")
         gate.set()
         await tab.sees("#notice:has-text('The answer in “Think hard” is ready.')")
-        await expect(tab.page.locator("#log .turn")).to_have_count(1)  # and none of it is drawn here
+        await expect(tab.page.locator("#log .turn")).to_have_count(1)
 
 
 @needs_chromium
