@@ -240,13 +240,14 @@ class Access:
     async def _why_not(self) -> str:
         waiting = await self.list_pending()
         if any(one.tries >= MOST_TRIES for one in waiting):
-            return (
-                f"{MOST_TRIES} wrong codes were tried, so the codes given out so far no longer "
-                "work. People who are waiting can get a new one an hour after their first."
+            return _(
+                "{most_tries} wrong codes were tried, so the codes given out so far no longer "
+                "work. People who are waiting can get a new one an hour after their first.",
+                most_tries=MOST_TRIES,
             )
-        return (
-            "Nobody is waiting with this code. Codes are valid for an hour; /users shows who "
-            "is waiting."
+        return _(
+            "Nobody is waiting with this code. Codes are valid for an hour; /users shows who is "
+            "waiting."
         )
 
     async def open_chat(self, address: Address, by: str) -> None:

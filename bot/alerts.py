@@ -9,6 +9,7 @@ from collections.abc import Callable
 from bot.access import LOCAL, Access
 from bot.delivery import Delivery
 from bot.sending import address_of
+from channels.language import _, explain
 from channels.message import Address, Outbound
 from memory.record import people
 from memory.record.mailbox import AddressColumns
@@ -91,7 +92,9 @@ class Alerts:
             if address is None:
                 del self._told[cause]  # nobody was there to be told
             elif address != heard_at:
-                await self._delivery.tell(address, f"To you as an owner: {sentence}")
+                with self._delivery.speaking_to(address):
+                    told = _("To you as an owner: {sentence}", sentence=explain(sentence))
+                await self._delivery.tell(address, told)
             return address is not None
         except StoreError:
             log.exception("the owner could not be told")

@@ -18,6 +18,7 @@ from agent.tools import ToolError
 from agent.tools.base import NOT_RUN, Permission
 from bot.access import ALPHABET
 from bot.delivery import Delivery
+from channels.language import _, explain
 from channels.message import Action, Address, Reply
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
@@ -92,7 +93,8 @@ class Approvals:
                 return known
         question = _Question(self._new_name(), key, address, wanted)
         self._questions[question.name] = question
-        asked = self._reply(question)
+        with self._delivery.speaking_to(address, key.id):
+            asked = self._reply(question)
         try:
             await self._delivery.tell(address, asked.text, asked.actions)
         except StoreError as error:
@@ -110,13 +112,20 @@ class Approvals:
         wanted, name = question.wanted, question.name
         address = question.address
         is_alone = address.is_private and not wanted.is_for_owner
-        who = "" if is_alone or not address.user else " Only an owner may allow it."
+        who = "" if is_alone or not address.user else _(" Only an owner may allow it.")
         further = (
-            f" A yes allows {wanted.covers} here until the next start." if wanted.covers else ""
+            _(" A yes allows {covers} here until the next start.", covers=wanted.covers)
+            if wanted.covers
+            else ""
         )
-        text = (
-            f"May I? {wanted.what}\n\nSay `/approve {name}` or `/deny {name}` within "
-            f"{_minutes(self._patience)}.{further}{who}"
+        text = _(
+            "May I? {what}\n\nSay `/approve {name}` or `/deny {name}` within "
+            "{minutes}.{further}{who}",
+            what=explain(wanted.what),
+            name=name,
+            minutes=_minutes(self._patience),
+            further=further,
+            who=who,
         )
         return Reply(text, actions=_buttons(name))
 
@@ -129,8 +138,11 @@ class Approvals:
         question = self._questions.get(name.strip().upper())
         if question is None or question.answer.done():
             raise CommandError(
-                f"No question is waiting under the name {name.strip()[:20]!r}: it was answered or "
-                "stopped, or asked again after a restart."
+                _(
+                    "No question is waiting under the name {name!r}: it was answered or stopped, "
+                    "or asked again after a restart.",
+                    name=name.strip()[:20],
+                )
             )
         is_here = (address.channel, address.chat) == (
             question.address.channel,
@@ -139,7 +151,7 @@ class Approvals:
         is_asker = is_here and address.is_private and not question.wanted.is_for_owner
         may = person.is_owner or is_asker or (is_here and not is_allowed)
         if not may:
-            raise CommandError(f"Only an owner may allow this; you are {person.id}.")
+            raise CommandError(_("Only an owner may allow this; you are {id}.", id=person.id))
         if is_allowed and question.wanted.covers:
             self._allowed.add((question.key.id, question.wanted.covers))
         question.answer.set_result(is_allowed)
@@ -165,8 +177,8 @@ class Approvals:
 
 
 def _buttons(name: str) -> tuple[Action, ...]:
-    return (Action("Approve", f"/approve {name}"), Action("Deny", f"/deny {name}"))
+    return (Action(_("Approve"), f"/approve {name}"), Action(_("Deny"), f"/deny {name}"))
 
 
 def _minutes(seconds: float) -> str:
-    return f"{seconds / 60:g} minutes" if seconds >= 120 else f"{seconds:g} seconds"
+    return _("{n:g} minutes", n=seconds / 60) if seconds >= 120 else _("{n:g} seconds", n=seconds)

@@ -14,6 +14,7 @@ from bot.logs import in_turn
 from bot.problems import BROKEN
 from bot.spending import Spending
 from bot.turns import STOPPED, describe_timeout
+from channels.language import ENGLISH, explain, speaking
 from channels.message import Address
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversation
@@ -60,19 +61,19 @@ class Asides:
             state, said = "failed", BROKEN
         await conversation.finish_aside(row, said, state)
         warnings = await self._spending.warnings(key, ask.person.limited)
-        return "\n\n".join((said, *warnings))
+        return "\n\n".join((said if state == "answered" else explain(said), *warnings))
 
     async def _ask(self, ask: Ask, question: str) -> tuple[State, str]:
         conversation, key = ask.conversation, ask.conversation.key
         said = Message("user", question, speaker=ask.speaker)
         turn = await SideTurn.open_aside(conversation.turns, said, name_of(ask.address))
         agent = self._agent_for(conversation, ask.address)
-        with in_turn(f"{key.id} aside"):
+        with in_turn(f"{key.id} aside"), speaking(ENGLISH):
             task = asyncio.create_task(agent.answer_aside(turn, _Unseen()))
         self._running[key.id].add(task)
         seconds = self._timeout_for(key)
         try:
-            done, _ = await asyncio.wait({task}, timeout=seconds)
+            done, _pending = await asyncio.wait({task}, timeout=seconds)
             if not done:
                 await cancel_and_wait(task)
                 return "failed", describe_timeout(seconds)

@@ -110,7 +110,8 @@ async def assemble(
     by_name = {channel.name: channel for channel in channels}
     sender, shared = sender_type(store, by_name, data), SharedChanges()
     processes = Processes()
-    delivery = Delivery(store, by_name, sender, links)
+    languages = Languages(lambda key: book.effective(key).language, links)
+    delivery = Delivery(store, by_name, sender, links, languages)
     forms = Forms(store, by_name, links)
     approvals = Approvals(
         delivery,
@@ -172,7 +173,6 @@ async def assemble(
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
 
     logins = Logins(store, access)
-    languages = Languages(lambda key: book.effective(key).language, links)
 
     def on_access_change() -> None:
         logins.wake()

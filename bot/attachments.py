@@ -21,6 +21,7 @@ from agent.tools.allowance import PICTURES, refusal
 from agent.tools.documents import is_document
 from agent.tools.workspace import WRITABLE
 from channels.base import SaidFile
+from channels.language import _
 from channels.message import LARGEST_ATTACHMENT, MOST_ATTACHMENTS, Attachment
 from memory.messages import ENDINGS, PICTURE, Image, Message
 from memory.record.offload import LocalWorkspace, data_file, is_saved
@@ -64,31 +65,41 @@ async def store(
     try:
         if why := await asyncio.to_thread(_lack_of_room, folder, attachments, megabytes):
             raise AttachmentRefused(
-                f"Your message was not taken, because {why}. Delete some files, or ask the bot's "
-                "owner; then send it again."
+                _(
+                    "Your message was not taken, because {why}. Delete some files, or ask the "
+                    "bot's owner; then send it again.",
+                    why=why,
+                )
             )
         return tuple([await _store_one(workspace, attachment) for attachment in attachments])
     except OSError as error:
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = "the disk is full" if full else error.strerror or str(error)
+        reason = _("the disk is full") if full else error.strerror or str(error)
         raise AttachmentRefused(
-            f"Your message was not taken: its files can't be saved ({reason}). "
-            "Tell the bot's owner, and send it again later."
+            _(
+                "Your message was not taken: its files can't be saved ({reason}). Tell the bot's "
+                "owner, and send it again later.",
+                reason=reason,
+            )
         ) from error
 
 
 def _complaint(attachments: Sequence[Attachment]) -> str:
     if len(attachments) > MOST_ATTACHMENTS:
-        return (
-            f"Your message has {len(attachments)} files; at most {MOST_ATTACHMENTS} are taken at "
-            "once. Send them in several messages."
+        return _(
+            "Your message has {n} files; at most {most_attachments} are taken at once. Send them "
+            "in several messages.",
+            n=len(attachments),
+            most_attachments=MOST_ATTACHMENTS,
         )
     large = next((a for a in attachments if len(a.data) > LARGEST_ATTACHMENT), None)
     if large is None:
         return ""
-    return (
-        f"Your message was not taken: {large.name or 'a file'} is larger than "
-        f"{LARGEST_ATTACHMENT // _MEGABYTE} MB. Send a smaller one."
+    return _(
+        "Your message was not taken: {name} is larger than {largest_attachment} MB. Send a "
+        "smaller one.",
+        name=large.name or _("a file"),
+        largest_attachment=LARGEST_ATTACHMENT // _MEGABYTE,
     )
 
 

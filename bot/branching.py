@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from bot.settings import SettingsStore
 from bot.settings.book import OF_USERS
 from bot.turns import Turns
+from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
@@ -53,7 +54,9 @@ class Branching:
         try:
             branch = await self._conversations.fork(key, turn, title, SCOPES, is_as_now=is_as_now)
         except ValueError as error:
-            raise CommandError(f"No branch was made: {error}.") from None
+            raise CommandError(
+                _("No branch was made: {error}.", error=explain(str(error)))
+            ) from None
         self._book.copy(key.id, branch.id)
         await self._show(branch)
         return next(one for one in await self.all(branch) if one.number == branch.number)

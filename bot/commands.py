@@ -17,7 +17,7 @@ from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received
 from channels.base import CommandEntry
-from channels.language import _, speaking
+from channels.language import _, explain, speaking
 from channels.message import Address, Reply
 from memory.conversations import Conversations
 from memory.record.store import StoreError
@@ -115,11 +115,11 @@ class CommandRunner:
             key = self._conversations.branches.current(self._links.key_of(address))
             conversation = await self._conversations.get(key)
             ask = Ask(line.rest, address, person, conversation, self._ports, speaker, files)
-            return sendable(await command.run(ask))
+            return _in_words(sendable(await command.run(ask)))
         except CommandError as error:
-            return Reply(str(error), problem="command_refused")
+            return Reply(explain(str(error)), problem="command_refused")
         except StoreError as error:
-            return Reply(str(error), problem="failed")
+            return Reply(explain(str(error)), problem="failed")
         except (Exception, SystemExit):  # a plugin's sys.exit() must not take the bot along
             log.exception("/%s failed", line.name)
             return Reply(_(FAILED, name=line.name), problem="failed")
@@ -128,7 +128,9 @@ class CommandRunner:
         if received.is_begun:
             command = self._ports.commands.get(line.name)
             said = command.interrupted if command is not None else ""
-            reply = Reply(said or INTERRUPTED.format(name=line.name), problem="failed")
+            with speaking(self._languages.of(received.address)):
+                told = _(said) if said else _(INTERRUPTED, name=line.name)
+            reply = Reply(told, problem="failed")
             await self._forms.cancel(received.address)  # nobody was told that text is waited for
         else:
             with suppress(StoreError):  # a full disk must not keep anybody from /context
@@ -144,7 +146,15 @@ class CommandRunner:
         try:
             return await self._forms.ask(address, reply)
         except StoreError as error:
-            return replace(reply, text=f"{reply.text}\n\n({error})", form=None)
+            with speaking(self._languages.of(address)):
+                why = explain(str(error))
+            return replace(reply, text=f"{reply.text}\n\n({why})", form=None)
+
+
+def _in_words(reply: Reply) -> Reply:
+    """The same with its buttons in the language of who asked."""
+    actions = tuple(replace(action, label=_(action.label)) for action in reply.actions)
+    return replace(reply, actions=actions) if actions else reply
 
 
 def describe_unknown(name: str, commands: Mapping[str, Command]) -> str:

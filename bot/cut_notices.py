@@ -28,7 +28,8 @@ class CutNotices:
             if place is None:
                 log.info("%s: nobody is there to be told of a cut", key.id)
                 return
-            said = describe(notice)
+            with self._delivery.speaking_to(address_of(place), key.id):
+                said = describe(notice)
             await self._delivery.tell(address_of(place), said.text, said.actions)
         except StoreError:
             log.exception("%s: nobody could be told of a cut", key.id)

@@ -11,15 +11,17 @@ import hashlib
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
 from bot.attachments import Stored, dump, load
+from bot.languages import Languages
 from bot.links import Links
 from bot.queues import KeyedQueues
 from bot.received import CommandLine, Received, command_line, key_of
 from bot.sending import address_of, dump_reply, set_aside
 from channels.base import Channel, InParts
+from channels.language import explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey, Scope, everything
 from memory.record import mailbox
@@ -49,16 +51,26 @@ class Delivery:
     outbox."""
 
     def __init__(
-        self, store: Store, channels: Mapping[str, Channel], sender: Sending, links: Links
+        self,
+        store: Store,
+        channels: Mapping[str, Channel],
+        sender: Sending,
+        links: Links,
+        languages: Languages,
     ) -> None:
         self._store, self._channels, self.sender = store, channels, sender
-        self._links = links
+        self._links, self._languages = links, languages
         self.troubles: list[str] = []
 
     @property
     def channels(self) -> frozenset[str]:
         """The names of the channels that run."""
         return frozenset(self._channels)
+
+    def speaking_to(self, address: Address, conversation: str = "") -> AbstractContextManager[None]:
+        """What is said in here is in the language of who is at this address, in this conversation
+        ("": where it leads)."""
+        return speaking(self._languages.of(address, conversation))
 
     async def receive(
         self,
@@ -100,7 +112,7 @@ class Delivery:
             ids = await self._store.write(lambda db: mailbox.answer(db, received.row, rows))
         except StoreError as error:
             log.exception("the reply to %s could not be saved", received.id)
-            parts, ids = [Reply(f"{reply.text}\n\n({error})")], [0]
+            parts, ids = [Reply(f"{reply.text}\n\n({explain(str(error))})")], [0]
         for number, (row, part) in enumerate(zip(ids, parts, strict=True)):
             self.send(Outbound(row, received.address, part, received.id, turn, part=number))
 

@@ -17,6 +17,7 @@ from bot.links import Links
 from bot.received import CommandLine, command_line
 from bot.sending import address_of
 from channels.base import Channel, WithFields
+from channels.language import _
 from channels.message import LONGEST_FORM, Address, Form, Inbound, Reply
 from memory.keys import Scope, everything
 from memory.record import mailbox
@@ -39,16 +40,22 @@ class AwaitedText:
     def refusal(self, inbound: Inbound) -> str:
         """Why a message is not the text; "" where it is."""
         if inbound.attachments:
-            why = "I take text alone here, and a file came"
+            why = _("I take text alone here, and a file came")
         elif not inbound.text.strip():
-            why = "Your message is empty"
+            why = _("Your message is empty")
         elif len(inbound.text) > LONGEST_FORM:
-            why = f"Your message is longer than the {LONGEST_FORM:,} characters that I take here"
+            why = _(
+                "Your message is longer than the {longest_form:,} characters that I take here",
+                longest_form=LONGEST_FORM,
+            )
         else:
             return ""
-        return (
-            f"{why}, so nothing was changed. I still wait for the text for `{self.command}`; "
-            f"/{CANCEL} gives it up."
+        return _(
+            "{why}, so nothing was changed. I still wait for the text for `{command}`; /{cancel} "
+            "gives it up.",
+            why=why,
+            command=self.command,
+            cancel=CANCEL,
         )
 
 
@@ -127,14 +134,18 @@ def fill(waiting: AwaitedText, text: str) -> CommandLine | None:
 def _with_question(text: str, form: Form, address: Address) -> str:
     """A reply with its form, where text can only be asked for."""
     ask = (
-        "Write the new text as your next message"
+        _("Write the new text as your next message")
         if address.is_private or not address.user
-        else "Reply to this message with the new text"
+        else _("Reply to this message with the new text")
     )
-    now = f"This is what is there now:\n\n{_fence(form.text)}" if form.text else ""
-    what = (
-        f"{ask}, within {PATIENCE / 60:g} minutes; I take it for `{form.command}`, and the model "
-        f"does not get it. /{CANCEL} gives it up."
+    now = _("This is what is there now:\n\n{fence}", fence=_fence(form.text)) if form.text else ""
+    what = _(
+        "{ask}, within {patience:g} minutes; I take it for `{command}`, and the model does not "
+        "get it. /{cancel} gives it up.",
+        ask=ask,
+        patience=PATIENCE / 60,
+        command=form.command,
+        cancel=CANCEL,
     )
     return "\n\n".join(filter(None, (text, now, what)))
 

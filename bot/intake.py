@@ -13,7 +13,7 @@ from bot.forms import AwaitedText, Forms, fill
 from bot.received import CommandLine, Received, clean_name, command_line
 from bot.turns import BUSY, Turns
 from bot.workspaces import Workspaces
-from channels.language import _
+from channels.language import _, explain
 from channels.message import Inbound, Outbound, Reply, clean_text
 from memory.keys import ConversationKey
 from memory.record.store import StoreError
@@ -47,7 +47,7 @@ class Intake:
         try:
             taken = await self._take(inbound, line, form)
         except StoreError as error:
-            self._refuse(inbound, Reply(str(error), problem="failed"))
+            self._refuse(inbound, Reply(explain(str(error)), problem="failed"))
         except AttachmentRefused as error:
             self._refuse(inbound, Reply(str(error), problem="invalid"))
         finally:

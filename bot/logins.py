@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from bot.access import Access
 from bot.keys import MINUTE, NAME, person_of
 from channels.base import Login
+from channels.language import _
 from memory.record import logins
 from memory.record.logins import Invite, LoginRow
 from memory.record.people import Role
@@ -101,8 +102,11 @@ class Logins:
         """A code that lets somebody in on the page, once. Raises CommandError, and StoreError."""
         if not NAME.fullmatch(name):
             raise CommandError(
-                f"{name!r} can't be the name of a person here: a name has up to 60 letters, "
-                "digits, and . _ -, and begins with a letter or a digit."
+                _(
+                    "{name!r} can't be the name of a person here: a name has up to 60 letters, "
+                    "digits, and . _ -, and begins with a letter or a digit.",
+                    name=name,
+                )
             )
         code, now = secrets.token_urlsafe(24), self._clock()
         invite = Invite(person_of(name), role, digest_of(code), by, now)

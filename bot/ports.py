@@ -30,6 +30,7 @@ from bot.settings.book import OF_USERS
 from bot.settings.schema import NO_AGENT
 from bot.turns import Turns
 from channels.base import BranchChanged
+from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Action, Address
 from memory.context.limits import DEFAULT_WINDOW
 from memory.conversation import Conversation
@@ -71,7 +72,7 @@ class StoredSettings:
         try:
             return self._book.describe(key, scope)
         except SettingError as error:
-            raise CommandError(str(error)) from None
+            raise CommandError(explain(str(error))) from None
 
     def describe_all(self, scope: str) -> list[SettingInfo]:
         return list(self._book.describe_all(scope))
@@ -83,13 +84,17 @@ class StoredSettings:
         try:
             return self._book.once(values, scope, by_user=not by.is_owner)
         except SettingError as error:
-            raise CommandError(f"Nothing was changed: {error}") from None
+            raise CommandError(
+                _("Nothing was changed: {error}", error=explain(str(error)))
+            ) from None
 
     async def set(self, key: str, text: str, scope: str, by: Person) -> SettingInfo:
         try:
             value = self._book.check(key, text, scope, by_user=not by.is_owner)
         except SettingError as error:
-            raise CommandError(f"Nothing was changed: {error}") from None
+            raise CommandError(
+                _("Nothing was changed: {error}", error=explain(str(error)))
+            ) from None
         own = scope if by.is_owner else OF_USERS + scope
         gone = (OF_USERS + scope,)  # an owner's change takes the place of what users set there
         await self._store.write(lambda db: overrides.save(db, own, key, value, gone))
@@ -101,7 +106,9 @@ class StoredSettings:
         try:
             self._book.unset(key, scope, by_user=not by.is_owner)
         except SettingError as error:
-            raise CommandError(f"Nothing was changed: {error}") from None
+            raise CommandError(
+                _("Nothing was changed: {error}", error=explain(str(error)))
+            ) from None
 
         gone = (OF_USERS + scope, *([scope] if by.is_owner else []))
         await self._store.write(lambda db: overrides.remove(db, gone, key))
@@ -184,7 +191,9 @@ class ChosenModels:
             try:
                 listed = await self._models.list_models(choice.brain)
             except ModelError as error:
-                raise CommandError(f"The models can't be listed now: {error}") from None
+                raise CommandError(
+                    _("The models can't be listed now: {error}", error=explain(str(error)))
+                ) from None
         provider = own[0].provider
         names = dict.fromkeys((*(one.name for one in own), *sorted(listed)))
         free = {one.name for one in own if one.is_free}
@@ -218,7 +227,7 @@ class ConfiguredAgents:
         self._book, self._models = book, models
 
     def all(self) -> list[AgentInfo]:
-        default = self._info(NO_AGENT, "what is set for everybody")
+        default = self._info(NO_AGENT, _("what is set for everybody"))
         return [default, *(self._info(a.id, a.description) for a in self._book.agents.values())]
 
     def _info(self, name: str, description: str) -> AgentInfo:
@@ -260,7 +269,10 @@ class LetIn:
 
     async def approve(self, code: str, role: Role, by: str) -> Pending:
         stranger = await self._access.approve(code, role, by)
-        await self._delivery.tell(address_of(stranger.place), WELCOME)
+        place = address_of(stranger.place)
+        with self._delivery.speaking_to(place):
+            welcome = _(WELCOME)
+        await self._delivery.tell(place, welcome)
         return stranger
 
     async def open_chat(self, address: Address, by: str) -> None:
@@ -272,11 +284,13 @@ class LetIn:
         found = [one for one in known if who in (one.id, one.name, f"{one.kind} {one.id}")]
         if not found:
             raise CommandError(
-                f"{who!r} is not among the people who were let in; /users lists them."
+                _("{who!r} is not among the people who were let in; /users lists them.", who=who)
             )
         if len(found) > 1:
-            names = " and ".join(f"{one.kind} {one.id}" for one in found)
-            raise CommandError(f"{who!r} could be {names}; give /revoke one of these.")
+            names = _(" and ").join(f"{one.kind} {one.id}" for one in found)
+            raise CommandError(
+                _("{who!r} could be {names}; give /revoke one of these.", who=who, names=names)
+            )
         await self._access.revoke(found[0])
         await self._links.take_up()  # theirs are over
         return found[0]
@@ -315,12 +329,15 @@ class LinkedChats:
         made = await self._links.follow(address, code)
         here, there = format_home(made.link.home), format_home(made.link.target)
         self._show(made.link.home)
-        await self._delivery.tell(
-            address_of(made.giver),
-            f"{here} goes on in this conversation now, by the code that you were given here. "
-            f"Whoever writes there reads what is said here. /unlink {here} ends that.",
-            (Action("Unlink", f"/unlink {here}"),),
-        )
+        giver = address_of(made.giver)
+        with self._delivery.speaking_to(giver):
+            told = _(
+                "{here} goes on in this conversation now, by the code that you were given here. "
+                "Whoever writes there reads what is said here. /unlink {here} ends that.",
+                here=here,
+            )
+            unlink = Action(_("Unlink"), f"/unlink {here}")
+        await self._delivery.tell(giver, told, (unlink,))
         return there
 
     async def end(self, address: Address, which: str) -> list[str]:
@@ -378,11 +395,15 @@ class OfferedTools:
         agent = self.agent(ask.conversation, ask.address)
         if not agent.toolbox.has(name):
             raise CommandError(
-                f"The tool `{name}` is not offered here; an owner switches it on with "
-                f"`/config tools.{name} true`."
+                _(
+                    "The tool `{name}` is not offered here; an owner switches it on with `/config "
+                    "tools.{name} true`.",
+                    name=name,
+                )
             )
         call = ToolCall(f"call_{uuid4().hex}", name, orjson.dumps(arguments).decode())
-        text, is_error = await agent.toolbox.run(call, agent.surroundings)
+        with speaking(ENGLISH):  # the model reads it, too
+            text, is_error = await agent.toolbox.run(call, agent.surroundings)
         return ToolRun(call, text, is_error, agent.toolbox.is_untrusted(call))
 
 

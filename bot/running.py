@@ -34,7 +34,7 @@ from channels.base import (
     Session,
     WorkspaceFiles,
 )
-from channels.language import _, speaking
+from channels.language import _, explain, speaking
 from channels.message import Address, Completed, CompletionRequest, Inbound, Reply, clean_text
 from memory.conversations import Conversations
 from memory.messages import Message
@@ -106,7 +106,11 @@ class RunningBot:
         self.languages.hear(address)
         parsed = command_line(line)
         if parsed is None:
-            sentence = f"{line!r} is not a command; commands begin with a slash, like /help."
+            with speaking(self.languages.of(address)):
+                sentence = _(
+                    "{line!r} is not a command; commands begin with a slash, like /help.",
+                    line=line,
+                )
             return Reply(sentence, problem="command_refused")
         return await self.commands.run(address, parsed)
 
@@ -138,7 +142,7 @@ class RunningBot:
         """The chats of whoever sits at this machine, on all channels, the newest first."""
         here = [await self.listing.of_channel(channel, words) for channel in AT_THE_MACHINE]
         elsewhere = await self.listing.of_people(self._owners_elsewhere, words)
-        linked = {target for _, target in self.links.list_from("web/")}  # listed as the page's
+        linked = {target for _home, target in self.links.list_from("web/")}  # listed as the page's
         found = [
             session
             for sessions in (*here, elsewhere)
@@ -166,7 +170,8 @@ class RunningBot:
         newest = context.newest + 1
         end = min(before, newest) if before else newest
         turns = await context.turns(range(max(1, end - most), end))
-        return [_to_said(entry) for turn in turns for entry in turn.entries]
+        with speaking(self.languages.of(address)):
+            return [_to_said(entry) for turn in turns for entry in turn.entries]
 
     async def list_files(self, address: Address) -> WorkspaceFiles:
         """What stands in a chat's workspace."""
@@ -215,7 +220,7 @@ def _to_said(entry: Entry) -> Said:
         is_error=message.is_error,
         reasoning=message.reasoning,
         mark=message.mark,
-        notice=message.notice,
+        notice=explain(message.notice),
         is_denied=message.is_error and NOT_RUN in message.text[: 2 * len(NOT_RUN)],
         files=files,
     )

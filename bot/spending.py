@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
+from channels.language import _
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.keys import ConversationKey, home_of
 from memory.long_term.asking import Distiller, DistillRequest, NotAskedError
@@ -52,19 +53,24 @@ def note_of(account: Account) -> str:
 
 def format_warning(account: Account) -> str:
     """The line under a reply once a share is reached."""
-    return (
-        f"(Spending: {_so_far(account)}. At 100% I stop. `{account.setting}` sets the limit; "
-        "/usage shows what the money went on.)"
+    return _(
+        "(Spending: {so_far}. At 100% I stop. `{setting}` sets the limit; /usage shows what the "
+        "money went on.)",
+        so_far=_so_far(account),
+        setting=account.setting,
     )
 
 
 def refusal(account: Account) -> str:
     """The answer to a message that no model is asked about."""
-    return (
-        f"Your message was not sent to the model: {_so_far(account)}. An owner can lift the limit "
-        f"for the rest of the month with {_lift_command(account)}, or raise it with /config "
-        f"{account.setting} {account.limit * 2:g}. The embedded model is free: /config model "
-        "embedded. Then send your message again."
+    return _(
+        "Your message was not sent to the model: {so_far}. An owner can lift the limit for the "
+        "rest of the month with {lift}, or raise it with /config {setting} {limit:g}. The "
+        "embedded model is free: /config model embedded. Then send your message again.",
+        so_far=_so_far(account),
+        lift=_lift_command(account),
+        setting=account.setting,
+        limit=account.limit * 2,
     )
 
 
@@ -73,16 +79,26 @@ def _lift_command(account: Account) -> str:
     return f"/usage lift{whom}"
 
 
-_WHOSE = {"total": "all chats together have", "chat": "this chat has", "user": "you have"}
+_WHOSE = {
+    "total": "all chats together have spent {cost} of this month's {limit}{besides}",
+    "chat": "this chat has spent {cost} of this month's {limit}{besides}",
+    "user": "you have spent {cost} of this month's {limit}{besides}",
+}
 
 
 def _so_far(account: Account) -> str:
     """What was spent, as a part of a sentence."""
-    where = _WHOSE[account.kind]
     unknown = account.bill.unknown
-    besides = f" (not counting {count(unknown, 'call')} of unknown price)" if unknown else ""
-    return (
-        f"{where} spent {money(account.bill.cost)} of this month's {money(account.limit)}{besides}"
+    besides = (
+        _(" (not counting {calls} of unknown price)", calls=count(unknown, "call"))
+        if unknown
+        else ""
+    )
+    return _(
+        _WHOSE[account.kind],
+        cost=money(account.bill.cost),
+        limit=money(account.limit),
+        besides=besides,
     )
 
 
@@ -231,6 +247,9 @@ class ThriftyDistiller:
     async def ask(self, request: DistillRequest) -> tuple[str, str]:
         if self.is_enough(request):
             raise NotAskedError(
-                "This month's spending limit is used up (/usage shows it), so no model was asked."
+                _(
+                    "This month's spending limit is used up (/usage shows it), so no model was "
+                    "asked."
+                )
             )
         return await self.distiller.ask(request)

@@ -39,6 +39,7 @@ from channels.base import (
     TurnStarted,
     TurnUsage,
 )
+from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Address, Inbound, Problem, Reply
 from memory.context.emergency import NoRoom
 from memory.conversation import Conversation
@@ -179,7 +180,7 @@ class Turns:
         is_command = said.text.lstrip().startswith("/")  # or would be, when the inbox is read again
         text = f"/{said.text.lstrip()}" if is_command else said.text
         inbound = Inbound(f"again-{uuid4().hex}", address, text, said.speaker)
-        received, _ = await self._delivery.receive(inbound, key, None, find_stored(said))
+        received, _is_new = await self._delivery.receive(inbound, key, None, find_stored(said))
         self.put(received, said.text)
         return received.id
 
@@ -217,19 +218,24 @@ class Turns:
             if await self._branches.is_gone(key):  # while this waited: the chat leads elsewhere
                 here = self._branches.current(key)
                 self.put(replace(said.received, key=here), said.text)
-            elif refusal := self._refusal(key, said):
-                problem: Problem = "refused" if refusal == CLOSED else "spent"
-                await self._delivery.answer(said.received, Reply(refusal, problem=problem))
             else:
-                await self._take(key, said)
+                with self._delivery.speaking_to(said.received.address, key.id):
+                    await self._take_or_refuse(key, said)
         if not waiting:
             self._waiting.pop(key.id, None)
+
+    async def _take_or_refuse(self, key: ConversationKey, said: _Said) -> None:
+        if refusal := self._refusal(key, said):
+            problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
+            await self._delivery.answer(said.received, Reply(refusal, problem=problem))
+        else:
+            await self._take(key, said)
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
         """Why a message is not answered, though it was taken in; "": it is."""
         person = self._access.identify(said.received.address)
         if person is None:  # let in no more since
-            return CLOSED
+            return _(CLOSED)
         return self._spending.refusal(key, person.limited)
 
     async def _take(self, key: ConversationKey, said: _Said) -> None:
@@ -240,10 +246,10 @@ class Turns:
                 await self._answer(key, turn, received)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
-            await self._delivery.answer(received, Reply(str(error), problem="failed"))
+            await self._delivery.answer(received, Reply(explain(str(error)), problem="failed"))
         except Exception:
             log.exception("the turn for %s failed", received.id)
-            await self._delivery.answer(received, Reply(BROKEN, problem="failed"))
+            await self._delivery.answer(received, Reply(_(BROKEN), problem="failed"))
 
     async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
         """The turn for a message; one that a crash has cut short goes on, unless it did so too
@@ -295,13 +301,13 @@ class Turns:
         told = filter(
             None,
             (
-                restart,
-                *await turn.list_notices(),
+                explain(restart),
+                *map(explain, await turn.list_notices()),
                 *await self._warnings(key, received),
                 await self._name_branch(key),
             ),
         )
-        said = "\n\n".join((reply.told, *told))
+        said = "\n\n".join((_in_words(reply), *told))
         is_here = self._branches.is_current(key)  # elsewhere its number means another turn
         name = turn.id if is_here else None
         await self._delivery.answer(received, Reply(said, problem=problem), name)
@@ -318,7 +324,11 @@ class Turns:
             return ""
         title = await (await self._conversations.get(key)).title()
         called = name_branch(key.number, title)
-        return f"(This answer belongs to {called}; /branches {key.number} goes back there.)"
+        return _(
+            "(This answer belongs to {called}; /branches {number} goes back there.)",
+            called=called,
+            number=key.number,
+        )
 
     async def _warnings(self, key: ConversationKey, received: Received) -> list[str]:
         return await self._spending.warnings(key, self._access.find_limited_user(received.address))
@@ -331,7 +341,8 @@ class Turns:
         seconds = self._rules.timeout_for(key)
         conversation = await self._conversations.get(key)
         agent = self._rules.agent_for(conversation, received.address)
-        task = asyncio.create_task(agent.answer(turn, output))
+        with speaking(ENGLISH):  # whatever plugins say in there, the model may read
+            task = asyncio.create_task(agent.answer(turn, output))
         running = self._running[key.id] = _RunningTurn(task)
         try:
             done = await self._is_done(task, key, seconds)
@@ -360,6 +371,11 @@ class Turns:
             if (await asyncio.wait({task}, timeout=left))[0]:
                 return True
         return False
+
+
+def _in_words(reply: Message) -> str:
+    """The reply as the person is told it, in their language but for what the model said."""
+    return replace(reply, notice=explain(reply.notice)).told
 
 
 async def _unheard(sentence: str, address: Address) -> None:

@@ -8,12 +8,16 @@ can't import this. Neither is anything translated that is stored, nor the name o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
-from typing import Any
+from string import Formatter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from babel.messages.catalog import Message
 
 ENGLISH = "en"
 LANGUAGES = (ENGLISH, "de", "zh")
@@ -57,27 +61,94 @@ def speaking(language: str) -> Iterator[None]:
 def _(text: str, **values: Any) -> str:
     """A sentence in the language of whoever asked, with what stands in its places."""
     language = _spoken.get()
-    if language != ENGLISH:
-        text = words_of(language).get(text, text)
-    return text.format_map(values) if values else text
+    if language == ENGLISH:
+        return text.format_map(values) if values else text
+    text = words_of(language).get(text, text)
+    return _FORMATTER.vformat(text, (), values) if values else text
 
 
-def number_of(number: int, one: str, many: str) -> str:
+def number_of(number: int, one: str, many: str, **values: Any) -> str:
     """So many of something in that language: `number_of(3, "{n} turn", "{n} turns")`."""
-    text = one if number == 1 else many
+    return _(one if number == 1 else many, n=figure(f"{number:,}"), **values)
+
+
+def explain(said: str) -> str:
+    """A sentence of a room below, which knows no language: recognised by its shape in the
+    catalogue, and said with what stands in its places, which may be such sentences again."""
     language = _spoken.get()
-    if language != ENGLISH:
-        text = words_of(language).get(text, text)
-    return text.format(n=f"{number:,}")
+    if language == ENGLISH or not said:
+        return said
+    known = words_of(language)
+    if said in known:
+        return known[said]
+    for shape, translated in _shapes_of(language):
+        if found := shape.fullmatch(said):
+            values = {name: explain(value) for name, value in found.groupdict().items()}
+            return translated.format_map(values)
+    return said
+
+
+FROM_BELOW = "from a room below"
+"""The comment in the catalogue at such a sentence."""
+
+
+@cache
+def _shapes_of(language: str) -> Sequence[tuple[re.Pattern[str], str]]:
+    """Those with places, the most words first."""
+    texts = (one for one in _read(language) if FROM_BELOW in one.auto_comments and one.string)
+    found = [(str(one.id), str(one.string)) for one in texts if "{" in str(one.id)]
+    found.sort(key=lambda pair: -len(_PLACE.sub("", pair[0])))
+    return [(_to_shape(text), translated) for text, translated in found]
+
+
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def _to_shape(text: str) -> re.Pattern[str]:
+    pieces = _PLACE.split(text)
+    known: set[str] = set()
+    shape = ""
+    for place, piece in enumerate(pieces):
+        if place % 2 == 0:
+            shape += re.escape(piece)
+        else:
+            shape += f"(?P={piece})" if piece in known else f"(?P<{piece}>.+?)"
+            known.add(piece)
+    return re.compile(shape, re.DOTALL)
+
+
+def figure(text: str) -> str:
+    """A number that is written as in English ("1,234.5"), as that language has it ("1.234,5")."""
+    return text.translate(_GERMAN) if _spoken.get() == "de" else text
+
+
+_GERMAN = str.maketrans(",.", ".,")
+
+
+class _Formatter(Formatter):
+    """Fills places in; numbers with digits grouped or after a point stand as the language has
+    them."""
+
+    def format_field(self, value: Any, format_spec: str) -> Any:
+        text = super().format_field(value, format_spec)
+        is_figure = format_spec and isinstance(value, int | float)
+        return figure(text) if is_figure else text
+
+
+_FORMATTER = _Formatter()
 
 
 @cache
 def words_of(language: str) -> Mapping[str, str]:
     """All that is translated into a language, by its English."""
+    return {str(one.id): str(one.string) for one in _read(language) if one.string}
+
+
+@cache
+def _read(language: str) -> Sequence[Message]:
     if language == ENGLISH or language not in LANGUAGES:
-        return {}
+        return ()
     from babel.messages.pofile import read_po  # noqa: PLC0415 - slow, and many speak English
 
     with (CATALOGUE / f"{language}.po").open("rb") as file:
-        found = read_po(file, locale=language)
-    return {str(one.id): str(one.string) for one in found if one.id and one.string}
+        return [one for one in read_po(file, locale=language) if one.id]

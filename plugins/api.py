@@ -28,6 +28,7 @@ from agent.models.long_context import UNKNOWN, LongContext
 from agent.tools import ToolError
 from agent.tools.base import Permission, Tool, ToolContext
 from agent.tools.schema import tool
+from channels.language import _
 from channels.message import Action, Address, Form, Reply
 from memory.context.cut_cost import InputPrice
 from memory.conversation import Conversation
@@ -540,7 +541,9 @@ class Ask:
     def require_owner(self, what: str) -> None:
         """Refuse, unless an owner asks: `what` completes "Only an owner may …"."""
         if not self.person.is_owner:
-            raise CommandError(f"Only an owner may {what}; you are {self.person.id}.")
+            raise CommandError(
+                _("Only an owner may {what}; you are {id}.", what=_(what), id=self.person.id)
+            )
 
 
 Run = Callable[[Ask], Awaitable[Reply]]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from channels.language import _, number_of
 from plugins.wording import cell, count, duration, table
 
 
@@ -55,8 +56,12 @@ def describe(cluster: ClusterInfo, now: float) -> str:
     return "\n\n".join(
         [
             table(("process", "up", "slices:"), rows),
-            f"All run Parley {format_versions(cluster.versions)}."
-            + (f" Nobody owns {count(cluster.unowned, 'slice')}." if cluster.unowned else ""),
+            _("All run Parley {versions}.", versions=format_versions(cluster.versions))
+            + (
+                _(" Nobody owns {slices}.", slices=count(cluster.unowned, "slice"))
+                if cluster.unowned
+                else ""
+            ),
             describe_queues(cluster),
             describe_backlog(cluster),
         ]
@@ -65,21 +70,29 @@ def describe(cluster: ClusterInfo, now: float) -> str:
 
 def describe_queues(cluster: ClusterInfo) -> str:
     if cluster.queued is None:
-        return "The message broker can't be reached, so nobody knows what waits there."
-    longest = f", {cluster.longest} of them for one slice" if cluster.queued else ""
-    return f"In the broker's queues: {count(cluster.queued, 'call')}{longest}."
+        return _("The message broker can't be reached, so nobody knows what waits there.")
+    longest = (
+        _(", {longest} of them for one slice", longest=cluster.longest) if cluster.queued else ""
+    )
+    return _(
+        "In the broker's queues: {calls}{longest}.",
+        calls=count(cluster.queued, "call"),
+        longest=longest,
+    )
 
 
 def describe_backlog(cluster: ClusterInfo) -> str:
-    oldest = f", the oldest for {duration(cluster.lag)}" if cluster.unanswered else ""
-    return (
-        f"Not answered yet: {count(cluster.unanswered, 'message')}{oldest}. Not sent yet: "
-        f"{count(cluster.unsent, 'reply') if cluster.unsent == 1 else f'{cluster.unsent} replies'}."
+    oldest = _(", the oldest for {lag}", lag=duration(cluster.lag)) if cluster.unanswered else ""
+    return _(
+        "Not answered yet: {messages}{oldest}. Not sent yet: {replies}.",
+        messages=count(cluster.unanswered, "message"),
+        oldest=oldest,
+        replies=number_of(cluster.unsent, "{n} reply", "{n} replies"),
     )
 
 
 def format_versions(versions: Sequence[str]) -> str:
-    return " and ".join(versions) or "of no version"
+    return _(" and ").join(versions) or _("of no version")
 
 
 def _short(name: str) -> str:

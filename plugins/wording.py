@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date
 from typing import TypeVar
 
+import memory.turns
+from channels.language import _, figure, number_of
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
@@ -20,28 +23,45 @@ def amount(number: int) -> str:
         return str(number)
     for size, letter in ((1_000, "k"), (1_000_000, "M")):
         if number < size * 999.95:
-            return f"{number / size:.1f}".removesuffix(".0") + letter
+            return figure(f"{number / size:.1f}".removesuffix(".0")) + letter
     return f"{number / 1_000_000:.0f}M"
 
 
 def money(cost: float, unknown: int = 0) -> str:
     """US dollars; says when calls of unknown price are left out."""
     if unknown and not cost:
-        return f"unknown ({count(unknown, 'call')} of unknown price)"
+        return _("unknown ({calls} of unknown price)", calls=count(unknown, "call"))
     text = _dollars(cost)
-    return f"{text} (and {count(unknown, 'call')} of unknown price)" if unknown else text
+    return (
+        _("{cost} (and {calls} of unknown price)", cost=text, calls=count(unknown, "call"))
+        if unknown
+        else text
+    )
 
 
 def _dollars(cost: float) -> str:
     """$0, <$0.0001, $0.0123, $1.20."""
     if 0 < cost < 0.0001:
-        return "<$0.0001"
-    return "$0" if cost == 0 else f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}"
+        return figure("<$0.0001")
+    return "$0" if cost == 0 else figure(f"${cost:.2f}" if cost >= 0.1 else f"${cost:.4f}")
 
 
 def count(number: int, noun: str) -> str:
     """1 turn, 2 turns."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return number_of(number, f"{{n}} {noun}", f"{{n}} {noun}s")
+
+
+def format_turns(numbers: Sequence[int]) -> str:
+    """ "t3", "t1 to t5", "t1 to t3, t7"."""
+    return memory.turns.format_turns(numbers).replace(" to ", _(" to "))
+
+
+def weekday(day: date) -> str:
+    """Monday."""
+    return _(WEEKDAYS[day.weekday()])
+
+
+WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def bar(share: float, width: int = 20) -> str:
@@ -58,7 +78,11 @@ def duration(seconds: float) -> str:
     if minutes < 60:
         return f"{minutes} min"
     hours = minutes // 60
-    return f"{hours} h {minutes % 60} min" if hours < 48 else f"{hours // 24} days"
+    return (
+        _("{hours} h {minutes} min", hours=hours, minutes=minutes % 60)
+        if hours < 48
+        else number_of(hours // 24, "{n} day", "{n} days")
+    )
 
 
 def cell(text: str) -> str:
@@ -87,18 +111,23 @@ def fence(text: str, language: str = "") -> str:
 
 def name_branch(number: int, title: str) -> str:
     """A branch of a chat in a sentence."""
-    return f"branch {number}, “{literal(clip(title))}”" if title else f"branch {number}"
+    return (
+        _("branch {number}, “{title}”", number=number, title=literal(clip(title)))
+        if title
+        else _("branch {number}", number=number)
+    )
 
 
 def format_list(names: Sequence[str], last: str = "and") -> str:
     """a, b and c."""
-    return f" {last} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+    return f" {_(last)} ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """A Markdown table; a column whose name ends with a colon is aligned to the right."""
+    """A Markdown table, with its header in the language of whoever asked; a column whose name ends
+    with a colon is aligned to the right."""
     ruler = ["---:" if name.endswith(":") else "---" for name in header]
-    names = [name.removesuffix(":") for name in header]
+    names = [_(name).removesuffix(":") for name in header]
     return "\n".join(f"| {' | '.join(map(str, row))} |" for row in (names, ruler, *rows))
 
 

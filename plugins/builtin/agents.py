@@ -9,6 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
+from channels.language import _
 from plugins.api import (
     Action,
     AgentInfo,
@@ -39,17 +40,24 @@ async def agent(ask: Ask) -> Reply:
     here = ask.conversation.key.id
     name = ask.text.strip()
     if len(name.split()) > 1:
-        raise CommandError("/agent takes one name; without a name it shows them all.")
+        raise CommandError(_("/agent takes one name; without a name it shows them all."))
     if name:
         await choose(ask, name, here)
     chosen = str(ask.bot.settings.describe("agent", here).value)
     agents = ask.bot.agents.all()
     data = {"agent": chosen, "agents": [asdict(info) for info in agents]}
     if len(agents) == 1:
-        return Reply(NONE_GIVEN, data)
+        return Reply(_(NONE_GIVEN), data)
     info = next(info for info in agents if info.id == chosen)
     if name:
-        return Reply(f"From the next turn on {info.id} answers here: {describe_agent(info)}.", data)
+        return Reply(
+            _(
+                "From the next turn on {id} answers here: {agent}.",
+                id=info.id,
+                agent=describe_agent(info),
+            ),
+            data,
+        )
     may_choose = ask.person.is_owner or ask.bot.settings.may_set("agent", here) is not None
     others = [other.id for other in agents if other.id != chosen and may_choose]
     actions = tuple(Action(other, f"/agent {other}") for other in others)
@@ -66,7 +74,12 @@ async def choose(ask: Ask, name: str, here: str) -> None:
 
 def describe_agent(info: AgentInfo) -> str:
     """An agent in a few words."""
-    return f"{info.model}, a window of {amount(info.window)} tokens, strategy {info.strategy}"
+    return _(
+        "{model}, a window of {window} tokens, strategy {strategy}",
+        model=info.model,
+        window=amount(info.window),
+        strategy=info.strategy,
+    )
 
 
 def table(agents: Sequence[AgentInfo], chosen: str) -> str:
@@ -76,10 +89,12 @@ def table(agents: Sequence[AgentInfo], chosen: str) -> str:
         f"| {amount(info.window)} | {info.strategy} | {cell(info.description)} |"
         for info in agents
     )
-    return (
+    return _(
         "| agent | model | window | strategy | purpose "
-        f"|\n|---|---|---|---|---|\n{rows}\n\n**{chosen}** answers here. `/agent NAME` chooses "
-        "another for this conversation."
+        "|\n|---|---|---|---|---|\n{rows}\n\n**{chosen}** answers here. `/agent NAME` chooses "
+        "another for this conversation.",
+        rows=rows,
+        chosen=chosen,
     )
 
 
@@ -98,22 +113,31 @@ async def model(ask: Ask) -> Reply:
     name, is_here = " ".join(words), len(words) < len(ask.words)
     here = ask.conversation.key.id
     if is_here and not name:
-        raise CommandError(f"/model needs a model's name before {HERE}.")
+        raise CommandError(_("/model needs a model's name before {here}.", here=HERE))
     if name and not is_here:
         ask.require_owner("change the model for all conversations")
     if name:
         await ask.bot.settings.set("model", name, here if is_here else "", ask.person)
     about = ask.bot.models.about(ask.conversation.key)
-    window = f"a window of {amount(about.window)} tokens" if about.window else "an unknown window"
-    tools = "with tools" if about.takes_tools else "without tools"
-    after = f" If it fails: {', '.join(about.fallbacks)}." if about.fallbacks else ""
-    where = "in this conversation" if is_here else "in all conversations"
-    now = f"From the next turn on, {where}: " if name else ""
+    window = (
+        _("a window of {window} tokens", window=amount(about.window))
+        if about.window
+        else _("an unknown window")
+    )
+    tools = _("with tools") if about.takes_tools else _("without tools")
+    after = (
+        _(" If it fails: {fallbacks}.", fallbacks=", ".join(about.fallbacks))
+        if about.fallbacks
+        else ""
+    )
+    where = _("in this conversation") if is_here else _("in all conversations")
+    now = _("From the next turn on, {where}: ", where=where) if name else ""
     set_here = ask.bot.settings.describe("model", here)
     if name and not is_here and set_here.layer not in ("/config", "default"):
-        now = (
-            f"From the next turn on, {name} answers in all other conversations; this one "
-            "stays with "
+        now = _(
+            "From the next turn on, {name} answers in all other conversations; this one stays "
+            "with ",
+            name=name,
         )
     return Reply(f"{now}{about.name} ({about.where}), {window}, {tools}.{after}", asdict(about))
 
@@ -137,9 +161,17 @@ async def list_models(ask: Ask) -> Reply:
     ]
     text = wording_table(("model", "window:", "$ for 1M read / written:"), rows)
     if len(offered) > _MOST:
-        text += f"\n\nThe first {_MOST} of {len(offered)} are shown."
-    where = "`/model NAME` changes it everywhere, `/model NAME --here` in this conversation."
-    return Reply(f"{text}\n\n**{literal(about.name)}** answers here. {where}", data)
+        text += _("\n\nThe first {most} of {n} are shown.", most=_MOST, n=len(offered))
+    where = _("`/model NAME` changes it everywhere, `/model NAME --here` in this conversation.")
+    return Reply(
+        _(
+            "{models}\n\n**{name}** answers here. {where}",
+            models=text,
+            name=literal(about.name),
+            where=where,
+        ),
+        data,
+    )
 
 
 _MOST = 60

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from channels.language import _
 from memory.turns import turn_number
 from plugins.api import Action, Ask, BranchInfo, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context.show import moment
@@ -29,20 +30,25 @@ _DIGITS = re.compile(r"\d+")
 )
 async def fork(ask: Ask) -> Reply:
     """`/fork`, `/fork t5`, `/fork t5 TITLE`, `/fork TITLE`."""
-    first, _, rest = ask.text.strip().partition(" ")
+    first, _space, rest = ask.text.strip().partition(" ")
     turn, title = _turn(first, rest), ask.text
     if turn:
         title = rest
     before = await current_branch(ask)
     made = await ask.bot.branches.fork(ask.conversation.key, turn, clip(title, LONGEST_TITLE))
-    shared = "t1" if made.turn == 1 else f"t1 to t{made.turn}"
+    shared = "t1" if made.turn == 1 else _("t1 to t{turn}", turn=made.turn)
     running = _go_on(before) if before.is_running else ""
-    text = (
-        f"You are in {_format_name(made)} now. It shares {shared} with {_format_name(before)}; "
-        "what you say from here on is its own, and undo, drop and the like change nothing there."
-        f"{running} /branches {before.number} goes back."
+    text = _(
+        "You are in {name} now. It shares {shared} with {before}; what you say from here on is "
+        "its own, and undo, drop and the like change nothing there.{running} /branches {number} "
+        "goes back.",
+        name=_format_name(made),
+        shared=shared,
+        before=_format_name(before),
+        running=running,
+        number=before.number,
     )
-    actions = (Action("Go back", f"/branches {before.number}"), _ALL)
+    actions = (Action(_("Go back"), f"/branches {before.number}"), _ALL)
     return Reply(text, as_data(made), actions)
 
 
@@ -54,15 +60,19 @@ def _turn(word: str, rest: str) -> int | None:
     if not is_turn and is_almost:
         turn = f"t{int(_DIGITS.findall(word)[0][:9])}"
         raise CommandError(
-            f"No branch was made: “{literal(clip(word))}” is not a turn. /fork {turn} branches off "
-            f"after {turn}; a title begins with another word."
+            _(
+                "No branch was made: “{word}” is not a turn. /fork {turn} branches off after "
+                "{turn}; a title begins with another word.",
+                word=literal(clip(word)),
+                turn=turn,
+            )
         )
     if not is_turn:
         return None
     try:
         return turn_number(word)
     except ValueError as error:
-        raise CommandError(f"No branch was made: {error}.") from None
+        raise CommandError(_("No branch was made: {error}.", error=error)) from None
 
 
 @command("branches", "Show this chat's branches, or go to one", "[N | TITLE]", leads=True)
@@ -74,11 +84,18 @@ async def branches(ask: Ask) -> Reply:
         return _list(ask, found)
     there, here = _find(found, wanted), next(one for one in found if one.is_current)
     if there.number == here.number:
-        return Reply(f"You are in {_format_name(here)} already.", as_data(here), (_ALL,))
+        return Reply(
+            _("You are in {name} already.", name=_format_name(here)), as_data(here), (_ALL,)
+        )
     await ask.bot.branches.switch(ask.conversation.key, there.number)
     running = _go_on(here) if here.is_running else ""
-    text = f"You are in {_format_name(there)} now; its last turn is t{there.turns}.{running}"
-    actions = (Action("Go back", f"/branches {here.number}"), _ALL)
+    text = _(
+        "You are in {name} now; its last turn is t{turns}.{running}",
+        name=_format_name(there),
+        turns=there.turns,
+        running=running,
+    )
+    actions = (Action(_("Go back"), f"/branches {here.number}"), _ALL)
     return Reply(text, {**as_data(there), "is_current": True}, actions)
 
 
@@ -94,18 +111,28 @@ def _find(found: Sequence[BranchInfo], wanted: str) -> BranchInfo:
         return fits[0]
     if fits:
         numbers = format_list([str(one.number) for one in fits], "or")
-        raise CommandError(f"“{literal(clip(wanted))}” could be branch {numbers}; give its number.")
-    raise CommandError(f"There is no branch “{literal(clip(wanted))}” here; /branches lists them.")
+        raise CommandError(
+            _(
+                "“{wanted}” could be branch {numbers}; give its number.",
+                wanted=literal(clip(wanted)),
+                numbers=numbers,
+            )
+        )
+    raise CommandError(
+        _("There is no branch “{wanted}” here; /branches lists them.", wanted=literal(clip(wanted)))
+    )
 
 
 def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
     data = {"branches": [as_data(one) for one in found]}
     if len(found) == 1:
         return Reply(
-            "This chat has one conversation and no branches. /fork branches off from here, /fork "
-            "t5 from after turn t5.",
+            _(
+                "This chat has one conversation and no branches. /fork branches off from here, "
+                "/fork t5 from after turn t5."
+            ),
             data,
-            (Action("Fork", "/fork"),),
+            (Action(_("Fork"), "/fork"),),
         )
     rows = [
         (
@@ -113,7 +140,7 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
             cell(literal(clip(one.title))),
             _origin(one),
             f"t{one.turns}" if one.turns else "",
-            moment(one.at, ask.bot.zone()) + (", answering" if one.is_running else ""),
+            moment(one.at, ask.bot.zone()) + (_(", answering") if one.is_running else ""),
         )
         for one in found
     ]
@@ -124,13 +151,22 @@ def _list(ask: Ask, found: Sequence[BranchInfo]) -> Reply:
         Action(f"{one.number}: {clip(one.title, 30)}".rstrip(": "), f"/branches {one.number}")
         for one in others
     )
-    return Reply(f"{text}\n\nYou are in branch {here}. /branches N goes to another.", data, actions)
+    return Reply(
+        _(
+            "{branches}\n\nYou are in branch {here}. /branches N goes to another.",
+            branches=text,
+            here=here,
+        ),
+        data,
+        actions,
+    )
 
 
 def _origin(one: BranchInfo) -> str:
     """Where a branch begins; what it was branched off may be forgotten."""
-    whose = f" of {one.parent}" if one.parent > 0 else ""
-    return f"t{one.turn}{whose}" if one.turn else ""
+    if one.turn and one.parent > 0:
+        return _("t{turn} of {branch}", turn=one.turn, branch=one.parent)
+    return f"t{one.turn}" if one.turn else ""
 
 
 async def current_branch(ask: Ask) -> BranchInfo:
@@ -143,9 +179,10 @@ def _format_name(one: BranchInfo) -> str:
 
 
 def _go_on(one: BranchInfo) -> str:
-    return (
-        f" The answer that is being written in branch {one.number} goes on, and comes here when it "
-        "is done, with a note; /stop ends it."
+    return _(
+        " The answer that is being written in branch {number} goes on, and comes here when it is "
+        "done, with a note; /stop ends it.",
+        number=one.number,
     )
 
 

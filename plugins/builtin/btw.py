@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
+from channels.language import _, explain
 from memory.record.side_questions import SideQuestion
 from plugins.api import EVERYTHING, Ask, Command, Reply, command, hookimpl
 from plugins.builtin.context.show import moment
@@ -31,8 +32,10 @@ async def btw(ask: Ask) -> Reply:
     data = {"asides": [_data(one) for one in asked]}
     if not asked:
         return Reply(
-            "Nothing was asked aside here. /btw QUESTION asks with the whole context, and neither "
-            "the question nor the answer becomes a part of it.",
+            _(
+                "Nothing was asked aside here. /btw QUESTION asks with the whole context, and "
+                "neither the question nor the answer becomes a part of it."
+            ),
             data,
         )
     return Reply("\n\n".join(_show(ask, one) for one in asked), data)
@@ -40,7 +43,7 @@ async def btw(ask: Ask) -> Reply:
 
 def _show(ask: Ask, one: SideQuestion) -> str:
     who = f"{literal(one.speaker)}: " if one.speaker else ""
-    answer = one.answer if one.state else f"({_CUT_OFF})"
+    answer = explain(one.answer) if one.state else f"({_(_CUT_OFF)})"
     at = moment(_time(one), ask.bot.zone())
     return f"**{at}** {who}{literal(clip(one.question, 200))}\n\n{answer}"
 

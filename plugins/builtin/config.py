@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
+from channels.language import _
 from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
@@ -73,7 +74,7 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
     if setting.key == STRATEGY:
-        meaning = f"{_OLDER_TURNS}\n\n{format_strategies(str(setting.value))}"
+        meaning = f"{_(_OLDER_TURNS)}\n\n{format_strategies(str(setting.value))}"
         setting = replace(setting, meaning=meaning)
     if ask.person.is_owner:
         built_in = _describe_built_in(ask, setting) if setting.key == "hooks" else ""
@@ -85,10 +86,17 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
         ask.require_owner(f"see and change {setting.key}")
         raise AssertionError("a user who is no owner was let through")
     unit = f" {found.unit}" if found.unit else ""
-    text = (
-        f"`{found.key}` is **{quote(found.value)}**{unit} here (from: {found.layer}). "
-        f"{found.meaning}\n\nYou can set {found.wants}: `/config {found.key} VALUE {HERE}`; "
-        f"`{UNSET} {HERE}` takes it back."
+    text = _(
+        "`{key}` is **{value}**{unit} here (from: {layer}). {meaning}\n\nYou can set {wants}: "
+        "`/config {key} VALUE {here}`; `{unset} {here}` takes it back.",
+        key=found.key,
+        value=quote(found.value),
+        unit=unit,
+        layer=found.layer,
+        meaning=found.meaning,
+        wants=found.wants,
+        here=HERE,
+        unset=UNSET,
     )
     return Reply(text, _data(found))
 
@@ -99,57 +107,80 @@ def _describe_built_in(ask: Ask, hooks: SettingInfo) -> str:
     if limits.strategy not in BY_RULE:
         return ""
     if own := format_rules(rules.find_compacting(rules.parse(list(hooks.value)))):
-        return f"In this conversation {own}, and the built-in `{rules.AUTO_COMPACT}` does not."
+        return _(
+            "In this conversation {own}, and the built-in `{auto_compact}` does not.",
+            own=own,
+            auto_compact=rules.AUTO_COMPACT,
+        )
     if not limits.auto_compact:
-        return f"The built-in rule `{rules.AUTO_COMPACT}` is off: `context.auto_compact` is false."
+        return _(
+            "The built-in rule `{auto_compact}` is off: `context.auto_compact` is false.",
+            auto_compact=rules.AUTO_COMPACT,
+        )
     parts = {"id", "on", "condition", "action", "cooldown"}
     rule = rules.auto_compact(limits).model_dump_json(include=parts)
-    return (
+    return _(
         "In this conversation there is one more rule, which is built in and follows the "
-        f"settings:\n\n```json\n{rule}\n```\n\nA rule of your own with the action "
-        "`compact_context` takes its place; `/config context.auto_compact false` turns it off."
+        "settings:\n\n```json\n{rule}\n```\n\nA rule of your own with the action "
+        "`compact_context` takes its place; `/config context.auto_compact false` turns it off.",
+        rule=rule,
     )
 
 
 def _own(settings: list[SettingInfo]) -> Reply:
     """What a user who is no owner may change, and how far."""
     if not settings:
-        return Reply("Only an owner may change settings here.", {"settings": []})
+        return Reply(_("Only an owner may change settings here."), {"settings": []})
     rows = "\n".join(
         f"| {setting.key} | {cell(quote(setting.value))} | {cell(setting.wants)} |"
         for setting in settings
     )
-    text = (
+    text = _(
         "What you can change in this conversation:\n\n| setting | value | you can set "
-        f"|\n|---|---|---|\n{rows}\n\n`/config KEY VALUE {HERE}` changes one; `/config KEY "
-        f"{UNSET} {HERE}` takes that back."
+        "|\n|---|---|---|\n{rows}\n\n`/config KEY VALUE {here}` changes one; `/config KEY {unset} "
+        "{here}` takes that back.",
+        rows=rows,
+        here=HERE,
+        unset=UNSET,
     )
     return Reply(text, {"settings": [_data(setting) for setting in settings]})
 
 
 def parse(text: str) -> tuple[str, str, frozenset[str]]:
     """Key, value as typed, and flags; flags stand at the end."""
-    key, _, rest = text.strip().partition(" ")
+    key, _space, rest = text.strip().partition(" ")
     words = rest.split(" ")
     flags = set()
     while words and words[-1] in (HERE, UNSET, ""):
         flags.add(words.pop())
     if key.startswith("--"):
-        raise CommandError(f"/config needs a setting's name before {key}.")
+        raise CommandError(_("/config needs a setting's name before {key}.", key=key))
     value = " ".join(words).strip().removeprefix("=").strip()
     if value and UNSET in flags:
-        raise CommandError(f"/config {key} takes a value or {UNSET}, not both.")
+        raise CommandError(
+            _("/config {key} takes a value or {unset}, not both.", key=key, unset=UNSET)
+        )
     return key, value, frozenset(flags - {""})
 
 
 def about(setting: SettingInfo) -> str:
     """One setting, whole."""
     unit = f" {setting.unit}" if setting.unit else ""
-    local = f", {HERE} for this conversation only" if setting.is_per_conversation else ""
-    return (
-        f"`{setting.key}` is **{quote(setting.value)}**{unit} (from: {setting.layer}; default "
-        f"{quote(setting.default)}). {setting.meaning}\n\nIt can be {setting.wants}. Change it "
-        f"with `/config {setting.key} VALUE`{local}; `{UNSET}` resets it."
+    local = (
+        _(", {here} for this conversation only", here=HERE) if setting.is_per_conversation else ""
+    )
+    return _(
+        "`{key}` is **{value}**{unit} (from: {layer}; default {default}). {meaning}\n\nIt can be "
+        "{wants}. Change it with `/config {key} VALUE`{local}; `{unset}` resets it.",
+        key=setting.key,
+        value=quote(setting.value),
+        unit=unit,
+        layer=setting.layer,
+        default=quote(setting.default),
+        meaning=setting.meaning,
+        wants=setting.wants,
+        local=local,
+        unset=UNSET,
     )
 
 
@@ -158,13 +189,13 @@ def offers(setting: SettingInfo) -> tuple[Action, ...]:
     others = (choice for choice in _choices(setting) if choice != quote(setting.value))
     values = [Action(_button(choice), f"/config {setting.key} {choice}") for choice in others]
     if setting.layer == "/config":
-        values.append(Action("Undo this setting", f"/config {setting.key} {UNSET}"))
+        values.append(Action(_("Undo this setting"), f"/config {setting.key} {UNSET}"))
     return tuple(values)
 
 
 def _button(choice: str) -> str:
     """What a button is called by what it does."""
-    return {"true": "Switch on", "false": "Switch off"}.get(choice, choice)
+    return {"true": _("Switch on"), "false": _("Switch off")}.get(choice, choice)
 
 
 def _choices(setting: SettingInfo) -> tuple[str, ...]:
@@ -173,25 +204,49 @@ def _choices(setting: SettingInfo) -> tuple[str, ...]:
 
 def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
     """What a change did; also when another layer hides it."""
-    where = "in this conversation" if scope else "everywhere"
+    where = _("in this conversation") if scope else _("everywhere")
     unit = f" {after.unit}" if after.unit else ""
     if after.value == before.value and after.layer == before.layer:
-        return f"`{after.key}` stays {quote(after.value)}{unit} (from: {after.layer})."
-    return (
-        f"`{after.key}` is now **{quote(after.value)}**{unit} {where} (from: {after.layer}; "
-        f"before: {quote(before.value)}). It applies {after.holds}."
+        return _(
+            "`{key}` stays {value}{unit} (from: {layer}).",
+            key=after.key,
+            value=quote(after.value),
+            unit=unit,
+            layer=after.layer,
+        )
+    return _(
+        "`{key}` is now **{value}**{unit} {where} (from: {layer}; before: {before}). It applies "
+        "{holds}.",
+        key=after.key,
+        value=quote(after.value),
+        unit=unit,
+        where=where,
+        layer=after.layer,
+        before=quote(before.value),
+        holds=after.holds,
     )
 
 
 def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
     """A change for all conversations that does not show in this one."""
     unit = f" {here.unit}" if here.unit else ""
-    how = f" (from: {here.layer}" + (
-        f"; `/config {here.key} {UNSET} {HERE}` takes that back)" if here.layer == HERE else ")"
-    )
-    return (
-        f"`{here.key}` is now **{quote(everywhere.value)}**{unit} everywhere else (from: "
-        f"{everywhere.layer}), and stays {quote(here.value)}{unit} in this conversation{how}."
+    how = _(" (from: {layer})", layer=here.layer)
+    if here.layer == HERE:
+        how = _(
+            " (from: {layer}; `/config {key} {unset} {layer}` takes that back)",
+            layer=HERE,
+            key=here.key,
+            unset=UNSET,
+        )
+    return _(
+        "`{key}` is now **{value}**{unit} everywhere else (from: {layer}), and stays {own}{unit} "
+        "in this conversation{how}.",
+        key=here.key,
+        value=quote(everywhere.value),
+        unit=unit,
+        layer=everywhere.layer,
+        own=quote(here.value),
+        how=how,
     )
 
 
@@ -207,10 +262,12 @@ def quote(value: Any) -> str:
 def _all(settings: list[SettingInfo]) -> Reply:
     """What stands at no default, and the groups of all."""
     moved = [setting for setting in settings if setting.layer != "default"]
-    table = f"{_table(moved)}\n\n" if moved else "Every setting is at its default.\n\n"
+    table = f"{_table(moved)}\n\n" if moved else _("Every setting is at its default.\n\n")
     groups = Counter(group_of(setting.key) for setting in settings)
     named = ", ".join(f"`/config {group}` ({size})" for group, size in groups.items())
-    text = f"{table}All of them, by group: {named}.\n\n{_HOW}"
+    text = _(
+        "{table}All of them, by group: {named}.\n\n{how}", table=table, named=named, how=_(_HOW)
+    )
     actions = tuple(Action(group, f"/config {group}") for group in groups)
     return Reply(text, {"settings": [_data(setting) for setting in settings]}, actions)
 
@@ -232,7 +289,7 @@ def _members(settings: list[SettingInfo]) -> Reply:
     simple = (setting.key for setting in settings if _choices(setting))
     actions = tuple(Action(key, f"/config {key}") for key in simple)
     data = {"settings": [_data(setting) for setting in settings]}
-    return Reply(f"{_table(settings)}\n\n{_HOW}", data, actions)
+    return Reply(f"{_table(settings)}\n\n{_(_HOW)}", data, actions)
 
 
 def _table(settings: list[SettingInfo]) -> str:
@@ -240,7 +297,7 @@ def _table(settings: list[SettingInfo]) -> str:
         f"| {setting.key} | {cell(quote(setting.value))} | {setting.layer} |"
         for setting in settings
     )
-    return f"| setting | value | from |\n|---|---|---|\n{rows}"
+    return _("| setting | value | from |\n|---|---|---|\n{rows}", rows=rows)
 
 
 def _data(setting: SettingInfo) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
-from memory.turns import format_turns
+from channels.language import _
 from plugins.api import (
     Action,
     Ask,
@@ -17,7 +17,7 @@ from plugins.api import (
     hookimpl,
 )
 from plugins.builtin.context.state import turns_of
-from plugins.wording import count, format_list
+from plugins.wording import count, format_list, format_turns
 
 YES = "yes"
 SUBS = (
@@ -55,11 +55,13 @@ async def forget(ask: Ask) -> Reply:
     """`/forget WHAT` says what would be deleted, `/forget WHAT yes` deletes it."""
     if not ask.words:
         return Reply(
-            "What should I delete for good? /forget t3 or /forget t3-t5: these turns; /forget "
-            "chat: all of this chat; /forget all: the files made here, too. I ask again before I "
-            "do it. To put turns away but keep them, use /context clear.",
+            _(
+                "What should I delete for good? /forget t3 or /forget t3-t5: these turns; /forget "
+                "chat: all of this chat; /forget all: the files made here, too. I ask again "
+                "before I do it. To put turns away but keep them, use /context clear."
+            ),
             None,
-            (Action("This chat", "/forget chat"),),
+            (Action(_("This chat"), "/forget chat"),),
         )
     request = parse(ask.text, ask.conversation.context.newest)
     if request.scope == "all":
@@ -72,7 +74,14 @@ async def forget(ask: Ask) -> Reply:
     gone = await ask.bot.forgetting.forget(ask.conversation.key, request.wish)
     left = f" {_LEFT}" if gone.is_left else ""
     shared = _tell_branches(request, gone, is_done=True)
-    said = f"Deleted: {_describe(request, gone)}. {shared}{_STAYS[request.scope]} {_BEYOND}{left}"
+    said = _(
+        "Deleted: {what}. {shared}{stays} {beyond}{left}",
+        what=_describe(request, gone),
+        shared=shared,
+        stays=_(_STAYS[request.scope]),
+        beyond=_(_BEYOND),
+        left=left,
+    )
     return Reply(said, _data(gone))
 
 
@@ -87,7 +96,7 @@ def parse(text: str, newest: int) -> Request:
     turns = turns_of(scope, newest)
     if not turns:
         raise CommandError(
-            "/forget needs to know what to delete before the yes: t3-t5, chat or all."
+            _("/forget needs to know what to delete before the yes: t3-t5, chat or all.")
         )
     return Request("turns", scope, ForgetRequest(turns), is_confirmed)
 
@@ -95,33 +104,45 @@ def parse(text: str, newest: int) -> Request:
 def _question(request: Request, kept: ForgetReport) -> Reply:
     if request.scope == "turns" and not kept.turns:
         return Reply(
-            f"Nothing is left of {format_turns(request.wish.turns)}.",
+            _("Nothing is left of {turns}.", turns=format_turns(request.wish.turns)),
             {"confirm": None, **_data(kept)},
         )
     confirm = f"/forget {request.words} {YES}"
-    text = (
-        f"This would delete {_describe(request, kept)}. {_tell_branches(request, kept)}Nothing can "
-        f"bring it back. {_STAYS[request.scope]} To do it, send `{confirm}`."
+    text = _(
+        "This would delete {what}. {shared}Nothing can bring it back. {stays} To do it, send "
+        "`{confirm}`.",
+        what=_describe(request, kept),
+        shared=_tell_branches(request, kept),
+        stays=_(_STAYS[request.scope]),
+        confirm=confirm,
     )
     data = {"confirm": confirm, **_data(kept)}
-    return Reply(text, data, (Action("Delete for good", confirm),))
+    return Reply(text, data, (Action(_("Delete for good"), confirm),))
 
 
 def _describe(request: Request, kept: ForgetReport) -> str:
     """What goes, in words."""
     turns = format_turns(kept.turns) if request.scope == "turns" else count(len(kept.turns), "turn")
-    parts = [f"{turns or 'no turn'} ({count(kept.messages, 'message')})"]
+    parts = [f"{turns or _('no turn')} ({count(kept.messages, 'message')})"]
     if kept.sections:
-        others = " (what these say about other turns is rewritten)"
+        others = _(" (what these say about other turns is rewritten)")
         anew = others if request.scope == "turns" else ""
-        parts.append(f"{count(kept.sections, 'section')} of the daily memory{anew}")
+        parts.append(
+            _(
+                "{sections} of the daily memory{anew}",
+                sections=count(kept.sections, "section"),
+                anew=anew,
+            )
+        )
     if kept.lines:
-        parts.append(f"{count(kept.lines, 'line')} of MEMORY.md")
+        parts.append(_("{lines} of MEMORY.md", lines=count(kept.lines, "line")))
     if kept.asides:
         parts.append(count(kept.asides, "side question"))
     if request.scope == "all":
-        parts.append(f"the folder of this chat's files ({count(kept.files, 'file')})")
-    return " and ".join(parts)
+        parts.append(
+            _("the folder of this chat's files ({files})", files=count(kept.files, "file"))
+        )
+    return _(" and ").join(parts)
 
 
 def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) -> str:
@@ -130,19 +151,36 @@ def _tell_branches(request: Request, kept: ForgetReport, is_done: bool = False) 
         return ""
     others = format_list(kept.branches)
     if request.scope == "turns":
-        return f"What is shared {'went' if is_done else 'goes'} from {others} too. "
+        if is_done:
+            return _("What is shared went from {others} too. ", others=others)
+        return _("What is shared goes from {others} too. ", others=others)
     if not kept.staying:
         return ""
     turns = format_turns(kept.staying)
     span = f"t{kept.staying[0]}-t{kept.staying[-1]}"
     everywhere = (
-        "" if is_done else f" (/forget {span} deletes them everywhere, /forget branches all)"
+        ""
+        if is_done
+        else _(" (/forget {span} deletes them everywhere, /forget branches all)", span=span)
     )
-    share = "share" if kept.branches[1:] else "shares"
-    return (
-        f"What {others} {share} with this branch, {turns}, stays there{everywhere}, and leaves "
-        "this one. "
+    said = (
+        _(
+            "What {others} share with this branch, {turns}, stays there{everywhere}, and leaves "
+            "this one.",
+            others=others,
+            turns=turns,
+            everywhere=everywhere,
+        )
+        if kept.branches[1:]
+        else _(
+            "What {others} shares with this branch, {turns}, stays there{everywhere}, and leaves "
+            "this one.",
+            others=others,
+            turns=turns,
+            everywhere=everywhere,
+        )
     )
+    return f"{said} "
 
 
 def _data(kept: ForgetReport) -> dict[str, object]:

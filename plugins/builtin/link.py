@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from channels.language import _
-from memory.turns import Turn, format_turns
+from memory.turns import Turn
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
-from plugins.wording import clip, literal
+from plugins.wording import clip, format_turns, literal
 
 BEFORE = "before"
 SHOWN, LONGEST = 10, 300
@@ -29,10 +29,10 @@ async def link(ask: Ask) -> Reply:
         return await _follow(ask, text)
     code = await ask.bot.links.give_code(ask.address)
     said = _(
-        "Type this in a private chat with me on your other channel, within 10 minutes:\n\n"
-        "`/link {code}`\n\nThat chat goes on in this conversation from then on: one memory, one "
-        "budget, and whoever writes there reads all that is said here. Rights don't go along: "
-        "I do there what I do for you there.",
+        "Type this in a private chat with me on your other channel, within 10 minutes:\n\n`/link "
+        "{code}`\n\nThat chat goes on in this conversation from then on: one memory, one budget, "
+        "and whoever writes there reads all that is said here. Rights don't go along: I do there "
+        "what I do for you there.",
         code=code,
     )
     parts = (said, _describe(ask))
@@ -44,10 +44,10 @@ async def _follow(ask: Ask, code: str) -> Reply:
     there = await ask.bot.links.follow(ask.address, code)
     ask.bot.turns.stop(ask.conversation.key)  # nothing said here from now on would reach it
     text = _(
-        "From now on this chat goes on in the conversation of {chat}: it has that one's "
-        "context, memory and files, and whoever reads along there reads what you write here. "
-        "Answers come where the question came from. What was said here before stays as it is "
-        "(/link before); /unlink goes back to it.",
+        "From now on this chat goes on in the conversation of {chat}: it has that one's context, "
+        "memory and files, and whoever reads along there reads what you write here. Answers come "
+        "where the question came from. What was said here before stays as it is (/link before); "
+        "/unlink goes back to it.",
         chat=literal(there),
     )
     return Reply(text, {"target": there}, (Action(_("Unlink"), "/unlink"),))
@@ -69,17 +69,20 @@ def _describe(ask: Ask) -> str:
 
 def _unlinking(ask: Ask) -> tuple[Action, ...]:
     linked = ask.bot.links.list_linked(ask.address)
-    return tuple(Action(f"Unlink {name}", f"/unlink {name}") for name in linked)
+    return tuple(Action(_("Unlink {name}", name=name), f"/unlink {name}") for name in linked)
 
 
 async def _show_own(ask: Ask) -> Reply:
     if not ask.bot.links.leads_to(ask.address):
-        raise CommandError("This chat is linked to no other; all that was said is in it.")
+        raise CommandError(_("This chat is linked to no other; all that was said is in it."))
     turns = await ask.bot.links.read_own(ask.address, SHOWN)
     if not turns:
-        return Reply("Nothing was said in this chat before it was linked.", {"turns": []})
+        return Reply(_("Nothing was said in this chat before it was linked."), {"turns": []})
     which = format_turns([turn.number for turn in turns])
-    head = f"This was said last before the chat was linked ({which}); /unlink goes back to it."
+    head = _(
+        "This was said last before the chat was linked ({which}); /unlink goes back to it.",
+        which=which,
+    )
     data = {"turns": [turn.id for turn in turns]}
     return Reply("\n\n".join((head, *map(_format, turns))), data)
 
@@ -113,12 +116,19 @@ async def unlink(ask: Ask) -> Reply:
         return Reply(text, {"ended": ended})
     if ended:
         names = ", ".join(map(literal, ended))
-        return Reply(f"{names}: from now on in a conversation of their own.", {"ended": ended})
+        return Reply(
+            _("{names}: from now on in a conversation of their own.", names=names), {"ended": ended}
+        )
     linked = ask.bot.links.list_linked(ask.address)
     if linked:
         raise CommandError(
-            f"Say which: /unlink {linked[0]}, or /unlink {ALL}. These chats go on in this "
-            f"conversation: {', '.join(linked)}."
+            _(
+                "Say which: /unlink {name}, or /unlink {all}. These chats go on in this "
+                "conversation: {linked}.",
+                name=linked[0],
+                all=ALL,
+                linked=", ".join(linked),
+            )
         )
     raise CommandError(_("No chat is linked here; /link gives a code to link one with."))
 

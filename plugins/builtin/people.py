@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime
 
+from channels.language import _
 from memory.record.logins import LoginRow
 from memory.record.people import Known, Pending, Role
 from plugins.api import Action, Ask, Command, CommandError, Reply, command, hookimpl
@@ -24,32 +25,36 @@ async def pair(ask: Ask) -> Reply:
             return await _open_chat(ask)
         case [*code, word] if code and word.lower() == OWNER:
             stranger = await ask.bot.access.approve("".join(code), "owner", ask.person.id)
-            return _welcome(stranger, "an owner")
+            return _welcome(stranger, _("an owner"))
         case [_, *_]:
             stranger = await ask.bot.access.approve(ask.text, "user", ask.person.id)
-            return _welcome(stranger, "a user")
+            return _welcome(stranger, _("a user"))
     raise CommandError(
-        "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets "
-        "in everybody who writes in this chat."
+        _(
+            "/pair needs the code that a stranger was given, like /pair K7QM-2XRD; /pair here lets "
+            "in everybody who writes in this chat."
+        )
     )
 
 
 def _welcome(stranger: Pending, what: str) -> Reply:
-    undo = Action("Take back", f"/revoke {stranger.person}")
-    text = (
-        f"{_format_person(stranger.person, stranger.name)} is let in as {what}, and has been told."
+    undo = Action(_("Take back"), f"/revoke {stranger.person}")
+    text = _(
+        "{person} is let in as {what}, and has been told.",
+        person=_format_person(stranger.person, stranger.name),
+        what=what,
     )
     return Reply(text, {"id": stranger.person, "name": stranger.name}, (undo,))
 
 
 async def _open_chat(ask: Ask) -> Reply:
     if ask.address.is_private:
-        raise CommandError("Nobody else writes in this chat; use /pair here in a group.")
+        raise CommandError(_("Nobody else writes in this chat; use /pair here in a group."))
     await ask.bot.access.open_chat(ask.address, ask.person.id)
     return Reply(
-        "Everybody who writes in this chat is a user from now on; /revoke here ends that.",
+        _("Everybody who writes in this chat is a user from now on; /revoke here ends that."),
         {"id": _chat(ask)},
-        (Action("Take back", "/revoke here"),),
+        (Action(_("Take back"), "/revoke here"),),
     )
 
 
@@ -61,27 +66,29 @@ async def users(ask: Ask) -> Reply:
     pending = await ask.bot.access.list_pending()
     known = ask.bot.access.known
     rows = [
-        *((owner, "owner", "by the setting `owners`") for owner in owners),
+        *((owner, "owner", _("by the setting `owners`")) for owner in owners),
         *((_format_person(one.id, one.name), _role(one), _since(ask, one)) for one in known),
         *((_format_person(one.person, one.name), "waits", _age(ask, one.at)) for one in pending),
     ]
-    ends = "Whoever sits at the terminal is an owner. /pair CODE lets in somebody who is waiting."
+    ends = _(
+        "Whoever sits at the terminal is an owner. /pair CODE lets in somebody who is waiting."
+    )
     shown = table(("who", "may", "since"), [tuple(map(cell, row)) for row in rows])
     data = {
         "owners": list(owners),
         "known": [asdict(one) for one in known],
         "pending": [{"id": one.person, "name": one.name, "at": one.at} for one in pending],
     }
-    actions = tuple(Action(f"Revoke {one.id}", f"/revoke {one.id}") for one in known)
+    actions = tuple(Action(_("Revoke {id}", id=one.id), f"/revoke {one.id}") for one in known)
     return Reply(f"{shown}\n\n{ends}" if rows else ends, data, actions)
 
 
 def _role(one: Known) -> str:
-    return "everyone there: user" if one.kind == "chat" else one.role
+    return _("everyone there: user") if one.kind == "chat" else one.role
 
 
 def _since(ask: Ask, one: Known) -> str:
-    return f"{_age(ask, one.at)}, by {one.by}"
+    return _("{age}, by {by}", age=_age(ask, one.at), by=one.by)
 
 
 def _age(ask: Ask, at: float) -> str:
@@ -98,14 +105,19 @@ async def revoke(ask: Ask) -> Reply:
     ask.require_owner("shut others out")
     who = ask.text.strip()
     if not who:
-        raise CommandError("/revoke needs a name from /users, or here for this whole chat.")
+        raise CommandError(_("/revoke needs a name from /users, or here for this whole chat."))
     if who in ask.bot.settings.describe("owners", "").value:
         raise CommandError(
-            f"{who} is an owner through the setting `owners`; /config owners shows it. Set it "
-            "without them."
+            _(
+                "{who} is an owner through the setting `owners`; /config owners shows it. Set it "
+                "without them.",
+                who=who,
+            )
         )
     one = await ask.bot.access.revoke(f"chat {_chat(ask)}" if who.lower() == HERE else who)
-    return Reply(f"{_format_person(one.id, one.name)} is no longer let in.", {"id": one.id})
+    return Reply(
+        _("{person} is no longer let in.", person=_format_person(one.id, one.name)), {"id": one.id}
+    )
 
 
 @command("invite", "Let somebody in on the page by a link that works once (owners)", "NAME [owner]")
@@ -113,21 +125,25 @@ async def invite(ask: Ask) -> Reply:
     """`/invite ann`: as a user; `/invite ann owner`: as an owner."""
     ask.require_owner("let others in")
     if not (ask.address.is_private or not ask.address.user):
-        raise CommandError("Others would read the link here; send this in a private chat with me.")
+        raise CommandError(
+            _("Others would read the link here; send this in a private chat with me.")
+        )
     match ask.words:
         case [name] | [name, "user"]:
             role: Role = "user"
         case [name, word] if word.lower() == OWNER:
             role = "owner"
         case _:
-            raise CommandError("/invite needs a name, like /invite ann, or /invite ann owner.")
+            raise CommandError(_("/invite needs a name, like /invite ann, or /invite ann owner."))
     link = await ask.bot.visitors.invite(name, role, ask.person.id)
-    where = f"the page's address and {literal(link)}" if link.startswith("/") else link
-    text = (
-        f"Send this to {literal(name)}, and to nobody else: {where}\n\nWhoever opens it first is "
-        f"let in on the page as {'an owner' if role == OWNER else 'a user'}, with conversations "
-        "and a memory of their own. It works once, within three days. A link for somebody who is "
-        "in already lets them choose a new password."
+    where = _("the page's address and {link}", link=literal(link)) if link.startswith("/") else link
+    text = _(
+        "Send this to {name}, and to nobody else: {where}\n\nWhoever opens it first is let in on "
+        "the page as {what}, with conversations and a memory of their own. It works once, within "
+        "three days. A link for somebody who is in already lets them choose a new password.",
+        name=literal(name),
+        where=where,
+        what=_("an owner") if role == OWNER else _("a user"),
     )
     return Reply(text, {"link": link, "name": name, "role": role})
 
@@ -145,18 +161,20 @@ async def logins(ask: Ask) -> Reply:
         case ["end", number]:
             ending = [one for one in found if str(one.id) == number]
         case _:
-            raise CommandError("/logins shows them, /logins end N ends one, /logins end all all.")
+            raise CommandError(
+                _("/logins shows them, /logins end N ends one, /logins end all all.")
+            )
     if not ending:
-        raise CommandError("There is no such login; /logins lists them.")
+        raise CommandError(_("There is no such login; /logins lists them."))
     for one in ending:
         await ask.bot.visitors.end(one.id)
     names = ", ".join(str(one.id) for one in ending)
-    return Reply(f"Signed out: {names}.", {"ended": [one.id for one in ending]})
+    return Reply(_("Signed out: {names}.", names=names), {"ended": [one.id for one in ending]})
 
 
 def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
     if not found:
-        return Reply("Nobody is signed in on the page.", {"logins": []})
+        return Reply(_("Nobody is signed in on the page."), {"logins": []})
     header = ("no.", "who", "browser", "since", "last used")
     rows = [
         (one.id, _who(one), one.browser or "unknown", _age(ask, one.at), _age(ask, one.used))
@@ -170,12 +188,12 @@ def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
             for one in found
         ]
     }
-    actions = tuple(Action(f"Sign out {one.id}", f"/logins end {one.id}") for one in found)
+    actions = tuple(Action(_("Sign out {id}", id=one.id), f"/logins end {one.id}") for one in found)
     return Reply(shown, data, actions)
 
 
 def _who(one: LoginRow) -> str:
-    return one.person if one.person.partition("/")[2] else "the owner, by the token"
+    return one.person if one.person.partition("/")[2] else _("the owner, by the token")
 
 
 def _chat(ask: Ask) -> str:

@@ -23,8 +23,11 @@ async def new(ask: Ask) -> Reply:
     """Stops the running turn, then puts all turns away."""
     if ask.words:
         raise CommandError(
-            f"/new does not take “{literal(clip(ask.text))}”, so nothing was changed. Send "
-            "/new by itself, and then your message."
+            _(
+                "/new does not take “{words}”, so nothing was changed. Send /new by itself, and "
+                "then your message.",
+                words=literal(clip(ask.text)),
+            )
         )
     stopped = ask.bot.turns.stop(ask.conversation.key)
     await ask.conversation.context.idle.wait()
@@ -39,8 +42,8 @@ async def new(ask: Ask) -> Reply:
     if cleared.turns:
         gone = number_of(len(cleared.turns), "{n} turn", "{n} turns")
     text = _(
-        "Started afresh: {gone} left the context. All is kept on disk; /context undo "
-        "brings it back.",
+        "Started afresh: {gone} left the context. All is kept on disk; /context undo brings it "
+        "back.",
         gone=gone,
     )
     return Reply(f"{first}{text}", data, (Action(_("Undo"), "/context undo"),))
@@ -57,21 +60,23 @@ async def title(ask: Ask) -> Reply:
         await ask.conversation.rename("" if words == UNSET else words)
     called = await ask.conversation.title()
     if not called:
-        text = (
-            "This conversation has no title, so lists show its first question. /title WORDS "
-            "gives it one."
+        text = _(
+            "This conversation has no title, so lists show its first question. /title WORDS gives "
+            "it one."
         )
     elif words:
-        text = f"This conversation is now called “{literal(called)}”."
+        text = _("This conversation is now called “{called}”.", called=literal(called))
     else:
-        text = (
-            f"This conversation is called “{literal(called)}”. /title WORDS changes that, "
-            f"/title {UNSET} takes it away."
+        text = _(
+            "This conversation is called “{called}”. /title WORDS changes that, /title {unset} "
+            "takes it away.",
+            called=literal(called),
+            unset=UNSET,
         )
     return Reply(text, {"title": called})
 
 
-_STANDINGS: dict[str, tuple[Standing, str]] = {
+STANDINGS: dict[str, tuple[Standing, str]] = {
     "pin": ("pinned", "stands first in lists of conversations now"),
     "archive": ("archived", "is out of the way in lists of conversations now, and stays as it is"),
 }
@@ -91,18 +96,24 @@ async def archive(ask: Ask) -> Reply:
 
 async def _place(ask: Ask, name: str) -> Reply:
     """Say where lists show this chat; what is pinned is not archived, and the other way round."""
-    standing, effect = _STANDINGS[name]
+    standing, effect = STANDINGS[name]
     if ask.words not in ([], [UNSET]):
-        hint = " To pin turns, use /context pin." if name == "pin" else ""
-        raise CommandError(f"/{name} takes nothing but {UNSET}.{hint}")
+        hint = _(" To pin turns, use /context pin.") if name == "pin" else ""
+        raise CommandError(
+            _("/{name} takes nothing but {unset}.{hint}", name=name, unset=UNSET, hint=hint)
+        )
     now = await ask.conversation.standing()
     if ask.words and now != standing:
-        return Reply(f"This conversation is not {standing}.", {"standing": now})
+        return Reply(
+            _("This conversation is not {standing}.", standing=_(standing)), {"standing": now}
+        )
     await ask.conversation.place("" if ask.words else standing)
     if ask.words:
-        return Reply("This conversation stands among the others again.", {"standing": ""})
-    undo = Action("Undo", f"/{name} {UNSET}")
-    return Reply(f"This conversation {effect}.", {"standing": standing}, (undo,))
+        return Reply(_("This conversation stands among the others again."), {"standing": ""})
+    undo = Action(_("Undo"), f"/{name} {UNSET}")
+    return Reply(
+        _("This conversation {effect}.", effect=_(effect)), {"standing": standing}, (undo,)
+    )
 
 
 @command("stop", "Stop the answer being written; what was done so far is kept")
@@ -115,7 +126,10 @@ async def stop(ask: Ask) -> Reply:
     for branch in await ask.bot.branches.all(key):  # what a person sees is one chat
         if branch.is_running and ask.bot.turns.stop(key.branch(branch.number)):
             return Reply(
-                f"Stopping the answer in branch {branch.number}; what was done so far is kept.",
+                _(
+                    "Stopping the answer in branch {number}; what was done so far is kept.",
+                    number=branch.number,
+                ),
                 {"stopped": True},
             )
     return Reply(_("Nothing is running here."), {"stopped": False})
@@ -126,8 +140,10 @@ async def cancel(ask: Ask) -> Reply:
     """Ends the waiting for a text; any other command does so, too, without saying it."""
     command = await ask.bot.forms.cancel(ask.address)
     if not command:
-        return Reply("I am not waiting for any text from you here.", {"cancelled": ""})
-    return Reply(f"Given up; nothing was changed by `{command}`.", {"cancelled": command})
+        return Reply(_("I am not waiting for any text from you here."), {"cancelled": ""})
+    return Reply(
+        _("Given up; nothing was changed by `{command}`.", command=command), {"cancelled": command}
+    )
 
 
 @command("status", "Show how the bot is doing")
@@ -137,11 +153,19 @@ async def status(ask: Ask) -> Reply:
     now = ask.bot.turns.status(ask.conversation.key)
     model = ask.bot.models.about(ask.conversation.key)
     lines = [
-        f"Up for {duration(now.uptime)}; {count(now.running, 'turn')} running, "
-        f"{count(now.waiting, 'message')} waiting.",
-        f"Model: {model.name} ({model.where}).",
-        f"Channels: {', '.join(now.channels)}. Plugins: {', '.join(now.plugins)}.",
-        f"Data folder: `{now.data}`.",
+        _(
+            "Up for {uptime}; {turns} running, {messages} waiting.",
+            uptime=duration(now.uptime),
+            turns=count(now.running, "turn"),
+            messages=count(now.waiting, "message"),
+        ),
+        _("Model: {name} ({where}).", name=model.name, where=model.where),
+        _(
+            "Channels: {channels}. Plugins: {plugins}.",
+            channels=", ".join(now.channels),
+            plugins=", ".join(now.plugins),
+        ),
+        _("Data folder: `{data}`.", data=now.data),
         *now.problems,
     ]
     data = asdict(now)
@@ -176,24 +200,37 @@ async def undo(ask: Ask) -> Reply:
     taken = await last_turns(ask, _number(ask.text))
     first = await _take_back(ask, taken, "taken back with /undo")
     questions = "\n".join(f"- {turn.id}: {_words(turn)}" for turn in taken)
-    is_one = len(taken) == 1
     text = (
-        f"{first}Taken back:\n\n{questions}\n\n{'It is' if is_one else 'They are'} out of the "
-        f"context and kept on disk; /context undo brings {'it' if is_one else 'them'} back."
+        _(
+            "Taken back:\n\n{questions}\n\nThey are out of the context and kept on disk; /context "
+            "undo brings them back.",
+            questions=questions,
+        )
+        if taken[1:]
+        else _(
+            "Taken back:\n\n{questions}\n\nIt is out of the context and kept on disk; /context "
+            "undo brings it back.",
+            questions=questions,
+        )
     )
-    return Reply(text, {"turns": [turn.id for turn in taken]}, (_BACK,))
+    return Reply(f"{first}{text}", {"turns": [turn.id for turn in taken]}, (_BACK,))
 
 
 @command("retry", "Take the last turn back and ask its question again")
 async def retry(ask: Ask) -> Reply:
     """`/retry`: the new answer comes as that of a new turn."""
     if ask.words:
-        raise CommandError("/retry takes no text: it asks your last question again.")
+        raise CommandError(_("/retry takes no text: it asks your last question again."))
     (turn,) = taken = await last_turns(ask, 1)
     first = await _take_back(ask, taken, "asked again with /retry")
     message = await ask.bot.turns.ask(ask.conversation.key, ask.address, turn.question)
     return Reply(
-        f"{first}{turn.id} is taken back and asked again: {_words(turn)}",
+        _(
+            "{first}{id} is taken back and asked again: {words}",
+            first=first,
+            id=turn.id,
+            words=_words(turn),
+        ),
         {"turn": turn.id, "asked": message},
     )
 
@@ -204,8 +241,10 @@ def _number(text: str) -> int:
     if word.isascii() and word.isdigit() and len(word) < 10 and int(word) > 0:
         return int(word)
     raise CommandError(
-        "/undo needs a number of turns to take back, like /undo 2; to take out other turns, use "
-        "/context drop t3."
+        _(
+            "/undo needs a number of turns to take back, like /undo 2; to take out other turns, "
+            "use /context drop t3."
+        )
     )
 
 
@@ -219,10 +258,15 @@ async def last_turns(ask: Ask, most: int) -> tuple[Turn, ...]:
         numbers = sorted(summed.union(turn.number for turn in turns))
         turns = await context.turns(numbers[-most:]) if len(numbers) >= most else turns
     if not turns:
-        raise CommandError("There is nothing to take back: no turn is in play.")
+        raise CommandError(_("There is nothing to take back: no turn is in play."))
     if most > len(turns):
-        there_are = "Only one turn is" if len(turns) == 1 else f"Only {len(turns)} turns are"
-        raise CommandError(f"{there_are} in play; nothing was taken back.")
+        raise CommandError(
+            number_of(
+                len(turns),
+                "Only one turn is in play; nothing was taken back.",
+                "Only {n} turns are in play; nothing was taken back.",
+            )
+        )
     return turns[-most:]
 
 
@@ -278,14 +322,14 @@ async def deny(ask: Ask) -> Reply:
 def _show_waiting(ask: Ask) -> Reply:
     questions = ask.bot.approvals.list_waiting(ask.conversation.key)
     if not questions:
-        raise CommandError("No question is waiting here.")
+        raise CommandError(_("No question is waiting here."))
     actions = tuple(action for question in questions for action in question.actions)
     return Reply("\n\n".join(question.text for question in questions), actions=actions)
 
 
 def _answer(ask: Ask, name: str, is_allowed: bool) -> None:
     if len(ask.words) != 1:
-        raise CommandError(f"/{name} needs the name from the question, like K7QM.")
+        raise CommandError(_("/{name} needs the name from the question, like K7QM.", name=name))
     ask.bot.approvals.answer(ask.words[0], ask.person, ask.address, is_allowed)
 
 

@@ -12,6 +12,7 @@ from agent.tools import box
 from agent.tools.allowance import Allowance, overuse
 from agent.tools.box import Complaint, Ran
 from agent.tools.workspace import WRITABLE
+from channels.language import _
 from plugins.api import (
     EVERYTHING,
     Action,
@@ -112,7 +113,7 @@ async def run_shell(ask: Ask) -> Reply:
     strangers may have written."""
     line = ask.text.strip()
     if not line:
-        raise CommandError("/shell needs a command: /shell ls -l.")
+        raise CommandError(_("/shell needs a command: /shell ls -l."))
     ran = await ask.bot.tools.run(ask, "shell", {"command": line})
     if ran.is_error:
         raise CommandError(ran.text)
@@ -124,9 +125,9 @@ async def run_shell(ask: Ask) -> Reply:
     (turn,) = await ask.conversation.turns.append(
         [[question, called, result, Message("assistant", SAID)]]
     )
-    text = f"{fence(ran.text)}\n\nThe model sees it as {turn.id}."
+    text = _("{output}\n\nThe model sees it as {id}.", output=fence(ran.text), id=turn.id)
     data = {"turn": turn.id, "output": ran.text}
-    return Reply(text, data, (Action("Take it out", f"/context drop {turn.id}"),))
+    return Reply(text, data, (Action(_("Take it out"), f"/context drop {turn.id}"),))
 
 
 @hookimpl

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import datetime, time, timedelta
 from typing import Any
 
+from channels.language import _, figure
 from memory.keys import ConversationKey
 from memory.record.ledger import Bill
 from plugins.api import (
@@ -26,7 +27,10 @@ DAYS = 7
 CHATS = 10
 """The chats that are listed, the dearest first."""
 SUBS = (("lift", "suspend a limit that was reached until the month ends; lift WHO: a user's"),)
-HERE, BY_CHAT = "this chat, in all", "this month by chat"
+HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
+    *("this chat, in all", "this month by chat", "by day"),
+    *("this month by model", "all chats", "ever"),
+)
 HEADER = ("", "calls:", "prompt:", "cached:", "completion:", "cost:")
 LIFT = Action("Lift the limit", "/usage lift")
 
@@ -43,7 +47,9 @@ async def usage(ask: Ask) -> Reply:
             return await _lift(ask, "")
         case [word, who] if word.lower() == "lift":
             return await _lift(ask, who)
-    raise CommandError(f"/usage does not know {ask.text[:60]!r}; use /usage or /usage lift.")
+    raise CommandError(
+        _("/usage does not know {words!r}; use /usage or /usage lift.", words=ask.text[:60])
+    )
 
 
 async def _show(ask: Ask) -> Reply:
@@ -71,10 +77,10 @@ async def _of_all(ask: Ask) -> dict[str, Bills]:
     ledger, month = ask.bot.ledger, ask.bot.spending.since
     by_model = await ledger.by_model(month)
     return {
-        "by day": await _by_day(ask),
+        BY_DAY: await _by_day(ask),
         BY_CHAT: _dearest(await ledger.by_conversation(month)),
-        "this month by model": {f"{model}, {purpose}": bill for model, purpose, bill in by_model},
-        "all chats": {"ever": await ledger.bill(0)},
+        BY_MODEL: {f"{model}, {purpose}": bill for model, purpose, bill in by_model},
+        ALL: {EVER: await ledger.bill(0)},
     }
 
 
@@ -106,20 +112,20 @@ def _name_branches(
     for key in (ConversationKey(key, "") for key in keys):
         if key.id in titles or key.is_branch:
             names[key.id] = f"{key.home}, {name_branch(key.number, titles.get(key.id, ''))}"
-    return names | ({HERE: "this branch, in all"} if branches[1:] else {})
+    return names | ({HERE: _("this branch, in all")} if branches[1:] else {})
 
 
 def _rows(title: str, bills: Bills, names: Mapping[str, str]) -> Iterable[tuple[str, ...]]:
     if title and bills:
-        yield (f"**{title}**", "", "", "", "", "")
+        yield (f"**{_(title)}**", "", "", "", "", "")
     for name, bill in bills.items():
-        yield _row(cell(names.get(name, name)), bill)
+        yield _row(cell(names.get(name, _(name))), bill)
 
 
 def _row(name: str, bill: Bill) -> tuple[str, ...]:
     return (
         name,
-        f"{bill.calls:,}",
+        figure(f"{bill.calls:,}"),
         amount(bill.prompt),
         amount(bill.cached),
         amount(bill.completion),
@@ -128,17 +134,29 @@ def _row(name: str, bill: Bill) -> tuple[str, ...]:
 
 
 def _cost(bill: Bill) -> str:
-    return "unknown" if bill.unknown == bill.calls > 0 else money(bill.cost, bill.unknown)
+    return _("unknown") if bill.unknown == bill.calls > 0 else money(bill.cost, bill.unknown)
 
 
 def _limit(account: Account) -> str:
     """One account of the month in a sentence."""
-    whose = {"total": "All chats together", "chat": "This chat", "user": "You"}[account.kind]
-    spent = f"{whose}, this month: {money(account.bill.cost, account.bill.unknown)}"
+    whose = {"total": _("All chats together"), "chat": _("This chat"), "user": _("You")}[
+        account.kind
+    ]
+    spent = _(
+        "{whose}, this month: {cost}",
+        whose=whose,
+        cost=money(account.bill.cost, account.bill.unknown),
+    )
     if not account.limit:
-        return f"{spent}; no limit ({account.setting})."
-    rest = ", lifted until the month ends" if account.is_lifted else ""
-    return f"{spent} of {money(account.limit)} ({account.setting}{rest})."
+        return _("{spent}; no limit ({setting}).", spent=spent, setting=account.setting)
+    rest = _(", lifted until the month ends") if account.is_lifted else ""
+    return _(
+        "{spent} of {limit} ({setting}{rest}).",
+        spent=spent,
+        limit=money(account.limit),
+        setting=account.setting,
+        rest=rest,
+    )
 
 
 def _data(bills: Bills) -> dict[str, Any]:
@@ -153,14 +171,18 @@ async def _lift(ask: Ask, who: str) -> Reply:
     ask.require_owner("lift a spending limit")
     lifted = await ask.bot.spending.lift(ask.conversation.key, who)
     if not lifted:
-        whom = literal(who) or "this chat"
+        whom = literal(who) or _("this chat")
         raise CommandError(
-            f"No spending limit is stopping {whom} now, so there is nothing to lift."
+            _("No spending limit is stopping {whom} now, so there is nothing to lift.", whom=whom)
         )
-    names = " and ".join(account.setting for account in lifted)
-    where = _LIFTED_FOR[lifted[-1].kind]
+    names = _(" and ").join(account.setting for account in lifted)
+    where = _(_LIFTED_FOR[lifted[-1].kind])
     return Reply(
-        f"Lifted until the month ends{where}: {names}. After that it applies again.",
+        _(
+            "Lifted until the month ends{where}: {names}. After that it applies again.",
+            where=where,
+            names=names,
+        ),
         {"lifted": [account.setting for account in lifted]},
     )
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from channels.language import _
 from memory.messages import PICTURE, Message
 from memory.turns import Turn
 from plugins.api import (
@@ -46,8 +47,11 @@ async def regenerate(ask: Ask) -> Reply:
     name, model = _split(ask.text)
     if len(model.split()) > 1:
         raise CommandError(
-            f"Nothing was asked: “{literal(clip(model))}” is no model's name. /regenerate t5 MODEL "
-            "asks t5 again; /edit t5 TEXT asks something else in its place."
+            _(
+                "Nothing was asked: “{model}” is no model's name. /regenerate t5 MODEL asks t5 "
+                "again; /edit t5 TEXT asks something else in its place.",
+                model=literal(clip(model)),
+            )
         )
     if model:
         ask.bot.settings.once({"model": model}, ask.conversation.key.id, ask.person)
@@ -69,7 +73,7 @@ async def edit(ask: Ask) -> Reply:
     said, files = _split_files(turn.question.text)
     if not text:
         return Reply(
-            f"What shall {turn.id} be instead? The answer comes in a branch of its own.",
+            _("What shall {id} be instead? The answer comes in a branch of its own.", id=turn.id),
             {"turn": turn.id, "text": said},
             form=Form(f"/edit {turn.id}", said),
         )
@@ -92,7 +96,7 @@ async def _find(ask: Ask, name: str) -> Turn:
     context = ask.conversation.context
     found = await context.turns(turns_of(name, context.newest))
     if not found:
-        raise CommandError(f"Nothing is kept of {name}: it was deleted.")
+        raise CommandError(_("Nothing is kept of {name}: it was deleted.", name=name))
     return found[0]
 
 
@@ -119,10 +123,10 @@ async def _ask_again(ask: Ask, turn: Turn, question: Message, model: str = "") -
         await ask.bot.settings.set("model", model, key.id, ask.person)
     message = await ask.bot.turns.ask(key, ask.address, question)
     text = _describe(turn, question, made, before, model)
-    first = "I stopped the running answer. " if is_stopped else ""
+    first = _("I stopped the running answer. ") if is_stopped else ""
     actions = (
-        Action("Go back", f"/branches {before.number}"),
-        Action("All branches", "/branches"),
+        Action(_("Go back"), f"/branches {before.number}"),
+        Action(_("All branches"), "/branches"),
     )
     return Reply(first + text, _as_data(made, turn, message), actions)
 
@@ -131,16 +135,25 @@ def _describe(
     turn: Turn, question: Message, made: BranchInfo, before: BranchInfo, model: str
 ) -> str:
     is_same = question.text == turn.question.text
-    what = f"{turn.id} is asked again" if is_same else f"In the place of {turn.id} is asked now"
-    who = f", and {literal(model)} answers here from now on" if model else ""
-    text = (
-        f"{what}, in branch {made.number}{who}: “{literal(clip(question.text))}”. /branches "
-        f"{before.number} goes back to what was said."
+    what = (
+        _("{id} is asked again", id=turn.id)
+        if is_same
+        else _("In the place of {id} is asked now", id=turn.id)
+    )
+    who = _(", and {model} answers here from now on", model=literal(model)) if model else ""
+    text = _(
+        "{what}, in branch {number}{who}: “{words}”. /branches {before} goes back to what was "
+        "said.",
+        what=what,
+        number=made.number,
+        who=who,
+        words=literal(clip(question.text)),
+        before=before.number,
     )
     tools = list(dict.fromkeys(e.message.tool for e in turn.entries if e.message.role == "tool"))
     if tools:
         did = format_list([f"`{name}`" for name in filter(None, tools)], "and")
-        text += f" What {did} did there stays done, and may be done again."
+        text += _(" What {did} did there stays done, and may be done again.", did=did)
     return text
 
 

@@ -7,8 +7,10 @@ takes out what the code has no more.
 from __future__ import annotations
 
 import ast
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -16,77 +18,177 @@ from types import ModuleType
 from babel.messages.catalog import Catalog
 from babel.messages.pofile import write_po
 
-from channels.language import CATALOGUE, LANGUAGES, words_of
+from bot.settings.schema import SETTINGS
+from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.web.words import list_words
 from plugins.api import HookContext
-from plugins.builtin.context import show
+from plugins.builtin import session, usage
+from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.loader import load
+from plugins.wording import WEEKDAYS
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("bot", "channels", "plugins")
-_MARKS = {"_": 1, "number_of": 3, "_verb": 3}
+_MARKS = {"_": 1, "number_of": 3, "_verb": 3, "say_of": 3, "Action": 1, "require_owner": 1}
 PARTS = (
     *("system prompt", "memory", "tools", "summary", "activity log", "summaries of turns"),
-    *("turns", "running turn", "user", "assistant", "tool", "note"),
+    *("turns", "running turn", "user", "assistant", "tool", "note", "other", "before", "after"),
+    *("system", "new", "changed", "gone", "pinned", "archived", "and", "or", "waiting"),
 )
+LAYERS = ("default", "file", "environment")
+FOR_PEOPLE = (
+    *("model", "context.strategy", "agent_max_context_turns", "agent_max_context_tokens"),
+    *("tools.approve", "spend_limit_total", "language", "timezone", "when_busy", "agent"),
+)
+"""Settings whose meaning is translated."""
 
 
 def collect() -> set[str]:
-    """Every English text that `_` and its like are given."""
-    found = {*_named(), *list_words()}
+    """Every English text that `_` and its like are given, and each of a room below that is
+    recognised."""
+    return {*_marked(), *_from_below()} - {""}
+
+
+def _marked() -> Iterator[str]:
+    yield from _named()
+    yield from list_words()
     for room in ROOMS:
         for path in (ROOT / room).rglob("*.py"):
-            found.update(_in_file(path))
-    return found
+            yield from _in_file(path)
 
 
 def _named() -> Iterator[str]:
     """Those that are given by a name that only the running bot knows."""
     for command in load(Path("/nonexistent"), HookContext()).commands.values():
         yield command.summary
+        yield command.interrupted
         yield from (sub.summary for sub in command.subs)
-    yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values())
+    yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
+    yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
+    yield from (text for standing in session.STANDINGS.values() for text in standing)
+    yield from usage.HEADINGS
     for what, when in STRATEGIES.values():
         yield from (what, when)
-    for action in (show.DETAILS, show.MAP, show.COMPACT, show.CLEAR, show.UNDO):
-        yield action.label
+    for setting in SETTINGS.values():
+        yield from (setting.unit.replace("MB", ""), setting.holds)
+    yield from (SETTINGS[key].meaning for key in FOR_PEOPLE)
 
 
 def _in_file(path: Path) -> Iterator[str]:
     text = path.read_text("utf-8")
-    if "channels.language import" not in text:
+    if "channels.language import" not in text and "plugins.wording import" not in text:
         return
-    name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
-    module = import_module(name.removesuffix(".__init__"))
+    module = _import(path)
     for call in ast.walk(ast.parse(text)):
-        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
-            for argument in call.args[: _MARKS.get(call.func.id, 0)]:
-                yield from _texts(argument, module)
+        if isinstance(call, ast.Call):
+            yield from _in_call(call, module)
+
+
+def _in_call(call: ast.Call, module: ModuleType) -> Iterator[str]:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    for argument in call.args[: _MARKS.get(name, 0)]:
+        yield from _texts(argument, module)
+    if name == "count" and len(call.args) == 2:
+        for noun in _texts(call.args[1], module):
+            yield from (f"{{n}} {noun}", f"{{n}} {noun}s")
+    if name in ("table", "wording_table"):
+        for argument in call.args[:1]:
+            yield from _headings(argument, module)
+
+
+def _headings(argument: ast.expr, module: ModuleType) -> Iterator[str]:
+    if isinstance(argument, ast.Tuple):
+        for one in argument.elts:
+            yield from filter(None, _texts(one, module))
+    elif isinstance(argument, ast.Name):
+        yield from filter(None, getattr(module, argument.id, ()))
 
 
 def _texts(argument: ast.expr, module: ModuleType) -> Iterator[str]:
     if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
         yield argument.value
-    elif isinstance(argument, ast.Name):
-        value = getattr(module, argument.id, None)
+    elif isinstance(argument, ast.Name | ast.Attribute | ast.Subscript):
+        value = _look_up(argument, module)
         if isinstance(value, str):
             yield value
+        elif isinstance(argument, ast.Subscript) and isinstance(value, dict):
+            yield from value.values()
     elif isinstance(argument, ast.IfExp):
         yield from _texts(argument.body, module)
         yield from _texts(argument.orelse, module)
-    elif isinstance(argument, ast.Starred):
-        return
+
+
+def _look_up(name: ast.expr, module: ModuleType) -> object:
+    """What a name stands for in its module; of `TEXTS[key]`, all the texts."""
+    if isinstance(name, ast.Name):
+        return getattr(module, name.id, None)
+    if isinstance(name, ast.Attribute):
+        return getattr(_look_up(name.value, module), name.attr, None)
+    if isinstance(name, ast.Subscript):
+        return _look_up(name.value, module)
+    return None
+
+
+def _import(path: Path) -> ModuleType:
+    name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    return import_module(name.removesuffix(".__init__"))
+
+
+# --- sentences of the rooms below -----------------------------------------------------------
+
+BELOW = ("memory", "agent", "bot")
+_PLACE = re.compile(r"\{[^{}]*\}")
+
+
+@cache
+def find_shapes() -> frozenset[str]:
+    """The shapes of all texts in the rooms that know no language: what stands in their places is
+    left out."""
+    found: set[str] = set()
+    for room in BELOW:
+        for path in (ROOT / room).rglob("*.py"):
+            found.update(map(shape_of, _all_texts(ast.parse(path.read_text("utf-8")))))
+    return frozenset(found)
+
+
+def shape_of(text: str) -> str:
+    return _PLACE.sub("{}", text)
+
+
+def _all_texts(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            yield "".join(
+                str(part.value) if isinstance(part, ast.Constant) else "{}" for part in node.values
+            )
+
+
+def _from_below() -> Iterator[str]:
+    """Those that are listed, as long as the code has them."""
+    shapes = find_shapes()
+    for text in list_below():
+        if shape_of(text) in shapes:
+            yield text
+
+
+def list_below() -> Iterable[str]:
+    """Those that reach a person, one a line."""
+    lines = Path(__file__).with_name("below.txt").read_text("utf-8").splitlines()
+    return [line.replace("\\n", "\n") for line in lines if line]
 
 
 def update() -> None:
     """Bring the catalogues up to date."""
-    texts = sorted(collect())
+    below, texts = set(list_below()), sorted({*collect(), *list_below()} - {""})
     for language in LANGUAGES[1:]:
         path, known = CATALOGUE / f"{language}.po", words_of(language)
         catalog = Catalog(locale=language)
         for text in texts:
-            catalog.add(text, known.get(text, ""))
+            comments = [FROM_BELOW] if text in below else []
+            catalog.add(text, known.get(text, ""), auto_comments=comments)
         with path.open("wb") as file:
             write_po(file, catalog, width=100, no_location=True, omit_header=True, sort_output=True)
         missing = [text for text in texts if text not in known]

@@ -9,6 +9,7 @@ import difflib
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
+from channels.language import _
 from plugins.api import Ask, Command, CommandError, Reply, command, hookimpl
 from plugins.builtin.context import (
     advise,
@@ -94,14 +95,17 @@ async def context(ask: Ask) -> Reply:
         return await show.show(ask, "")
     if name.lower() not in VERBS:
         raise CommandError(_describe_unknown(name))
-    run, _ = VERBS[name.lower()]
-    return await run(ask, rest)
+    return await VERBS[name.lower()][0](ask, rest)
 
 
 def _describe_unknown(name: str) -> str:
     near = difflib.get_close_matches(name[:40].lower(), VERBS, n=1)
-    hint = f"did you mean /context {near[0]}?" if near else "/help context lists what it can do."
-    return f"/context does not know {name[:40]!r}; {hint}"
+    hint = (
+        _("did you mean /context {near}?", near=near[0])
+        if near
+        else _("/help context lists what it can do.")
+    )
+    return _("/context does not know {name!r}; {hint}", name=name[:40], hint=hint)
 
 
 @hookimpl

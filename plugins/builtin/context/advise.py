@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from channels.language import _
 from memory.compactor import COOLDOWN
 from memory.context.limits import Limits
 from memory.context.strategies.stubs import may_come
@@ -58,9 +59,9 @@ def has_no_room(facts: Facts) -> Advice | None:
     if not facts.too_small:
         return None
     if not facts.enough:
-        return Advice(facts.too_small, "Take a model with a larger window (/model).")
+        return Advice(facts.too_small, _("Take a model with a larger window (/model)."))
     more = here("agent_max_context_tokens", facts.enough)
-    return Advice(facts.too_small, "Allow more tokens.", (more,))
+    return Advice(facts.too_small, _("Allow more tokens."), (more,))
 
 
 def too_long_for_the_model(facts: Facts) -> Advice | None:
@@ -69,9 +70,11 @@ def too_long_for_the_model(facts: Facts) -> Advice | None:
         return None
     raised = here("context.soft_limit", 2 * facts.tokens)
     if facts.limits.strategy != "trim":
-        do = "Let cuts come earlier, begin anew with /new, or say that it is not too long for you."
+        do = _(
+            "Let cuts come earlier, begin anew with /new, or say that it is not too long for you."
+        )
         return Advice(complaint, do, (*_earlier(facts.limits), raised))
-    do = "Send less of it, or say that it is not too long for you."
+    do = _("Send less of it, or say that it is not too long for you.")
     return Advice(complaint, do, (here("agent_max_context_tokens", _at_most(facts)), raised))
 
 
@@ -83,14 +86,16 @@ def _at_most(facts: Facts) -> int:
 def cuts_too_often(facts: Facts) -> Advice | None:
     if not 0 < facts.distance <= OFTEN:
         return None
-    broken = _broken(facts) or "breaks the provider's cache"
-    found = (
-        f"Cuts come often: the last {len(facts.cuts)} came every {facts.distance:.1f} turns, and "
-        f"each one {broken}."
+    broken = _broken(facts) or _("breaks the provider's cache")
+    found = _(
+        "Cuts come often: the last {n} came every {distance:.1f} turns, and each one {broken}.",
+        n=len(facts.cuts),
+        distance=facts.distance,
+        broken=broken,
     )
     if facts.rules and facts.cuts[-1].actor == "rule":
-        do = "Give it a longer cooldown, or a condition that is met less often (/config hooks)."
-        return Advice(f"{found} Here {format_rules(facts.rules)}.", do)
+        do = _("Give it a longer cooldown, or a condition that is met less often (/config hooks).")
+        return Advice(_("{found} Here {rules}.", found=found, rules=format_rules(facts.rules)), do)
     return Advice(found, *_later(facts))
 
 
@@ -99,9 +104,11 @@ def cuts_do_not_pay(facts: Facts) -> Advice | None:
     known = sorted(number for number in turns if number is not None)
     if not known or facts.distance <= OFTEN or known[len(known) // 2] <= facts.distance:
         return None
-    found = (
-        f"Cuts cost more than they save: each one {_broken(facts)}, but the next comes after "
-        f"{facts.distance:.1f} turns."
+    found = _(
+        "Cuts cost more than they save: each one {broken}, but the next comes after "
+        "{distance:.1f} turns.",
+        broken=_broken(facts),
+        distance=facts.distance,
     )
     return Advice(found, *_later(facts))
 
@@ -116,21 +123,21 @@ def _later(facts: Facts) -> tuple[str, tuple[str, ...]]:
     limits = facts.limits
     match limits.strategy:
         case "truncate" | "summarize" if limits.context.compression_trigger < LESS_OFTEN:
-            return "Let them come later.", (here("context.compression_trigger", LESS_OFTEN),)
+            return _("Let them come later."), (here("context.compression_trigger", LESS_OFTEN),)
         case "structured" if limits.context.trigger_ratio < LESS_OFTEN:
-            return "Let them come later.", (here("context.trigger_ratio", LESS_OFTEN),)
+            return _("Let them come later."), (here("context.trigger_ratio", LESS_OFTEN),)
         case "trim" if facts.cuts[-1].tokens_before < 0.9 * limits.budget:
-            return "Allow more turns.", (here("agent_max_context_turns", 2 * limits.max_turns),)
+            return _("Allow more turns."), (here("agent_max_context_turns", 2 * limits.max_turns),)
         case "trim" if limits.max_tokens < limits.ceiling:
             more = min(2 * limits.max_tokens, limits.ceiling)
-            return "Allow more tokens.", (here("agent_max_context_tokens", more),)
+            return _("Allow more tokens."), (here("agent_max_context_tokens", more),)
     if facts.max_tokens:
-        return "Use all of the model's window.", (here("context.max_tokens", 0),)
+        return _("Use all of the model's window."), (here("context.max_tokens", 0),)
     if limits.strategy in BY_RULE and limits.context.keep_recent > 2:
-        return "Let each one take more.", (
+        return _("Let each one take more."), (
             here("context.keep_recent", limits.context.keep_recent // 2),
         )
-    return "Take a model with a larger window (/model).", ()
+    return _("Take a model with a larger window (/model)."), ()
 
 
 def loses_the_thread(facts: Facts) -> Advice | None:
@@ -139,15 +146,16 @@ def loses_the_thread(facts: Facts) -> Advice | None:
         return None
     longer = here("context.summary_max_tokens", LONGER_SUMMARY)
     commands = (longer,) if facts.limits.context.summary_max_tokens < LONGER_SUMMARY else ()
-    found = (
-        "The thread gets lost after cuts: you took back "
-        f"{count(facts.undone, 'cut')}, and the model looked {count(facts.searches, 'time')} for "
-        "what had left."
+    found = _(
+        "The thread gets lost after cuts: you took back {cuts}, and the model looked {times} for "
+        "what had left.",
+        cuts=count(facts.undone, "cut"),
+        times=count(facts.searches, "time"),
     )
     if facts.limits.strategy == "truncate":
-        do = "Have what leaves summarised, at more length."
+        do = _("Have what leaves summarised, at more length.")
         return Advice(found, do, (here("context.strategy", "summarize"), *commands))
-    return Advice(found, "Allow longer summaries.", commands) if commands else None
+    return Advice(found, _("Allow longer summaries."), commands) if commands else None
 
 
 def summaries_cost_too_much(facts: Facts) -> Advice | None:
@@ -160,32 +168,48 @@ def summaries_cost_too_much(facts: Facts) -> Advice | None:
     else:
         tokens = spent.prompt + spent.completion
         is_dear = tokens > facts.saved
-        figures = f"{amount(tokens)} tokens for {amount(facts.saved)}"
+        figures = _("{tokens} tokens for {saved}", tokens=amount(tokens), saved=amount(facts.saved))
     if not is_dear:
         return None
-    found = f"Summaries cost more than they save: {figures} that did not have to be sent again."
-    than = f" than {facts.summary_model}" if facts.summary_model else ""
-    do = (
-        f"Let a cheaper model{than} write them: name it in the configuration as "
-        "`context.summary_brain.model`, and restart the bot."
+    found = _(
+        "Summaries cost more than they save: {figures} that did not have to be sent again.",
+        figures=figures,
+    )
+    than = (
+        _(" than {summary_model}", summary_model=facts.summary_model) if facts.summary_model else ""
+    )
+    do = _(
+        "Let a cheaper model{than} write them: name it in the configuration as "
+        "`context.summary_brain.model`, and restart the bot.",
+        than=than,
     )
     if facts.limits.strategy != "summarize":
         return Advice(found, do)
-    return Advice(found, f"{do} Or do without summaries.", (here("context.strategy", "truncate"),))
+    return Advice(
+        found, _("{do} Or do without summaries.", do=do), (here("context.strategy", "truncate"),)
+    )
 
 
 def overflows(facts: Facts) -> Advice | None:
     if not facts.overflows:
         return None
-    found = f"{count(facts.overflows, 'request')} did not fit into the model's window."
+    found = _(
+        "{requests} did not fit into the model's window.",
+        requests=count(facts.overflows, "request"),
+    )
     results, ceiling = facts.huge, facts.limits.ceiling
-    do, commands = "Let cuts come earlier.", _earlier(facts.limits)
+    do, commands = _("Let cuts come earlier."), _earlier(facts.limits)
     if facts.rules and facts.limits.strategy in BY_RULE:
-        do = f"Here {format_rules(facts.rules)}: let that come earlier (/config hooks)."
+        do = _(
+            "Here {rules}: let that come earlier (/config hooks).", rules=format_rules(facts.rules)
+        )
     if _has_huge_result(facts):
-        do += (
-            f" And look at t{results.turn}: a result of {results.tool} fills "
-            f"{results.largest / ceiling:.0%} of the window; cut such results when they arrive."
+        do += _(
+            " And look at t{turn}: a result of {tool} fills {largest:.0%} of the window; cut such "
+            "results when they arrive.",
+            turn=results.turn,
+            tool=results.tool,
+            largest=results.largest / ceiling,
         )
         commands = (*commands, here("context.tool_result_limit", max(1, results.largest // 4)))
     return Advice(found, do, commands)
@@ -223,13 +247,17 @@ def one_tool_fills_the_window(facts: Facts) -> Advice | None:
     if facts.overflows and _has_huge_result(facts):
         return None  # it was advised on already
     limit = max(500, results.largest // 4)
-    found = (
-        f"{tool} fills the context: its results hold {amount(tokens)} of {amount(facts.tokens)} "
-        f"tokens, the largest {amount(results.largest)}."
+    found = _(
+        "{tool} fills the context: its results hold {tokens} of {all} tokens, the largest "
+        "{largest}.",
+        tool=tool,
+        tokens=amount(tokens),
+        all=amount(facts.tokens),
+        largest=amount(results.largest),
     )
     if limit >= limits.longest_result:
         return None
-    do = "Cut long results when they arrive; what is left out stays on disk."
+    do = _("Cut long results when they arrive; what is left out stays on disk.")
     return Advice(found, do, (here("context.tool_result_limit", limit),))
 
 
@@ -237,11 +265,13 @@ def old_results_fill_the_context(facts: Facts) -> Advice | None:
     limits, freeable = facts.limits, facts.freeable
     if may_come(limits) or freeable < max(limits.stub_batch, MUCH * facts.tokens):
         return None
-    found = (
-        f"Old tool results fill the context: {amount(freeable)} of {amount(facts.tokens)} tokens "
-        "would be free if they were one line each."
+    found = _(
+        "Old tool results fill the context: {freeable} of {tokens} tokens would be free if they "
+        "were one line each.",
+        freeable=amount(freeable),
+        tokens=amount(facts.tokens),
     )
-    do = "Make them so; the model can read each one again."
+    do = _("Make them so; the model can read each one again.")
     is_full = limits.strategy == "full"
     setting = ("context.strategy", "stubs") if is_full else ("context.stub_tools", "true")
     return Advice(found, do, (here(*setting),))
@@ -250,11 +280,13 @@ def old_results_fill_the_context(facts: Facts) -> Advice | None:
 def tools_fill_a_small_window(facts: Facts) -> Advice | None:
     if facts.tools < MUCH_FOR_TOOLS * facts.limits.ceiling:
         return None
-    found = (
-        f"The tools take {amount(facts.tools)} of the {amount(facts.limits.ceiling)} tokens that "
-        "the model's window holds besides the reply."
+    found = _(
+        "The tools take {tools} of the {ceiling} tokens that the model's window holds besides the "
+        "reply.",
+        tools=amount(facts.tools),
+        ceiling=amount(facts.limits.ceiling),
     )
-    do = "Have them listed only; the model looks up how one is called when it needs it."
+    do = _("Have them listed only; the model looks up how one is called when it needs it.")
     return Advice(found, do, (here("tools.offer", "lean"),))
 
 
@@ -263,17 +295,23 @@ def many_calls(facts: Facts) -> Advice | None:
     is_cluttered = results.count >= MANY_CALLS and 2 * sum(results.tokens.values()) >= facts.tokens
     if not is_cluttered or any(_counts_calls(hook) for hook in facts.hooks):
         return None
-    found = (
-        f"{count(results.count, 'tool result')} are in the context, and they take up most of it."
+    found = _(
+        "{results} are in the context, and they take up most of it.",
+        results=count(results.count, "tool result"),
     )
-    do = f"Compact after each {MANY_CALLS} calls, however full it is (for owners, everywhere)."
+    do = _(
+        "Compact after each {many_calls} calls, however full it is (for owners, everywhere).",
+        many_calls=MANY_CALLS,
+    )
     added: list[Mapping[str, Any]] = [CALLS_RULE]
     if facts.limits.strategy in BY_RULE and facts.limits.auto_compact:
         trigger = facts.limits.context.compression_trigger
         added.append(_pressure_rule(trigger))
-        do += (
-            f" A rule of your own replaces the built-in `{AUTO_COMPACT}`, so a "
-            f"second rule is added that still cuts at {trigger:.0%}."
+        do += _(
+            " A rule of your own replaces the built-in `{auto_compact}`, so a second rule is "
+            "added that still cuts at {trigger:.0%}.",
+            auto_compact=AUTO_COMPACT,
+            trigger=trigger,
         )
     return Advice(found, do, (f"/config hooks {json.dumps([*facts.hooks, *added])}",))
 
@@ -297,22 +335,24 @@ def _counts_calls(hook: Mapping[str, Any]) -> bool:
 def folds_too_little(facts: Facts) -> Advice | None:
     if facts.limits.strategy != "slim" or facts.limits.fold_turns != 1 or not facts.answers.cached:
         return None
-    found = (
-        f"The provider caches ({amount(facts.answers.cached)} tokens so far), and folding one turn "
-        "at a time changes the beginning of every request."
+    found = _(
+        "The provider caches ({cached} tokens so far), and folding one turn at a time changes the "
+        "beginning of every request.",
+        cached=amount(facts.answers.cached),
     )
-    return Advice(found, "Fold several at a time.", (here("context.fold_turns", "auto"),))
+    return Advice(found, _("Fold several at a time."), (here("context.fold_turns", "auto"),))
 
 
 def nothing_compacts(facts: Facts) -> Advice | None:
     limits = facts.limits
     if limits.strategy not in BY_RULE or limits.auto_compact or facts.rules:
         return None
-    found = (
-        f"Nothing makes the context smaller before it overflows: {limits.strategy} waits for a "
-        "rule, but there is none, and context.auto_compact is false."
+    found = _(
+        "Nothing makes the context smaller before it overflows: {strategy} waits for a rule, but "
+        "there is none, and context.auto_compact is false.",
+        strategy=limits.strategy,
     )
-    do = "Turn it on, or write a rule of your own (docs/hooks.md)."
+    do = _("Turn it on, or write a rule of your own (docs/hooks.md).")
     return Advice(found, do, (here("context.auto_compact", "true"),))
 
 
@@ -359,21 +399,31 @@ def as_text(facts: Facts, found: Sequence[Advice]) -> str:
         for one in found
     ]
     return "\n\n".join(
-        (*(parts or ["All is well; there is nothing to change."]), format_figures(facts))
+        (*(parts or [_("All is well; there is nothing to change.")]), format_figures(facts))
     )
 
 
 def format_figures(facts: Facts) -> str:
     """The figures in one line."""
     limits, spent = facts.limits, facts.summaries
-    often = f", one every {facts.distance:.1f} turns" if facts.distance else ""
+    often = _(", one every {distance:.1f} turns", distance=facts.distance) if facts.distance else ""
     results = sum(facts.results.tokens.values())
-    return (
-        f"{limits.strategy}: {count(facts.turns, 'turn')}, {count(len(facts.cuts), 'cut')}{often}, "
-        f"{count(facts.overflows, 'overflow')}. {amount(facts.tokens)} of {amount(limits.budget)} "
-        f"tokens in use, {amount(results)} of them tool results. {count(spent.calls, 'call')} for "
-        f"summaries, {money(spent.cost, spent.unknown)}; {amount(facts.saved)} tokens saved by "
-        f"cuts, {amount(facts.answers.cached)} read from the provider's cache."
+    return _(
+        "{strategy}: {turns}, {cuts}{often}, {overflows}. {tokens} of {budget} tokens in use, "
+        "{results} of them tool results. {calls} for summaries, {cost}; {saved} tokens saved by "
+        "cuts, {cached} read from the provider's cache.",
+        strategy=limits.strategy,
+        turns=count(facts.turns, "turn"),
+        cuts=count(len(facts.cuts), "cut"),
+        often=often,
+        overflows=count(facts.overflows, "overflow"),
+        tokens=amount(facts.tokens),
+        budget=amount(limits.budget),
+        results=amount(results),
+        calls=count(spent.calls, "call"),
+        cost=money(spent.cost, spent.unknown),
+        saved=amount(facts.saved),
+        cached=amount(facts.answers.cached),
     )
 
 
@@ -397,5 +447,5 @@ def figures(facts: Facts) -> dict[str, Any]:
 
 def _label(command: str) -> str:
     """What stands on the button: "compression_trigger 0.85"."""
-    _, key, value, *_ = command.split(" ")
-    return f"{key.rpartition('.')[2]} {value}" if key != "hooks" else "add the rule"
+    key, value = command.split(" ")[1:3]
+    return f"{key.rpartition('.')[2]} {value}" if key != "hooks" else _("add the rule")

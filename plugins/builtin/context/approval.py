@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from channels.language import _
 from memory.services import CutNotice
-from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
-from plugins.builtin.context.show import explain_hold
-from plugins.builtin.context.state import be, ids
+from plugins.builtin.context.show import explain_hold, reason
+from plugins.builtin.context.state import ids, say_of
 from plugins.builtin.context.steering import to_reply
 from plugins.builtin.context.summary import EDIT
 from plugins.builtin.context.turns import quote
@@ -35,27 +35,44 @@ def describe(notice: CutNotice) -> Reply:
         "tokens_before": notice.tokens_before,
         "tokens_after": notice.tokens_after,
     }
-    edit = Action("Edit", f"{EDIT} {name}")
+    edit = Action(_("Edit"), f"{EDIT} {name}")
     if not notice.event:
-        leaving = be(notice.turns, ("is", "are"))
-        place = "their" if notice.turns[1:] else "its"
-        text = (
-            f"May I make the context smaller? {leaving} to leave ({notice.why}): "
-            f"{before} → {after} tokens, with {name} in {place} place:\n\n{quoted}\n\n"
-            f"Say `{APPROVE} {name}` or `{DECLINE} {name}`, or change "
-            "the summary first. Nothing is cut before you answer, unless ten minutes pass or the "
-            "model's window is full."
+        question = say_of(
+            notice.turns,
+            "May I make the context smaller? {turns} is to leave ({why}): {before} → {after} "
+            "tokens, with {name} in its place:",
+            "May I make the context smaller? {turns} are to leave ({why}): {before} → {after} "
+            "tokens, with {name} in their place:",
+            why=reason(notice.why),
+            before=before,
+            after=after,
+            name=name,
         )
+        how = _(
+            "Say `{approve} {name}` or `{decline} {name}`, or change the summary first. Nothing is "
+            "cut before you answer, unless ten minutes pass or the model's window is full.",
+            approve=APPROVE,
+            decline=DECLINE,
+            name=name,
+        )
+        text = f"{question}\n\n{quoted}\n\n{how}"
         approve, decline = f"{APPROVE} {name}", f"{DECLINE} {name}"
         keep = receipts.actions(notice.summary, is_named=True)
-        actions = (Action("Approve", approve), edit, Action("No", decline), *keep)
+        actions = (Action(_("Approve"), approve), edit, Action(_("No"), decline), *keep)
         return Reply(text, data, actions)
-    when = "from your next message on" if notice.is_late else "now"
-    text = (
-        f"{format_turns(notice.turns)} left the context ({notice.why}): {before} → {after} "
-        f"tokens. {name} stands for {'them' if notice.turns[1:] else 'it'} {when}:\n\n{quoted}"
+    said = say_of(
+        notice.turns,
+        "{turns} left the context ({why}): {before} → {after} tokens. {name} stands for it {when}:",
+        "{turns} left the context ({why}): {before} → {after} tokens. {name} stands for them "
+        "{when}:",
+        why=reason(notice.why),
+        before=before,
+        after=after,
+        name=name,
+        when=_("from your next message on") if notice.is_late else _("now"),
     )
-    undo = Action("Undo", f"/context undo e{notice.event}")
+    text = f"{said}\n\n{quoted}"
+    undo = Action(_("Undo"), f"/context undo e{notice.event}")
     return Reply(text, data, (edit, undo, *receipts.actions(notice.summary)))
 
 
@@ -67,7 +84,7 @@ async def approve(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     done = await ask.conversation.compactor.approve()
     if done is None:
-        raise CommandError(_NONE)
+        raise CommandError(_(_NONE))
     return to_reply(done, view)
 
 
@@ -78,7 +95,9 @@ async def decline(ask: Ask, rest: str) -> Reply:
     async with conversation.context.changing:
         await conversation.compactor.approval.decline()
     until = hold(conversation.context.view(), conversation.context.limits, conversation)
-    text = f"Nothing is cut. {explain_hold(until)}" if until else "Nothing is cut for now."
+    text = (
+        f"{_('Nothing is cut.')} {explain_hold(until)}" if until else _("Nothing is cut for now.")
+    )
     return Reply(text, {"declined": True})
 
 
@@ -87,10 +106,15 @@ async def _find_waiting(ask: Ask, rest: str) -> CutNotice:
     name = rest.strip().lower()
     waiting = await ask.conversation.compactor.approval.notice()
     if waiting is None:
-        raise CommandError(_NONE)
+        raise CommandError(_(_NONE))
     if name and name != waiting.summary.name:
         raise CommandError(
-            f"“{literal(clip(name))}” is not what waits now: the cut that does has the summary "
-            f"{waiting.summary.name}. {APPROVE} shows it. Nothing was done."
+            _(
+                "“{name}” is not what waits now: the cut that does has the summary {waiting}. "
+                "{approve} shows it. Nothing was done.",
+                name=literal(clip(name)),
+                waiting=waiting.summary.name,
+                approve=APPROVE,
+            )
         )
     return waiting

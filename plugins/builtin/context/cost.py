@@ -6,6 +6,7 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.cut_cost import CutCost, InputPrice, count_broken, cut_cost
 from memory.context.forecast import Forecast, Preview
@@ -59,12 +60,18 @@ class Cache:
         if cost is None:
             return ""
         price = f" ({money(cost.dollars)})" if cost.dollars else ""
-        broken = f"{'broke' if is_past else 'breaks'} {amount(cost.broken)} cached tokens{price}"
+        broken = _(
+            "broke {broken} cached tokens{price}"
+            if is_past
+            else "breaks {broken} cached tokens{price}",
+            broken=amount(cost.broken),
+            price=price,
+        )
         turns = self.turns(cost)
         if turns is None:
             return broken
-        when = f"after {count(turns, 'turn')}" if turns else "at once"
-        return f"{broken} and pays back {when}"
+        when = _("after {turns}", turns=count(turns, "turn")) if turns else _("at once")
+        return _("{broken} and pays back {when}", broken=broken, when=when)
 
     def turns(self, cost: CutCost) -> int | None:
         """After how many turns it has paid; None where that is unknown, or never."""

@@ -7,19 +7,19 @@ from collections.abc import Collection, Mapping
 from datetime import tzinfo
 from typing import Any
 
+from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.record.search import Found, Hit
 from memory.record.side_questions import SideQuestion
-from memory.turns import format_turns
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import event_data, list_touched
 from plugins.builtin.context.show import by, moment, name_kind
-from plugins.builtin.context.state import IN_PLAY, States, states
-from plugins.builtin.context.turns import role
-from plugins.wording import amount, clip, count, excerpt, literal, pieces
+from plugins.builtin.context.state import IN_PLAY, States, name_states, states
+from plugins.builtin.context.turns import name_role, role
+from plugins.wording import amount, clip, count, excerpt, format_turns, literal, pieces
 
 NEWEST = 40
 """Events that are shown; `data` has them all."""
@@ -30,7 +30,9 @@ async def show(ask: Ask, rest: str) -> Reply:
     del rest
     events = await ask.conversation.context.history()
     if not events:
-        return Reply("The context has never been changed: every turn is in play.", {"events": []})
+        return Reply(
+            _("The context has never been changed: every turn is in play."), {"events": []}
+        )
     held = {event.id for event in list_effective(events)}
     undone = {e.id for e in events if e.id not in held and e.kind not in ("undo", "redo")}
     by_id = {event.id: event for event in events}
@@ -45,7 +47,7 @@ async def show(ask: Ask, rest: str) -> Reply:
     lines = [_line(e, by_id, undone, zone, said[e.id]) for e in reversed(events)]
     text = "\n".join(lines[:NEWEST])
     if len(lines) > NEWEST:
-        text += f"\n\nThe newest {NEWEST} of {len(lines)} are shown."
+        text += _("\n\nThe newest {newest} of {n} are shown.", newest=NEWEST, n=len(lines))
     data = [
         {
             **event_data(e),
@@ -67,9 +69,19 @@ def _line(
 ) -> str:
     """One event: what and when, the turns and sizes, what it cost and kept, who and why."""
     target = by_id.get(event.change.target) if event.kind in ("undo", "redo") else None
-    what = f"{event.kind} of a {name_kind(target)} (e{target.id})" if target else name_kind(event)
+    what = (
+        _(
+            "undo of a {kind} (e{id})" if event.kind == "undo" else "redo of a {kind} (e{id})",
+            kind=name_kind(target),
+            id=target.id,
+        )
+        if target
+        else name_kind(event)
+    )
     said = (
-        f"e{event.id} ~~{what}~~ undone" if event.id in undone else f"e{event.id} **{what}**",
+        _("e{id} ~~{what}~~ undone", id=event.id, what=what)
+        if event.id in undone
+        else f"e{event.id} **{what}**",
         moment(event.at, zone),
         format_turns(list_touched(target or event)),
         _sizes(event),
@@ -81,7 +93,11 @@ def _line(
 
 def _sizes(event: ViewEvent) -> str:
     before, after = event.tokens_before, event.tokens_after
-    return f"{amount(before)} → {amount(after)} tokens" if before != after else ""
+    return (
+        _("{before} → {after} tokens", before=amount(before), after=amount(after))
+        if before != after
+        else ""
+    )
 
 
 SHOWN = 10
@@ -93,7 +109,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     words = rest.split()
     if not words:
         raise CommandError(
-            "/context search needs words to look for, like /context search lisbon hotel."
+            _("/context search needs words to look for, like /context search lisbon hotel.")
         )
     conversation = ask.conversation
     found = await conversation.search(words, SHOWN)
@@ -102,7 +118,9 @@ async def search(ask: Ask, rest: str) -> Reply:
     hits = found.hits[: found.whole] or found.hits
     lines = [_hit_line(hit, where, moment(hit.entry.at, ask.bot.zone())) for hit in hits]
     asides = await conversation.asides(SHOWN, words)
-    aside = "\n".join(("Asked aside (/btw), which the model does not find:", *map(_aside, asides)))
+    aside = "\n".join(
+        (_("Asked aside (/btw), which the model does not find:"), *map(_aside, asides))
+    )
     parts = (_headline(found, rest), "\n".join(lines), aside if asides else "")
     return Reply(
         "\n\n".join(filter(None, parts)),
@@ -122,18 +140,31 @@ def _aside(one: SideQuestion) -> str:
 def _headline(found: Found, rest: str) -> str:
     words = f"“{literal(clip(rest))}”"
     if not found.total:
-        return f"Nothing in this conversation contains {words}."
+        return _("Nothing in this conversation contains {words}.", words=words)
     if not found.whole:
-        more = f"; the best {SHOWN} of {found.total}" if found.total > SHOWN else ""
-        return f"No message contains all of {words}. These contain part of it{more}:"
-    more = f"; the newest {SHOWN} are" if found.whole > SHOWN else ""
-    return f"{count(found.whole, 'message')} with {words}{more}:"
+        more = (
+            _("; the best {shown} of {total}", shown=SHOWN, total=found.total)
+            if found.total > SHOWN
+            else ""
+        )
+        return _(
+            "No message contains all of {words}. These contain part of it{more}:",
+            words=words,
+            more=more,
+        )
+    more = _("; the newest {shown} are", shown=SHOWN) if found.whole > SHOWN else ""
+    return _(
+        "{messages} with {words}{more}:",
+        messages=count(found.whole, "message"),
+        words=words,
+        more=more,
+    )
 
 
 def _hit_line(hit: Hit, where: States, at: str) -> str:
     state = [name for name in where.of(hit.entry.turn) if name != IN_PLAY]
-    marks = f" ({', '.join(state)})" if state else ""
-    who = literal(role(hit.entry.message))
+    marks = f" ({name_states(state)})" if state else ""
+    who = literal(name_role(role(hit.entry.message)))
     return f"- **t{hit.entry.turn}** {who}, {at}{marks}: {excerpt(hit.text, hit.spans)}"
 
 

@@ -23,13 +23,13 @@ from memory.long_term.prompt import PromptMemory
 from memory.messages import Role
 from memory.record.ledger import Bill
 from memory.services import CutNotice
-from memory.turns import format_turns
 from plugins.api import Ask
 from plugins.builtin.context.cost import Cache, cache_of
 from plugins.builtin.context.soft_limit import SoftLimit, soft_limit_of
 from plugins.builtin.context.state import ids
 from plugins.context_usage import usage_of
 from plugins.rules import find_compacting, parse
+from plugins.wording import format_turns
 
 GOVERNING = (
     "context.strategy",
@@ -152,11 +152,11 @@ def hold(view: View, limits: Limits, conversation: Conversation) -> Hold | None:
         return None
     most = round(undo.tokens_after * compaction.HELD_GROWTH)
     turn = undo.turn + compaction.HELD_TURNS
-    because = _BECAUSE.get(undo.kind, "of your undo")
+    because = BECAUSE.get(undo.kind, BECAUSE["undo"])
     return Hold(turn, min(most, limits.ceiling), because)
 
 
-_BECAUSE = {"hold": "of your no", "expand": "you opened a summary"}
+BECAUSE = {"hold": "of your no", "expand": "you opened a summary", "undo": "of your undo"}
 
 
 async def _summary(conversation: Conversation, last: ViewEvent | None) -> Summary:

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 
 import resvg_py
 
+from channels.language import _
 from plugins.api import Ask, CommandError, Reply
 from plugins.builtin.context import state
 from plugins.builtin.context.overview import gather, parts
@@ -288,7 +289,7 @@ def _fonts() -> list[str]:
     spec = importlib.util.find_spec("font_lato")
     if spec is None or spec.origin is None:
         raise CommandError(
-            "The letters for the picture are missing; run `pip install -r requirements.txt`."
+            _("The letters for the picture are missing; run `pip install -r requirements.txt`.")
         )
     folder = Path(spec.origin).parent / "files"
     return [str(folder / f"{FONT}-{weight}.ttf") for weight in ("Regular", "Bold")]

@@ -5,19 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from channels.language import _
 from memory.context.change import StandIn
 from memory.context.forecast import Preview
 from memory.context.meter import PromptPrefix
 from memory.context.plan import Plan
 from memory.context.strategies.stubs import count_freed
 from memory.context.view import View
-from memory.turns import Entry, format_turns
+from memory.turns import Entry
 from plugins.api import Ask, Reply
 from plugins.builtin.context.cost import cache_of
 from plugins.builtin.context.overview import Hold, effect, hold
 from plugins.builtin.context.show import explain_hold, reason
-from plugins.builtin.context.state import ids
-from plugins.builtin.context.turns import role, summarize
+from plugins.builtin.context.state import ids, say_of
+from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.wording import amount, clip, literal, shorten, table
 
 Row = tuple[str, str, int | None, str]
@@ -40,7 +41,7 @@ async def show(ask: Ask, rest: str) -> Reply:
         _headline(preview, context.limits.budget, bool(context.current)),
         show_messages(rows),
         describe_steps(preview, held, waiting.turns if waiting else ()),
-        f"That {cache.clause(cost)}." if cost else "",
+        _("That {cost}.", cost=cache.clause(cost)) if cost else "",
     )
     text = "\n\n".join(filter(None, parts))
     return Reply(text, {**_data(preview, rows), "cost": cache.data(cost)})
@@ -58,9 +59,11 @@ def _round_down(rows: list[Row], most: int) -> list[Row]:
 
 
 def _headline(preview: Preview, budget: int, is_asked: bool) -> str:
-    besides = "" if is_asked else ", and your next message"
-    size = f"{amount(preview.then.tokens)} of {amount(budget)} tokens"
-    return f"**The next request holds about {size}**{besides}."
+    besides = "" if is_asked else _(", and your next message")
+    size = _(
+        "{tokens} of {budget} tokens", tokens=amount(preview.then.tokens), budget=amount(budget)
+    )
+    return _("**The next request holds about {size}**{besides}.", size=size, besides=besides)
 
 
 def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) -> list[Row]:
@@ -77,7 +80,14 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
         rows.append(("", "summary", part(view.preface.tokens), clip(view.preface.text)))
     if view.log:
         log = part(view.front_tokens - (view.preface.tokens if view.preface else 0))
-        rows.append(("", "activity log", log, f"{len(view.log)} lines; {view.log[-1].text}"))
+        rows.append(
+            (
+                "",
+                "activity log",
+                log,
+                _("{n} lines; {last}", n=len(view.log), last=view.log[-1].text),
+            )
+        )
     waiting = [s for s in view.stand_ins if s.summary in view.summaries]
     for turn in view.turns:
         due = [s for s in waiting if s.seq < turn.entries[0].seq]
@@ -86,20 +96,20 @@ def list_messages(view: View, prefix: PromptPrefix, *, is_asked: bool = True) ->
         rows += [_row(entry, part(entry.tokens)) for entry in turn.entries]
     rows += [_stand_in_row(s, view) for s in waiting]
     if not is_asked:
-        rows[-1] = (rows[-1][0], "user", None, "(your next message)")
+        rows[-1] = (rows[-1][0], "user", None, _("(your next message)"))
     besides = view.tokens - sum(row[2] or 0 for row in rows)
     if besides > 0:
-        rows.append(("", "other", besides, "added by the provider, and rounding"))
+        rows.append(("", "other", besides, _("added by the provider, and rounding")))
     return _round_down(rows, -besides) if besides < 0 else rows
 
 
 def show_messages(rows: Sequence[Row]) -> str:
     """The same as a table."""
     lines = [
-        (turn, literal(who), "" if size is None else amount(size), literal(words))
+        (turn, literal(name_role(who)), "" if size is None else amount(size), literal(words))
         for turn, who, size, words in rows
     ]
-    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", ""))
+    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", ""))
     return table(("turn", "message", "tokens:", "beginning"), shown)
 
 
@@ -118,12 +128,15 @@ def describe_steps(preview: Preview, held: Hold | None = None, waiting: Sequence
     if not preview.plans and held:
         return explain_hold(held)
     if not preview.plans and waiting:
-        return (
-            f"Nothing leaves first: {format_turns(waiting)} {'wait' if waiting[1:] else 'waits'} "
-            "for your approval (`/context approve` shows the question)."
+        return say_of(
+            waiting,
+            "Nothing leaves first: {turns} waits for your approval (`/context approve` shows the "
+            "question).",
+            "Nothing leaves first: {turns} wait for your approval (`/context approve` shows the "
+            "question).",
         )
     if not preview.plans:
-        return "Nothing leaves first: it is within all limits."
+        return _("Nothing leaves first: it is within all limits.")
     return "\n\n".join(_step(plan, preview) for plan in preview.plans)
 
 
@@ -131,10 +144,14 @@ def _step(plan: Plan, preview: Preview) -> str:
     gone = {*plan.leaving, *plan.change.fold}
     raw = sum(turn.tokens for turn in preview.now.turns if turn.number in gone)
     raw += count_freed(preview.now, plan.change)
-    size = f" (about {amount(preview.now.scale.part(raw))} tokens)" if raw else ""
+    size = _(" (about {tokens} tokens)", tokens=amount(preview.now.scale.part(raw))) if raw else ""
     is_first = plan is next((one for one in preview.plans if one.kind != "stub"), None)
-    return (
-        f"Before that, {effect(plan)}{size}: {reason(plan.why)}.{_summary(plan, preview, is_first)}"
+    return _(
+        "Before that, {effect}{size}: {reason}.{summary}",
+        effect=effect(plan),
+        size=size,
+        reason=reason(plan.why),
+        summary=_summary(plan, preview, is_first),
     )
 
 
@@ -142,12 +159,14 @@ def _summary(plan: Plan, preview: Preview, is_first: bool) -> str:
     if not plan.leaving:
         return ""
     if plan.kind == "fold":
-        return " Their lines go to the daily memory."
+        return _(" Their lines go to the daily memory.")
     if is_first and preview.is_ready:
-        return " Their summary is ready, and takes their place."
+        return _(" Their summary is ready, and takes their place.")
     if preview.now.rendering == "system":  # strategies that wait for it
-        return " Their summary is written first, and takes their place."
-    return " Their summary is written in the meantime, and takes their place from the turn after."
+        return _(" Their summary is written first, and takes their place.")
+    return _(
+        " Their summary is written in the meantime, and takes their place from the turn after."
+    )
 
 
 def _data(preview: Preview, rows: list[Row]) -> dict[str, Any]:

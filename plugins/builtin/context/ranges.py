@@ -8,18 +8,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.view import View
 from memory.context_editor import Expanded
 from memory.conversation import Conversation
 from memory.record.summaries import Summary
-from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.overview import hold
 from plugins.builtin.context.show import UNDO, explain_hold
-from plugins.builtin.context.state import be, ids, turns_of
-from plugins.wording import amount, clip, literal
+from plugins.builtin.context.state import ids, say_of, turns_of
+from plugins.wording import amount, clip, format_turns, literal
 
 SHOWN = 20
 """Lines of the tree that are shown; `data` has all."""
@@ -38,11 +38,13 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
     if compacted is None:
         raise CommandError(_explain_nothing(numbers, view, named))
     if compacted.is_overtaken:
-        raise CommandError(receipts.OVERTAKEN)
+        raise CommandError(_(receipts.OVERTAKEN))
     if compacted.event is None or compacted.summary is None:
         return Reply(
-            f"Nothing was changed: a summary of {format_turns(numbers)} would not make the context "
-            "smaller.",
+            _(
+                "Nothing was changed: a summary of {turns} would not make the context smaller.",
+                turns=format_turns(numbers),
+            ),
             {"turns": []},
         )
     return _to_reply(compacted.event, compacted.summary, numbers, view, named)
@@ -51,12 +53,22 @@ async def compact_range(ask: Ask, numbers: Turns, focus: str) -> Reply:
 def _to_reply(
     event: ViewEvent, summary: Summary, numbers: Turns, view: View, named: Mapping[int, str]
 ) -> Reply:
-    who = f"by {summary.model}" if summary.model else "an extract, since the model's was no shorter"
+    who = (
+        _("by {model}", model=summary.model)
+        if summary.model
+        else _("an extract, since the model's was no shorter")
+    )
     besides = _explain_rest(event, numbers, view, named)
-    they = "they" if event.leaving[1:] else "it"
-    place = f"The summary {summary.name} ({who}) stands where {they} stood.{besides}"
+    place = say_of(
+        event.leaving,
+        "The summary {name} ({who}) stands where it stood.{besides}",
+        "The summary {name} ({who}) stands where they stood.{besides}",
+        name=summary.name,
+        who=who,
+        besides=besides,
+    )
     text, data = receipts.report(event, summary, place)
-    opened = Action("Expand", f"/context expand {summary.name}")
+    opened = Action(_("Expand"), f"/context expand {summary.name}")
     return Reply(text, data, (opened, UNDO, *receipts.actions(summary, is_named=True)))
 
 
@@ -68,12 +80,18 @@ async def free_range(ask: Ask, numbers: Turns) -> Reply:
     if event is None:
         raise CommandError(_explain_nothing(numbers, view, named))
     before, after = event.tokens_before, event.tokens_after
-    text = (
-        f"Freed about {amount(before - after)} tokens: {format_turns(event.leaving)} left the "
-        f"context ({amount(before)} → {amount(after)}). The summary is written in the background, "
-        f"and stands in {'their' if event.leaving[1:] else 'its'} place from your next message "
-        "on; /context undo brings back what left."
-        f"{_explain_rest(event, numbers, view, named)}"
+    text = say_of(
+        event.leaving,
+        "Freed about {freed} tokens: {turns} left the context ({before} → {after}). The "
+        "summary is written in the background, and stands in its place from your next message "
+        "on; /context undo brings back what left.{rest}",
+        "Freed about {freed} tokens: {turns} left the context ({before} → {after}). The "
+        "summary is written in the background, and stands in their place from your next message "
+        "on; /context undo brings back what left.{rest}",
+        freed=amount(before - after),
+        before=amount(before),
+        after=amount(after),
+        rest=_explain_rest(event, numbers, view, named),
     )
     data = {
         "turns": ids(event.leaving),
@@ -89,17 +107,29 @@ def _explain_nothing(numbers: Turns, view: View, named: Mapping[int, str]) -> st
     inside = [s for s in view.stand_ins if not set(numbers).isdisjoint(s.turns)]
     if len(inside) == 1:
         (one,) = inside
-        summary = named.get(one.summary, "a summary that is being written")
-        return f"Nothing was changed: {summary} stands for {format_turns(one.turns)} already."
+        summary = named.get(one.summary) or _("a summary that is being written")
+        return _(
+            "Nothing was changed: {summary} stands for {turns} already.",
+            summary=summary,
+            turns=format_turns(one.turns),
+        )
     reasons = _explain_staying(numbers, view)
-    return f"There is nothing to compact: {' '.join(reasons)}" if reasons else "Nothing was changed"
+    return (
+        _("There is nothing to compact: {reasons}", reasons=" ".join(reasons))
+        if reasons
+        else _("Nothing was changed")
+    )
 
 
 def _explain_rest(event: ViewEvent, numbers: Turns, view: View, named: Mapping[int, str]) -> str:
     """What of a range stays, and what else went into its summary."""
     swallowed = [s for s in view.stand_ins if not set(event.leaving).isdisjoint(s.turns)]
     within = [
-        f"{named.get(s.summary, 'the summary')} ({format_turns(s.turns)}) went into it whole."
+        _(
+            "{summary} ({turns}) went into it whole.",
+            summary=named.get(s.summary) or _("the summary"),
+            turns=format_turns(s.turns),
+        )
         for s in swallowed
     ]
     rest = tuple(n for n in numbers if n not in event.leaving)
@@ -113,11 +143,19 @@ def _explain_staying(numbers: Turns, view: View) -> list[str]:
     gone = tuple(n for n in numbers if n not in there)
     sentences = []
     if view.current in numbers:
-        sentences.append(f"t{view.current} is being answered, and stays.")
+        sentences.append(_("t{current} is being answered, and stays.", current=view.current))
     if pinned:
-        sentences.append(f"{be(pinned)} pinned, and {_verb(pinned, 'stays', 'stay')}.")
+        sentences.append(
+            say_of(pinned, "{turns} is pinned, and stays.", "{turns} are pinned, and stay.")
+        )
     if gone:
-        sentences.append(f"{be(gone)} not in play (see /context turns).")
+        sentences.append(
+            say_of(
+                gone,
+                "{turns} is not in play (see /context turns).",
+                "{turns} are not in play (see /context turns).",
+            )
+        )
     return sentences
 
 
@@ -145,7 +183,7 @@ class SummaryNode:
         return tuple(turn for turn in self.summary.turns if turn not in told)
 
 
-FRONT, IN_PLACE, INSIDE = "in front", "in place", "inside"
+PLACES = FRONT, IN_PLACE, INSIDE = "in front", "in place", "inside"
 
 
 def build_tree(view: View, made: Mapping[int, Summary]) -> list[SummaryNode]:
@@ -195,15 +233,19 @@ async def show_summaries(ask: Ask, rest: str) -> Reply:
     nodes = build_tree(view, await _read_summaries(conversation))
     coming = [s for s in view.stand_ins if not s.summary]
     if not nodes and not coming:
-        return Reply("No summary stands in the context.", {"summaries": []})
+        return Reply(_("No summary stands in the context."), {"summaries": []})
     lines = [_line(node) for node in nodes]
-    lines += [f"- one of {format_turns(s.turns)} is being written" for s in coming]
+    lines += [_("- one of {turns} is being written", turns=format_turns(s.turns)) for s in coming]
     text = "\n".join(lines[:SHOWN])
     if len(lines) > SHOWN:
-        text += f"\n\n{len(lines) - SHOWN} more went into these."
+        text += _("\n\n{n} more went into these.", n=len(lines) - SHOWN)
     if nodes:
-        text += "\n\n`/context expand s…` opens one into its turns."
-    opened = [Action(f"Expand {n.summary.name}", _expand(n)) for n in nodes if n.place != INSIDE]
+        text += _("\n\n`/context expand s…` opens one into its turns.")
+    opened = [
+        Action(_("Expand {name}", name=n.summary.name), _expand(n))
+        for n in nodes
+        if n.place != INSIDE
+    ]
     return Reply(text, {"summaries": [_data(node) for node in nodes]}, tuple(opened[-4:]))
 
 
@@ -217,12 +259,12 @@ def _line(node: SummaryNode) -> str:
     if node.inside and node.fresh:
         made_of.append(format_turns(node.fresh))
     said = (
-        f"**{one.name}** {node.place}",
+        f"**{one.name}** {_(node.place)}",
         f"{format_turns(node.turns)}{' ← ' + ' + '.join(made_of) if node.inside else ''}",
-        f"{amount(one.tokens)} tokens",
-        f"by {one.model}" if one.model else "an extract",
-        "edited" if one.edits else "",
-        f"about {literal(clip(one.focus, 60))}" if one.focus else "",
+        _("{tokens} tokens", tokens=amount(one.tokens)),
+        _("by {model}", model=one.model) if one.model else _("an extract"),
+        _("edited") if one.edits else "",
+        _("about {focus}", focus=literal(clip(one.focus, 60))) if one.focus else "",
     )
     return f"{'  ' if node.place == INSIDE else ''}- {' · '.join(filter(None, said))}"
 
@@ -272,10 +314,14 @@ def _find(name: str, nodes: Sequence[SummaryNode]) -> SummaryNode:
         if node.summary.name == name.lower():
             return node
     names = ", ".join(node.summary.name for node in nodes[:SHOWN])
-    there = f"it has {names}" if names else "it has none"
+    there = _("it has {names}", names=names) if names else _("it has none")
     raise CommandError(
-        f"There is no summary {name.lower()} in the context; {there} (see /context summaries). "
-        "Nothing was changed."
+        _(
+            "There is no summary {name} in the context; {there} (see /context summaries). Nothing "
+            "was changed.",
+            name=name.lower(),
+            there=there,
+        )
     )
 
 
@@ -283,34 +329,47 @@ def _explain_closed(opened: Expanded, numbers: Turns, view: View) -> str:
     """Why no turn came back."""
     if opened.left:
         newest = opened.left[-1]
-        return (
-            f"Nothing was changed: t{newest} alone does not fit. There is room for "
-            f"{amount(opened.room)} tokens; compact or drop other turns first, or raise the limit."
+        return _(
+            "Nothing was changed: t{newest} alone does not fit. There is room for {room} tokens; "
+            "compact or drop other turns first, or raise the limit.",
+            newest=newest,
+            room=amount(opened.room),
         )
     if opened.away:
-        return _explain_away(opened.away) + " Nothing was changed."
+        return _explain_away(opened.away) + _(" Nothing was changed.")
     there = {turn.number for turn in view.turns}
     shown = tuple(n for n in numbers if n in there)
     if shown:
-        return f"{be(shown)} in play already; nothing was changed."
-    return "Nothing is kept of these turns, so nothing was changed."
+        return say_of(
+            shown,
+            "{turns} is in play already; nothing was changed.",
+            "{turns} are in play already; nothing was changed.",
+        )
+    return _("Nothing is kept of these turns, so nothing was changed.")
 
 
 def _explain_away(numbers: Turns) -> str:
-    return f"You took {format_turns(numbers)} away; only /context undo brings that back."
+    return _(
+        "You took {turns} away; only /context undo brings that back.", turns=format_turns(numbers)
+    )
 
 
 def _tell_opened(what: str, opened: Expanded, before: View, ask: Ask) -> Reply:
     conversation = ask.conversation
     view = conversation.context.view()
-    text = (
-        f"Opened{f' {what}' if what else ''}: {be(opened.back)} back in play. "
-        f"{amount(before.tokens)} → {amount(view.tokens)} tokens."
+    text = say_of(
+        opened.back,
+        "Opened{what}: {turns} is back in play. {before} → {after} tokens.",
+        "Opened{what}: {turns} are back in play. {before} → {after} tokens.",
+        what=f" {what}" if what else "",
+        before=amount(before.tokens),
+        after=amount(view.tokens),
     )
     if opened.left:
-        text += (
-            f" {format_turns(opened.left)} did not fit, so a summary goes on standing for "
-            f"{'them' if opened.left[1:] else 'it'}."
+        text += say_of(
+            opened.left,
+            " {turns} did not fit, so a summary goes on standing for it.",
+            " {turns} did not fit, so a summary goes on standing for them.",
         )
     if opened.away:
         text += f" {_explain_away(opened.away)}"

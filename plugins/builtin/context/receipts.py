@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from channels.language import _
 from memory.context.change import ViewEvent
 from memory.context.receipt import Receipt
 from memory.record.summaries import Summary
-from memory.turns import format_turns
 from plugins.api import Action
 from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import quote
-from plugins.wording import amount, clip, literal
+from plugins.wording import amount, clip, format_turns, literal
 
 SHOWN = 8
 """Missing facts that are named."""
@@ -25,8 +25,18 @@ OVERTAKEN = (
 def report(event: ViewEvent, summary: Summary, about: str) -> tuple[str, dict[str, Any]]:
     """What a person is told of a compaction that they asked for, with a sentence `about` its
     summary; and the same as data."""
-    sizes = f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens"
-    text = f"Compacted {format_turns(event.leaving)}: {sizes}. {about}\n\n{quote(summary.text)}"
+    sizes = _(
+        "{before} → {after} tokens",
+        before=amount(event.tokens_before),
+        after=amount(event.tokens_after),
+    )
+    text = _(
+        "Compacted {turns}: {sizes}. {about}\n\n{summary}",
+        turns=format_turns(event.leaving),
+        sizes=sizes,
+        about=about,
+        summary=quote(summary.text),
+    )
     data = {
         "turns": ids(event.leaving),
         "tokens_before": event.tokens_before,
@@ -43,20 +53,30 @@ def describe(receipt: Receipt | None) -> str:
     """What was kept and what is missing; "" where there was nothing to keep."""
     if receipt is None or not receipt.total:
         return ""
-    of = (
-        "Of the names, numbers and the like in what left, it kept "
-        f"{receipt.kept} of {receipt.total}"
+    of = _(
+        "Of the names, numbers and the like in what left, it kept {kept} of {total}",
+        kept=receipt.kept,
+        total=receipt.total,
     )
     if not receipt.missing:
         return f"{of}."
     named = ", ".join(literal(clip(fact, 40)) for fact in receipt.missing[:SHOWN])
     more = len(receipt.missing) - SHOWN
-    return f"{of}; missing: {named}{f', and {more} more' if more > 0 else ''}."
+    return _(
+        "{of}; missing: {named}{more}.",
+        of=of,
+        named=named,
+        more=_(", and {n} more", n=more) if more > 0 else "",
+    )
 
 
 def shorten(receipt: Receipt | None) -> str:
     """ "kept 14 of 17", for a line of a list."""
-    return f"kept {receipt.kept} of {receipt.total}" if receipt and receipt.total else ""
+    return (
+        _("kept {kept} of {total}", kept=receipt.kept, total=receipt.total)
+        if receipt and receipt.total
+        else ""
+    )
 
 
 def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
@@ -64,7 +84,9 @@ def actions(summary: Summary, *, is_named: bool = False) -> tuple[Action, ...]:
     missing = summary.receipt.missing if summary.receipt else ()
     which = f"{summary.name} " if is_named else ""
     some = [fact for fact in missing if len(fact) <= 40 and "\n" not in fact][:BUTTONS]
-    return tuple(Action(f"Keep {clip(fact, 24)}", f"{KEEP} {which}{fact}") for fact in some)
+    return tuple(
+        Action(_("Keep {fact}", fact=clip(fact, 24)), f"{KEEP} {which}{fact}") for fact in some
+    )
 
 
 def to_data(receipt: Receipt | None) -> dict[str, object] | None:

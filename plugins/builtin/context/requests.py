@@ -15,15 +15,16 @@ import orjson
 
 from agent.pictures import Pictures
 from agent.sent import Rebuilt, rebuild
+from channels.language import _, number_of
 from memory.context.view import Scale
 from memory.record.requests import SentRequest
-from memory.turns import Entry, format_turns
+from memory.turns import Entry
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context.preview import list_messages, show_messages
 from plugins.builtin.context.show import moment
-from plugins.builtin.context.state import ids
+from plugins.builtin.context.state import ids, say_of
 from plugins.builtin.context.turns import role, summarize
-from plugins.wording import amount, clip, count, fence, literal, money, shorten
+from plugins.wording import amount, clip, fence, literal, money, shorten
 
 LONGEST_JSON = 12_000
 """Characters of a request that a chat is shown as JSON; `data` has all of it."""
@@ -48,7 +49,7 @@ async def show(ask: Ask, rest: str) -> Reply:
         return kept
     names = [word for word in words if word != "json"]
     if len(names) > 1:
-        raise CommandError("/context request takes one request, like /context request r41 json.")
+        raise CommandError(_("/context request takes one request, like /context request r41 json."))
     number = _number(names[0], kept) if names else kept[-1]
     again = await _rebuild(ask, number)
     data = _mask(ask, {"request": _describe(again)})
@@ -62,7 +63,7 @@ async def list_kept(ask: Ask) -> list[int] | Reply:
     """The numbers of the requests that are kept, or why there are none."""
     log = ask.conversation.turns.requests
     found = await log.numbers() if log.keep else []
-    return found or Reply(NONE_SENT if log.keep else NONE_KEPT, {"requests": []})
+    return found or Reply(_(NONE_SENT if log.keep else NONE_KEPT), {"requests": []})
 
 
 def _number(word: str, kept: Sequence[int]) -> int:
@@ -70,20 +71,26 @@ def _number(word: str, kept: Sequence[int]) -> int:
     digits = word.removeprefix("r")
     if digits.isascii() and digits.isdigit() and len(digits) < 10 and int(digits) in kept:
         return int(digits)
-    raise CommandError(f"“{literal(clip(word))}” is not a request that is kept; {_range(kept)}.")
+    raise CommandError(
+        _(
+            "“{word}” is not a request that is kept; {which}.",
+            word=literal(clip(word)),
+            which=_range(kept),
+        )
+    )
 
 
 def _range(kept: Sequence[int]) -> str:
     if len(kept) == 1:
-        return f"only r{kept[0]} is"
-    return f"r{kept[0]} to r{kept[-1]} are"
+        return _("only r{kept} is", kept=kept[0])
+    return _("r{first} to r{last} are", first=kept[0], last=kept[-1])
 
 
 async def _rebuild(ask: Ask, number: int) -> Rebuilt:
     log = ask.conversation.turns.requests
     sent = await log.request(number)
     if sent is None:
-        raise CommandError(f"r{number} can't be read, or was deleted meanwhile.")
+        raise CommandError(_("r{number} can't be read, or was deleted meanwhile.", number=number))
     folder = ask.bot.workspace(ask.conversation.key)
     again = await rebuild(log, sent, Pictures(folder, lambda: 0))
     offset = sent.total - sent.ratio * again.view.raw_tokens if again.is_same else 0.0
@@ -93,11 +100,13 @@ async def _rebuild(ask: Ask, number: int) -> Rebuilt:
 def _actions(number: int, kept: Sequence[int], *, is_json: bool) -> tuple[Action, ...]:
     before = number - 1
     offers = (
-        Action("Readable", f"/context request r{number}")
+        Action(_("Readable"), f"/context request r{number}")
         if is_json
         else Action("JSON", f"/context request r{number} json"),
         before in kept
-        and Action(f"What changed since r{before}", f"/context diff r{before} r{number}"),
+        and Action(
+            _("What changed since r{before}", before=before), f"/context diff r{before} r{number}"
+        ),
         before in kept and Action(f"r{before}", f"/context request r{before}"),
         number + 1 in kept and Action(f"r{number + 1}", f"/context request r{number + 1}"),
     )
@@ -110,12 +119,21 @@ def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
     rows = list_messages(again.view, again.prefix)
     return "\n\n".join(
         (
-            f"**Request {sent.name}**, sent at {at} in t{sent.turn} to {literal(sent.model)}. "
-            f"{usage(sent)}",
+            _(
+                "**Request {name}**, sent at {at} in t{turn} to {model}. {usage}",
+                name=sent.name,
+                at=at,
+                turn=sent.turn,
+                model=literal(sent.model),
+                usage=usage(sent),
+            ),
             show_messages(rows),
             describe_match(again),
-            f"Of this conversation's own requests, {_range(kept)} kept; those for summaries and "
-            "those of sub-agents are not.",
+            _(
+                "Of this conversation's own requests, {which} kept; those for summaries and those "
+                "of sub-agents are not.",
+                which=_range(kept),
+            ),
         )
     )
 
@@ -123,58 +141,78 @@ def _as_text(again: Rebuilt, kept: Sequence[int], zone: tzinfo) -> str:
 def usage(sent: SentRequest) -> str:
     """What came of a request, and what the provider counted."""
     if sent.outcome == "too long":
-        return (
-            f"The model refused it as too long; by the meter it had {amount(sent.tokens)} tokens."
+        return _(
+            "The model refused it as too long; by the meter it had {tokens} tokens.",
+            tokens=amount(sent.tokens),
         )
     if not sent.outcome:
-        return (
-            f"About {amount(sent.tokens)} tokens. No answer came of it: it failed, broke off, or "
-            "was stopped."
+        return _(
+            "About {tokens} tokens. No answer came of it: it failed, broke off, or was stopped.",
+            tokens=amount(sent.tokens),
         )
     if sent.total != sent.prompt and sent.is_reported:
-        return (
-            f"{amount(sent.tokens)} tokens by the meter, but the provider has read only "
-            f"{amount(sent.prompt)} of them; {amount(sent.completion)} in the answer."
+        return _(
+            "{tokens} tokens by the meter, but the provider has read only {prompt} of them; "
+            "{completion} in the answer.",
+            tokens=amount(sent.tokens),
+            prompt=amount(sent.prompt),
+            completion=amount(sent.completion),
         )
-    who = "by the provider" if sent.is_reported else "by the meter"
+    who = _("by the provider") if sent.is_reported else _("by the meter")
     cached = f", {_describe_cached(sent)}" if sent.is_reported else ""
     price = "" if sent.cost is None else f", {money(sent.cost)}"
-    return (
-        f"{amount(sent.prompt)} tokens {who}{cached}; {amount(sent.completion)} in the answer"
-        f"{price}, {sent.seconds:.1f} s."
+    return _(
+        "{prompt} tokens {who}{cached}; {completion} in the answer{price}, {seconds:.1f} s.",
+        prompt=amount(sent.prompt),
+        who=who,
+        cached=cached,
+        completion=amount(sent.completion),
+        price=price,
+        seconds=sent.seconds,
     )
 
 
 def _describe_cached(sent: SentRequest) -> str:
     if not sent.cached:
-        return "none of them from its cache"
-    return f"{amount(sent.cached)} of them ({sent.cached / max(1, sent.prompt):.0%}) from its cache"
+        return _("none of them from its cache")
+    return _(
+        "{cached} of them ({share:.0%}) from its cache",
+        cached=amount(sent.cached),
+        share=sent.cached / max(1, sent.prompt),
+    )
 
 
 def describe_match(again: Rebuilt) -> str:
     """Whether this is what was sent, and why not."""
     sent = again.sent
     if again.is_same:
-        return (
-            f"This is byte for byte what was sent: {sent.size:,} bytes, SHA-256 "
-            f"`{sent.digest[:16]}…`."
+        return _(
+            "This is byte for byte what was sent: {size:,} bytes, SHA-256 `{digest}…`.",
+            size=sent.size,
+            digest=sent.digest[:16],
         )
     turns = again.forgotten
     gone = (
-        f"{format_turns(turns)} {'was' if len(turns) == 1 else 'were'} forgotten" if turns else "",
-        "the system prompt and the tools are not kept any more" * (not sent.prefix.parameters),
-        "a secret in it was hidden before it was kept" * sent.prefix.is_masked,
+        say_of(turns, "{turns} was forgotten", "{turns} were forgotten") if turns else "",
+        _("the system prompt and the tools are not kept any more") * (not sent.prefix.parameters),
+        _("a secret in it was hidden before it was kept") * sent.prefix.is_masked,
     )
-    why = ", and ".join(filter(None, gone)) or "something in it was forgotten or changed since"
-    return f"This is not byte for byte what was sent: {why}. The rest is as it was."
+    why = _(", and ").join(filter(None, gone)) or _(
+        "something in it was forgotten or changed since"
+    )
+    return _("This is not byte for byte what was sent: {why}. The rest is as it was.", why=why)
 
 
 def _as_json(body: Any) -> str:
     text = json.dumps(body, indent=2, ensure_ascii=False)
     more = len(text) - LONGEST_JSON
     if more > 0:
-        text = f"{text[:LONGEST_JSON]}\n… {more:,} more characters"
-    note = "\n\nThe whole is in this reply's data, over REST and in pipe mode." if more > 0 else ""
+        text = _(
+            "{beginning}\n… {more:,} more characters", beginning=text[:LONGEST_JSON], more=more
+        )
+    note = (
+        _("\n\nThe whole is in this reply's data, over REST and in pipe mode.") if more > 0 else ""
+    )
     return f"{fence(text, 'json')}{note}"
 
 
@@ -315,8 +353,11 @@ async def diff(ask: Ask, rest: str) -> Reply:
     numbers = [_number(word, kept) for word in words] or kept[-2:]
     if len(set(numbers)) != 2:
         raise CommandError(
-            "/context diff compares two requests, like /context diff r40 r41, or without names the "
-            f"last two; {_range(kept)} kept."
+            _(
+                "/context diff compares two requests, like /context diff r40 r41, or without "
+                "names the last two; {which} kept.",
+                which=_range(kept),
+            )
         )
     one, two = [await _rebuild(ask, number) for number in sorted(numbers)]
     compared = compare(_parts(ask, one), _parts(ask, two))
@@ -366,34 +407,61 @@ def _find_ahead(entry: Entry, message: Mapping[str, Any]) -> str:
 def _as_diff(ask: Ask, one: Rebuilt, two: Rebuilt, compared: Comparison) -> str:
     heads = [f"--- {_format_heading(one.sent)}", f"+++ {_format_heading(two.sent)}"]
     half = LONGEST_DIFF // 2
-    lines = shorten([*_diff_lines(compared.lines)], half, half, lambda n: f"  … {n} more lines")
+    lines = shorten(
+        [*_diff_lines(compared.lines)], half, half, lambda n: _("  … {n} more lines", n=n)
+    )
     block = ask.conversation.turns.requests.hide("\n".join((*heads, *lines)))
     faults = [f"{a.sent.name}: {describe_match(a)}" for a in (one, two) if not a.is_same]
     return "\n\n".join((_verdict(one.sent, two.sent, compared), fence(block, "diff"), *faults))
 
 
 def _format_heading(sent: SentRequest) -> str:
-    total = f"{sent.name} (t{sent.turn}, {sent.model}): {amount(sent.total)} tokens"
-    return f"{total}, {amount(sent.cached)} of them cached" if sent.is_reported else total
+    total = _(
+        "{name} (t{turn}, {model}): {total} tokens",
+        name=sent.name,
+        turn=sent.turn,
+        model=sent.model,
+        total=amount(sent.total),
+    )
+    return (
+        _("{total}, {cached} of them cached", total=total, cached=amount(sent.cached))
+        if sent.is_reported
+        else total
+    )
 
 
 def _verdict(one: SentRequest, two: SentRequest, compared: Comparison) -> str:
     """Where the beginning stopped being the same, and what that meant."""
     if one.model != two.model:
-        return (
-            f"**{two.name} went to another model than {one.name}**, whose cache holds nothing of "
-            f"it: all of its {amount(two.total)} tokens had to be read anew."
+        return _(
+            "**{name} went to another model than {other}**, whose cache holds nothing of it: all "
+            "of its {total} tokens had to be read anew.",
+            name=two.name,
+            other=one.name,
+            total=amount(two.total),
         )
-    hit = f" The provider took {amount(two.cached)} from its cache." if two.is_reported else ""
+    hit = (
+        _(" The provider took {cached} from its cache.", cached=amount(two.cached))
+        if two.is_reported
+        else ""
+    )
     if not compared.place:
-        return (
-            f"**{one.name} is the beginning of {two.name}**, so a cache holds: "
-            f"{amount(compared.kept)} tokens are the same, {amount(compared.anew)} are new.{hit}"
+        return _(
+            "**{name} is the beginning of {other}**, so a cache holds: {kept} tokens are the "
+            "same, {anew} are new.{hit}",
+            name=one.name,
+            other=two.name,
+            kept=amount(compared.kept),
+            anew=amount(compared.anew),
+            hit=hit,
         )
-    return (
-        f"**The beginning is the same for {amount(compared.kept)} tokens; from “{compared.place}” "
-        f"on it differs**, so the {amount(compared.anew)} tokens from there on had to be read anew."
-        f"{hit}"
+    return _(
+        "**The beginning is the same for {kept} tokens; from “{place}” on it differs**, so the "
+        "{anew} tokens from there on had to be read anew.{hit}",
+        kept=amount(compared.kept),
+        place=compared.place,
+        anew=amount(compared.anew),
+        hit=hit,
     )
 
 
@@ -402,12 +470,21 @@ def _diff_lines(lines: Iterable[PartLine]) -> Iterator[str]:
         some = list(group)
         if is_same:
             size = amount(sum(line.tokens for line in some))
-            yield f"  {count(len(some), 'part')} as before: {size} tokens"
+            yield number_of(
+                len(some),
+                "  {n} part as before: {size} tokens",
+                "  {n} parts as before: {size} tokens",
+                size=size,
+            )
         else:
             yield from map(_diff_line, some)
 
 
 def _diff_line(line: PartLine) -> str:
     if line.sign == "~":
-        return f"! {line.name}: {amount(line.before)} → {amount(line.tokens)} tokens, {line.words}"
-    return f"{line.sign} {line.name}: {amount(line.tokens)} tokens, {line.words}"
+        sizes = _(
+            "{before} → {after} tokens", before=amount(line.before), after=amount(line.tokens)
+        )
+        return f"! {line.name}: {sizes}, {line.words}"
+    size = _("{tokens} tokens", tokens=amount(line.tokens))
+    return f"{line.sign} {line.name}: {size}, {line.words}"

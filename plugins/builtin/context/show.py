@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, tzinfo
 
-from channels.language import _, number_of
+from channels.language import _, explain, figure, number_of
 from memory.context.change import Kind, ViewEvent
 from memory.context.limits import Limits
 from memory.context.plan import can_help
 from memory.context.strategies.stubs import may_come
 from memory.context.view import View
 from memory.turn_log import describe_cut_prompt
-from memory.turns import format_turns
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.overview import (
     Hold,
@@ -28,7 +27,7 @@ from plugins.builtin.context.overview import (
     parts,
 )
 from plugins.rules import AUTO_COMPACT
-from plugins.wording import amount, bar, count, literal, money, table
+from plugins.wording import amount, bar, count, format_turns, literal, money, table
 
 BY_RULE = ("truncate", "summarize")
 """Strategies that a rule carries out, the built-in one or the person's own."""
@@ -170,7 +169,7 @@ def format_counts(overview: Overview) -> str:
         "In play: {turns}, {messages}, {characters} characters.",
         turns=number_of(len(overview.view.turns), "{n} turn", "{n} turns"),
         messages=f"{messages} ({by_role})" if by_role else messages,
-        characters=f"{numbers['characters']:,}",
+        characters=figure(f"{numbers['characters']:,}"),
     )
     return f"{said} {more}" if away else said
 
@@ -180,13 +179,20 @@ def in_force(overview: Overview) -> str:
     limits, layers = overview.limits, overview.layers
     strategy = f"{limits.strategy} ({layers['context.strategy']})"
     if overview.chosen != limits.strategy:
-        strategy = f"{limits.strategy} ({overview.chosen} from your next message on)"
+        strategy = _(
+            "{strategy} ({chosen} from your next message on)",
+            strategy=limits.strategy,
+            chosen=overview.chosen,
+        )
     governing = (*_own_limits(overview), *_rules(overview))
     own = [f"{text} ({layers[key]})" for text, key in governing]
     named = ", ".join((_("strategy {name}", name=strategy), *own))
     learned = overview.learned and (
-        f" (learned from an error, instead of {amount(overview.learned.instead_of)}; "
-        "`/config context.max_tokens 0` forgets it)"
+        _(
+            " (learned from an error, instead of {instead_of}; `/config context.max_tokens 0` "
+            "forgets it)",
+            instead_of=amount(overview.learned.instead_of),
+        )
     )
     window = f"{amount(limits.window)}{learned or ''}"
     said = _("Limits: {limits}; the model's window is {window}.", limits=named, window=window)
@@ -207,13 +213,13 @@ def too_small(view: View, limits: Limits) -> str:
         else _("Choose a model with a larger window, or shorten system_prompt")
     )
     said = _(
-        "By {setting}, turns leave at {threshold} tokens, but the system prompt "
-        "({system}) and the tools ({tools}) alone fill that. No cut could help, "
-        "so none is made until the model's window is full.",
+        "By {setting}, turns leave at {threshold} tokens, but the system prompt ({system}) and "
+        "the tools ({tools}) alone fill that. No cut could help, so none is made until the "
+        "model's window is full.",
         setting=setting,
-        threshold=f"{limits.threshold:,}",
-        system=f"{system:,}",
-        tools=f"{tools:,}",
+        threshold=figure(f"{limits.threshold:,}"),
+        system=figure(f"{system:,}"),
+        tools=figure(f"{tools:,}"),
     )
     return f"{said} {do}."
 
@@ -246,12 +252,18 @@ def _rules(overview: Overview) -> tuple[tuple[str, str], ...]:
     limits = overview.limits
     own = format_rules(overview.rules)
     if limits.strategy not in BY_RULE:
-        return ((f"{own} too", "hooks"),) if own else ()
+        return ((_("{own} too", own=own), "hooks"),) if own else ()
     if own:
-        return ((f"{own} instead of `{AUTO_COMPACT}`", "hooks"),)
+        return (
+            (_("{own} instead of `{auto_compact}`", own=own, auto_compact=AUTO_COMPACT), "hooks"),
+        )
     if not limits.auto_compact:
-        return (("nothing is cut before the window is full", "context.auto_compact"),)
-    at = f"`{AUTO_COMPACT}` cuts at {limits.context.compression_trigger:.0%} of the budget"
+        return ((_("nothing is cut before the window is full"), "context.auto_compact"),)
+    at = _(
+        "`{auto_compact}` cuts at {share:.0%} of the budget",
+        auto_compact=AUTO_COMPACT,
+        share=limits.context.compression_trigger,
+    )
     return ((at, "context.compression_trigger"),)
 
 
@@ -259,40 +271,75 @@ def format_rules(ids: Sequence[str]) -> str:
     """Own rules that compact, in words: "the rule `tidy_up` cuts"; "" for none."""
     if not ids:
         return ""
-    some = [f"`{name}`" for name in ids[:3]] + ([f"{len(ids) - 3} more"] if len(ids) > 3 else [])
-    return f"the rules {', '.join(some)} cut" if ids[1:] else f"the rule {some[0]} cuts"
+    some = [f"`{name}`" for name in ids[:3]] + (
+        [_("{n} more", n=len(ids) - 3)] if len(ids) > 3 else []
+    )
+    return (
+        _("the rules {some} cut", some=", ".join(some))
+        if ids[1:]
+        else _("the rule {some} cuts", some=some[0])
+    )
 
 
 def _own_limits(overview: Overview) -> tuple[tuple[str, str], ...]:
     """What governs the strategy in force: in words, and by which setting."""
     limits = overview.limits
-    folding = f"{count(limits.fold_turns, 'turn')} at a time into the log"
-    by_rule = ((f"the last {limits.context.keep_recent} messages stay", "context.keep_recent"),)
+    folding = _("{turns} at a time into the log", turns=count(limits.fold_turns, "turn"))
+    by_rule = (
+        (
+            _("the last {keep_recent} messages stay", keep_recent=limits.context.keep_recent),
+            "context.keep_recent",
+        ),
+    )
     stubs = (
         (
-            f"the last {count(limits.context.stub_keep, 'tool result')} whole",
+            _("the last {results} whole", results=count(limits.context.stub_keep, "tool result")),
             "context.stub_keep",
         ),
-        (f"{amount(limits.stub_batch)} tokens at a time become stubs", "context.stub_batch"),
+        (
+            _("{stub_batch} tokens at a time become stubs", stub_batch=amount(limits.stub_batch)),
+            "context.stub_batch",
+        ),
     )
-    first = (("old tool results become stubs first", "context.stub_tools"), *stubs)
+    first = ((_("old tool results become stubs first"), "context.stub_tools"), *stubs)
     is_first = may_come(limits) and limits.strategy != "stubs"
     return (first if is_first else ()) + {
         "trim": (
-            (f"{amount(limits.max_tokens)} tokens", "agent_max_context_tokens"),
+            (
+                _("{max_tokens} tokens", max_tokens=amount(limits.max_tokens)),
+                "agent_max_context_tokens",
+            ),
             (count(limits.max_turns, "turn"), "agent_max_context_turns"),
         ),
         "stubs": stubs,
         "slim": (
-            (f"the last {count(limits.context.full_turns, 'turn')} in full", "context.full_turns"),
+            (
+                _("the last {turns} in full", turns=count(limits.context.full_turns, "turn")),
+                "context.full_turns",
+            ),
             (folding, "context.fold_turns"),
-            (f"{limits.context.max_terse_entries} lines in it", "context.max_terse_entries"),
+            (
+                _(
+                    "{max_terse_entries} lines in it",
+                    max_terse_entries=limits.context.max_terse_entries,
+                ),
+                "context.max_terse_entries",
+            ),
         ),
         "truncate": by_rule,
         "summarize": by_rule,
         "structured": (
-            (f"at {limits.context.trigger_ratio:.0%} of the window", "context.trigger_ratio"),
-            (f"{limits.context.reserve_ratio:.0%} of it stays", "context.reserve_ratio"),
+            (
+                _(
+                    "at {trigger_ratio:.0%} of the window",
+                    trigger_ratio=limits.context.trigger_ratio,
+                ),
+                "context.trigger_ratio",
+            ),
+            (
+                _("{reserve_ratio:.0%} of it stays", reserve_ratio=limits.context.reserve_ratio),
+                "context.reserve_ratio",
+            ),
         ),
     }.get(limits.strategy, ())
 
@@ -302,17 +349,21 @@ def _explain_ceiling(overview: Overview) -> str:
     limits = overview.limits
     if limits.strategy != "trim" or limits.max_tokens <= limits.ceiling:
         return ""
-    return (
-        f" Besides the reply it has room for {amount(limits.ceiling)}, so that is the budget "
-        "rather than agent_max_context_tokens."
+    return _(
+        " Besides the reply it has room for {ceiling}, so that is the budget rather than "
+        "agent_max_context_tokens.",
+        ceiling=amount(limits.ceiling),
     )
 
 
 def explain_hold(until: Hold) -> str:
     """How long nothing is cut after an undo, a no, or the opening of a summary."""
-    return (
-        f"Because {until.because}, nothing is cut before "
-        f"t{until.turn} begins, unless the context grows to {amount(until.tokens)} tokens first."
+    return _(
+        "Because {because}, nothing is cut before t{turn} begins, unless the context grows to "
+        "{tokens} tokens first.",
+        because=_(until.because),
+        turn=until.turn,
+        tokens=amount(until.tokens),
     )
 
 
@@ -328,7 +379,7 @@ def next_cut(overview: Overview) -> str:
         )
     if overview.due:
         due = overview.due
-        return f"{_('Next cut: before the next step.')} {effect(due)}: {due.why}."
+        return f"{_('Next cut: before the next step.')} {effect(due)}: {reason(due.why)}."
     cut = overview.next_cut
     if cut is None and overview.rules and overview.limits.strategy in BY_RULE:
         return _("Next cut: when a rule of yours makes one (`/config hooks`).")
@@ -338,7 +389,7 @@ def next_cut(overview: Overview) -> str:
     is_known = cut.tokens and all(number <= overview.view.newest for number in gone)
     tokens = _(", about {n} tokens", n=amount(cut.tokens)) if is_known else ""
     cost = overview.cache.clause(overview.cache.of_forecast(cut))
-    done = f"{describe_effects(cut)}{tokens}{cost and f', which {cost}'}"
+    done = f"{describe_effects(cut)}{tokens}{cost and _(', which {cost}', cost=cost)}"
     return f"{_('Next cut: when t{turn} begins, at this pace.', turn=cut.at_turn)} {done}."
 
 
@@ -381,7 +432,9 @@ def by(event: ViewEvent) -> str:
 
 def reason(why: str) -> str:
     """A reason in a person's words."""
-    return "the request was too long for the model" if why == "context_overflow" else why
+    return (
+        _("the request was too long for the model") if why == "context_overflow" else explain(why)
+    )
 
 
 def moment(at: datetime, zone: tzinfo) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.models.long_context import UNKNOWN, LongContext
+from channels.language import _, explain
 from plugins.api import Ask
 from plugins.wording import amount
 
@@ -28,15 +29,28 @@ class SoftLimit:
             return ""
         size = amount(tokens)
         if self.set:
-            return f"{size} tokens are more than context.soft_limit, which is {amount(self.set)}."
-        if not self.known.benchmark:
-            return (
-                f"{size} tokens may be more than {self.model} handles well: no figures are known "
-                f"for this model; others get worse from about {amount(self.tokens)} on."
+            return _(
+                "{size} tokens are more than context.soft_limit, which is {set}.",
+                size=size,
+                set=amount(self.set),
             )
-        return (
-            f"{size} tokens are more than {self.model} handles well: up to {amount(self.tokens)} "
-            f"{self.known.finding} ({self.known.benchmark}, {self.known.year})."
+        if not self.known.benchmark:
+            return _(
+                "{size} tokens may be more than {model} handles well: no figures are known for "
+                "this model; others get worse from about {tokens} on.",
+                size=size,
+                model=self.model,
+                tokens=amount(self.tokens),
+            )
+        return _(
+            "{size} tokens are more than {model} handles well: up to {tokens} {finding} "
+            "({benchmark}, {year}).",
+            size=size,
+            model=self.model,
+            tokens=amount(self.tokens),
+            finding=explain(self.known.finding),
+            benchmark=self.known.benchmark,
+            year=self.known.year,
         )
 
     @property

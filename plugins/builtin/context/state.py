@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from channels.language import _, explain
 from memory.context.change import ViewEvent
 from memory.context.replay import list_effective
 from memory.context.view import View
-from memory.turns import Turn, format_turns, turn_number
+from memory.turns import Turn, turn_number
 from plugins.api import CommandError
+from plugins.wording import format_turns
 
 IN_PLAY, RUNNING, PINNED = "in play", "running", "pinned"
 SQUEEZED, CLIPPED, STUBBED = "squeezed", "clipped", "results as stubs"
@@ -126,7 +129,9 @@ def _range(word: str, newest: int) -> range:
     start = _turn(first, newest)
     end = _turn(last, newest) if last else newest if is_range else start
     if end < start:
-        raise CommandError(f"{word} is backwards; write t{end}-t{start}.")
+        raise CommandError(
+            _("{word} is backwards; write t{end}-t{start}.", word=word, end=end, start=start)
+        )
     return range(start, end + 1)
 
 
@@ -134,10 +139,16 @@ def _turn(word: str, newest: int) -> int:
     try:
         number = turn_number(word if len(word) <= _LONGEST else f"{word[:_LONGEST]}…")
     except ValueError as error:
-        raise CommandError(f"Nothing was done: {error}") from None
+        raise CommandError(_("Nothing was done: {error}", error=explain(str(error)))) from None
     if number > newest:
-        there_are = f"the newest is t{newest}" if newest else "nothing has been said yet"
-        raise CommandError(f"There is no turn t{number}; {there_are}.")
+        there_are = (
+            _("the newest is t{newest}", newest=newest)
+            if newest
+            else _("nothing has been said yet")
+        )
+        raise CommandError(
+            _("There is no turn t{number}; {there_are}.", number=number, there_are=there_are)
+        )
     return number
 
 
@@ -146,6 +157,11 @@ def ids(numbers: tuple[int, ...]) -> list[str]:
     return [f"t{number}" for number in numbers]
 
 
-def be(numbers: tuple[int, ...], is_or_are: tuple[str, str] = ("is", "are")) -> str:
-    """ "t3 is", "t3 to t5 are"."""
-    return f"{format_turns(numbers)} {is_or_are[len(numbers) != 1]}"
+def say_of(numbers: Sequence[int], one: str, many: str, **values: Any) -> str:
+    """What holds of these turns: `say_of((3,), "{turns} is pinned.", "{turns} are pinned.")`."""
+    return _(one if len(numbers) == 1 else many, turns=format_turns(numbers), **values)
+
+
+def name_states(states: Iterable[str]) -> str:
+    """A turn's states in a line."""
+    return ", ".join(map(_, states))

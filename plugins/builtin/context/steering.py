@@ -8,6 +8,7 @@ import re
 from datetime import tzinfo
 from typing import Any
 
+from channels.language import _
 from memory.compactor import Compacted
 from memory.context.change import Change, ViewEvent
 from memory.context.limits import Limits
@@ -15,13 +16,12 @@ from memory.context.replay import redoable
 from memory.context.view import View
 from memory.conversation import Conversation
 from memory.record.summaries import Summary
-from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply
 from plugins.builtin.context import ranges, receipts
 from plugins.builtin.context.overview import hold, list_touched
 from plugins.builtin.context.show import UNDO, by, explain_hold, moment, name_kind
-from plugins.builtin.context.state import be, ids, split_turns, turns_of
-from plugins.wording import amount, clip, count, literal
+from plugins.builtin.context.state import ids, say_of, split_turns, turns_of
+from plugins.wording import amount, clip, count, format_list, format_turns, literal
 
 REDO = Action("Redo", "/context redo")
 
@@ -45,7 +45,11 @@ def _require_words(focus: str, newest: int) -> None:
     if (found := _BARE.fullmatch(focus)) and max(map(int, found.groups())) <= newest:
         first, last = found.groups()
         raise CommandError(
-            f"Nothing was changed: if you mean turns, write /context compact t{first}-t{last}."
+            _(
+                "Nothing was changed: if you mean turns, write /context compact t{first}-t{last}.",
+                first=first,
+                last=last,
+            )
         )
 
 
@@ -86,16 +90,25 @@ def _once(text: str) -> dict[str, Any]:
         found = None
     if not isinstance(found, dict):
         raise CommandError(
-            "/context compress takes nothing, or settings for this one time as JSON: /context "
-            'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}. Nothing was changed.'
+            _(
+                "/context compress takes nothing, or settings for this one time as JSON: /context "
+                'compress {"trigger_ratio": 0.5, "reserve_ratio": 0.1}. Nothing was changed.'
+            )
         )
     for name in found:
         if name not in ONCE:
             near = difflib.get_close_matches(name[:100].lower(), ONCE, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"it takes {', '.join(ONCE)}."
+            hint = (
+                _("did you mean {near}?", near=near[0])
+                if near
+                else _("it takes {once}.", once=", ".join(ONCE))
+            )
             raise CommandError(
-                f"/context compress has no setting “{literal(clip(name))}”; {hint} "
-                "Nothing was changed."
+                _(
+                    "/context compress has no setting “{name}”; {hint} Nothing was changed.",
+                    name=literal(clip(name)),
+                    hint=hint,
+                )
             )
     return found
 
@@ -103,13 +116,24 @@ def _once(text: str) -> dict[str, Any]:
 def _below(view: View, limits: Limits) -> str:
     """Why nothing is compressed by these limits."""
     threshold = limits.threshold
-    sizes = f"{amount(view.tokens)} tokens are in use, and the threshold is {amount(threshold)}"
+    sizes = _(
+        "{tokens} tokens are in use, and the threshold is {threshold}",
+        tokens=amount(view.tokens),
+        threshold=amount(threshold),
+    )
     if view.tokens < threshold:
-        share = f"{limits.context.trigger_ratio:g} of the window of {amount(limits.window)}"
-        return f"There is nothing to compress: {sizes} ({share})."
+        share = _(
+            "{trigger_ratio:g} of the window of {window}",
+            trigger_ratio=limits.context.trigger_ratio,
+            window=amount(limits.window),
+        )
+        return _("There is nothing to compress: {sizes} ({share}).", sizes=sizes, share=share)
     if not view.movable:
         return _explain_unmovable(view)
-    return f"Compressing would not help: {sizes}, which the system prompt and the tools alone fill."
+    return _(
+        "Compressing would not help: {sizes}, which the system prompt and the tools alone fill.",
+        sizes=sizes,
+    )
 
 
 def to_reply(compacted: Compacted, view: View) -> Reply:
@@ -117,27 +141,29 @@ def to_reply(compacted: Compacted, view: View) -> Reply:
     if compacted.event is not None and compacted.summary is not None:
         return _report_compaction(compacted.summary, compacted.event)
     if compacted.is_overtaken:
-        raise CommandError(receipts.OVERTAKEN)
+        raise CommandError(_(receipts.OVERTAKEN))
     return _not_smaller(compacted.summary, view)
 
 
 def _explain_unmovable(view: View) -> str:
-    why = "all turns are pinned" if view.complete else "no finished turn is in play"
-    return f"There is nothing to compact: {why}."
+    why = _("all turns are pinned") if view.complete else _("no finished turn is in play")
+    return _("There is nothing to compact: {why}.", why=why)
 
 
 def _explain_unfreeable(view: View) -> str:
     if not view.movable:
         return _explain_unmovable(view)
     messages = count(len(view.messages), "message")
-    return f"There is nothing to compact: the {messages} in play would stay anyway."
+    return _(
+        "There is nothing to compact: the {messages} in play would stay anyway.", messages=messages
+    )
 
 
 def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
     who = (
-        f"The summary, by {summary.model}"
+        _("The summary, by {model}", model=summary.model)
         if summary.model
-        else ("The model's summary was no shorter, so this is an extract")
+        else (_("The model's summary was no shorter, so this is an extract"))
     )
     text, data = receipts.report(event, summary, f"{who}:")
     is_in_front = event.change.preface == summary.id
@@ -147,9 +173,13 @@ def _report_compaction(summary: Summary, event: ViewEvent) -> Reply:
 def _not_smaller(summary: Summary | None, view: View) -> Reply:
     turns = summary.turns if summary else ()
     raw = sum(turn.tokens for turn in view.turns if turn.number in turns)
-    text = (
-        f"Nothing was changed: {be(turns, ('has', 'have'))} {amount(view.scale.part(raw))} tokens, "
-        "and a summary would not make the context smaller."
+    text = say_of(
+        turns,
+        "Nothing was changed: {turns} has {tokens} tokens, and a summary would not make the "
+        "context smaller.",
+        "Nothing was changed: {turns} have {tokens} tokens, and a summary would not make the "
+        "context smaller.",
+        tokens=amount(view.scale.part(raw)),
     )
     return Reply(text, {"turns": []})
 
@@ -164,14 +194,26 @@ async def free(ask: Ask, rest: str) -> Reply:
         return Reply(_explain_unfreeable(view), {"turns": [], "freed": 0})
     before, after = event.tokens_before, event.tokens_after
     sizes = f"({amount(before)} → {amount(after)})"
-    squeezed = f"{be(list_touched(event), ('was', 'were'))} squeezed to question and reply"
-    done = (
-        f"{format_turns(event.leaving)} left the context {sizes}. Their summary is written in the "
-        "background; /context undo brings them back."
-        if event.leaving
-        else f"{squeezed} {sizes}. /context undo brings back what stood between."
+    squeezed = say_of(
+        list_touched(event),
+        "{turns} was squeezed to question and reply",
+        "{turns} were squeezed to question and reply",
     )
-    freed = f"Freed about {amount(before - after)} tokens: " if after < before else ""
+    done = (
+        _(
+            "{turns} left the context {sizes}. Their summary is written in the background; "
+            "/context undo brings them back.",
+            turns=format_turns(event.leaving),
+            sizes=sizes,
+        )
+        if event.leaving
+        else _(
+            "{squeezed} {sizes}. /context undo brings back what stood between.",
+            squeezed=squeezed,
+            sizes=sizes,
+        )
+    )
+    freed = _("Freed about {n} tokens: ", n=amount(before - after)) if after < before else ""
     text = f"{freed}{done[0].upper() if not freed else done[0]}{done[1:]}"
     data = {
         "turns": ids(event.leaving),
@@ -193,15 +235,18 @@ async def clear(ask: Ask, rest: str) -> Reply:
         "tokens": cleared.tokens,
     }
     if not cleared.turns and not had_summary:
-        return Reply("There is nothing to clear: no finished turn is in play.", data)
-    turns = (
-        f"{format_turns(cleared.turns)} ({count(cleared.messages, 'message')}, about "
-        f"{amount(cleared.tokens)} tokens)"
+        return Reply(_("There is nothing to clear: no finished turn is in play."), data)
+    turns = _(
+        "{turns} ({messages}, about {tokens} tokens)",
+        turns=format_turns(cleared.turns),
+        messages=count(cleared.messages, "message"),
+        tokens=amount(cleared.tokens),
     )
-    gone = " and the summary of older turns".removeprefix("" if cleared.turns else " and ")
-    text = (
-        f"Cleared: {turns if cleared.turns else ''}{gone if had_summary else ''} left this "
-        "conversation's context. All is kept on disk; /context undo brings it back."
+    gone = [*[turns] * bool(cleared.turns), *[_("the summary of older turns")] * had_summary]
+    text = _(
+        "Cleared: {gone} left this conversation's context. All is kept on disk; /context undo "
+        "brings it back.",
+        gone=format_list(gone),
     )
     return Reply(text, data, (UNDO,))
 
@@ -213,11 +258,14 @@ async def undo(ask: Ask, rest: str) -> Reply:
     event = await ask.conversation.editor.undo(number)
     if event is None and number:
         raise CommandError(
-            f"There is no change e{number} here that can be taken back, so nothing was undone; "
-            "/context history lists them."
+            _(
+                "There is no change e{number} here that can be taken back, so nothing was undone; "
+                "/context history lists them.",
+                number=number,
+            )
         )
     if event is None:
-        return Reply("There is nothing to undo.", {"undone": None}, await _redo(ask))
+        return Reply(_("There is nothing to undo."), {"undone": None}, await _redo(ask))
     return await _report_move("Undone", event, before, ask)
 
 
@@ -229,9 +277,12 @@ def _event_number(rest: str) -> int:
     if name[0] == "e" and name[1:].isascii() and name[1:].isdigit() and len(name) < 20:
         return int(name[1:])
     raise CommandError(
-        f"“{literal(clip(name))}” is not a change, so nothing was undone. /context undo "
-        "takes back the last change, or the one you name, like /context undo e12; /context "
-        "history lists them. To take back your last message, use /undo."
+        _(
+            "“{name}” is not a change, so nothing was undone. /context undo takes back the last "
+            "change, or the one you name, like /context undo e12; /context history lists them. To "
+            "take back your last message, use /undo.",
+            name=literal(clip(name)),
+        )
     )
 
 
@@ -239,13 +290,16 @@ async def redo(ask: Ask, rest: str) -> Reply:
     """`/context redo`"""
     if rest.strip():
         raise CommandError(
-            f"/context redo does not take “{literal(clip(rest))}”, so nothing was changed. "
-            "Send it by itself: it brings back what was undone last."
+            _(
+                "/context redo does not take “{rest}”, so nothing was changed. Send it by itself: "
+                "it brings back what was undone last.",
+                rest=literal(clip(rest)),
+            )
         )
     before = ask.conversation.context.view()
     event = await ask.conversation.editor.redo()
     if event is None:
-        text = (
+        text = _(
             "There is nothing to redo: nothing was undone, or something else was changed after it."
         )
         return Reply(text, {"redone": None})
@@ -256,15 +310,15 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
     """What an undo or a redo did."""
     conversation = ask.conversation
     after = conversation.context.view()
-    text = (
-        f"{done}: the {_describe_event(event, ask.bot.zone())}. {_compare(before, after)}"
-        f"{amount(before.tokens)} → {amount(after.tokens)} tokens."
-    )
+    said = "Undone: the {event}." if done == "Undone" else "Redone: the {event}."
+    sizes = _("{before} → {after} tokens", before=amount(before.tokens), after=amount(after.tokens))
+    what = _(said, event=_describe_event(event, ask.bot.zone()))
+    text = f"{what} {_compare(before, after)}{sizes}."
     until = hold(after, conversation.context.limits, conversation)
     if until:
         text += f" {explain_hold(until)}"
     if done == "Undone" and before.boundaries == after.boundaries:
-        text += " That alone brought nothing back: a later change took the same turns away."
+        text += _(" That alone brought nothing back: a later change took the same turns away.")
     data = {
         "undone" if done == "Undone" else "redone": event.kind,
         "turns": [turn.id for turn in after.turns],
@@ -275,15 +329,22 @@ async def _report_move(done: str, event: ViewEvent, before: View, ask: Ask) -> R
 
 
 def _describe_event(event: ViewEvent, zone: tzinfo) -> str:
-    return f"{name_kind(event)} of {moment(event.at, zone)} ({by(event)})"
+    return _(
+        "{kind} of {at} ({by})",
+        kind=name_kind(event),
+        at=moment(event.at, zone),
+        by=by(event),
+    )
 
 
 def _compare(before: View, after: View) -> str:
     was, now = ({turn.number for turn in view.turns} for view in (before, after))
     back, gone = tuple(now - was), tuple(was - now)
     if back:
-        return f"{be(back)} back in play; "
-    return f"{be(gone)} out of the context; " if gone else ""
+        return say_of(back, "{turns} is back in play; ", "{turns} are back in play; ")
+    if gone:
+        return say_of(gone, "{turns} is out of the context; ", "{turns} are out of the context; ")
+    return ""
 
 
 async def _redo(ask: Ask) -> tuple[Action, ...]:
@@ -296,13 +357,17 @@ async def pin(ask: Ask, rest: str) -> Reply:
     numbers = _in_play(ask, rest, "pin", view)
     new = tuple(n for n in numbers if n not in view.boundaries.pinned)
     if not new:
-        raise CommandError(f"{be(numbers)} already pinned.")
+        raise CommandError(
+            say_of(numbers, "{turns} is already pinned.", "{turns} are already pinned.")
+        )
     await ask.conversation.editor.change("pin", Change(pin=frozenset(new)))
-    text = (
-        f"Pinned: {_format_size(new, view)}. Pinned turns stay when others leave.{_fullness(ask)}"
+    text = _(
+        "Pinned: {size}. Pinned turns stay when others leave.{fullness}",
+        size=_format_size(new, view),
+        fullness=_fullness(ask),
     )
     unpin = f"/context unpin {' '.join(ids(new))}"
-    return Reply(text, {"pinned": ids(new)}, (Action("Unpin", unpin),))
+    return Reply(text, {"pinned": ids(new)}, (Action(_("Unpin"), unpin),))
 
 
 async def unpin(ask: Ask, rest: str) -> Reply:
@@ -310,13 +375,20 @@ async def unpin(ask: Ask, rest: str) -> Reply:
     numbers = _parse_turns(ask, rest, "unpin")
     pinned = ask.conversation.context.view().boundaries.pinned
     if others := tuple(n for n in numbers if n not in pinned):
-        now = f"pinned: {format_turns(tuple(pinned))}" if pinned else "no turn is"
-        raise CommandError(f"{be(others)} not pinned ({now}); nothing was changed.")
+        now = _("pinned: {turns}", turns=format_turns(tuple(pinned))) if pinned else _("no turn is")
+        raise CommandError(
+            say_of(
+                others,
+                "{turns} is not pinned ({now}); nothing was changed.",
+                "{turns} are not pinned ({now}); nothing was changed.",
+                now=now,
+            )
+        )
     await ask.conversation.editor.change("unpin", Change(unpin=frozenset(numbers)))
     return Reply(
-        f"Unpinned: {format_turns(numbers)}; they may leave with the next cut."
+        _("Unpinned: {turns}; they may leave with the next cut.", turns=format_turns(numbers))
         if len(numbers) > 1
-        else f"Unpinned: {format_turns(numbers)}; it may leave with the next cut.",
+        else _("Unpinned: {turns}; it may leave with the next cut.", turns=format_turns(numbers)),
         {"unpinned": ids(numbers)},
     )
 
@@ -326,28 +398,43 @@ async def drop(ask: Ask, rest: str) -> Reply:
     view = ask.conversation.context.view()
     numbers = _in_play(ask, rest, "drop", view)
     if told := await _find_summarised(ask.conversation, view, numbers):
-        them = "them" if told[1:] else "it"
         raise CommandError(
-            f"{be(told)} not in play: the summary in front tells of {them}. Open it with "
-            "/context expand first; nothing was changed."
+            say_of(
+                told,
+                "{turns} is not in play: the summary in front tells of it. Open it with /context "
+                "expand first; nothing was changed.",
+                "{turns} are not in play: the summary in front tells of them. Open it with "
+                "/context expand first; nothing was changed.",
+            )
         )
     if view.current in numbers:
         raise CommandError(
-            f"t{view.current} is being answered; /undo stops it and takes it back. "
-            "Nothing was changed."
+            _(
+                "t{current} is being answered; /undo stops it and takes it back. Nothing was "
+                "changed.",
+                current=view.current,
+            )
         )
     await ask.conversation.editor.change("drop", Change(drop=frozenset(numbers)))
     there = {turn.number for turn in view.turns}
     back = tuple(t.number for t in ask.conversation.context.view().turns if t.number not in there)
     opened = (
-        f" A summary told of {'them' if numbers[1:] else 'it'}, so it left, too: "
-        f"{be(back)} back in play."
+        _(
+            " A summary told of them, so it left, too: {what}"
+            if numbers[1:]
+            else " A summary told of it, so it left, too: {what}",
+            what=say_of(back, "{turns} is back in play.", "{turns} are back in play."),
+        )
         if back
         else ""
     )
     return Reply(
-        f"Dropped: {_format_size(numbers, view)} left the context, without a summary. "
-        f"All is kept on disk; /context undo brings it back.{opened}",
+        _(
+            "Dropped: {size} left the context, without a summary. All is kept on disk; /context "
+            "undo brings it back.{opened}",
+            size=_format_size(numbers, view),
+            opened=opened,
+        ),
         {"dropped": ids(numbers)},
         (UNDO,),
     )
@@ -356,7 +443,9 @@ async def drop(ask: Ask, rest: str) -> Reply:
 def _parse_turns(ask: Ask, rest: str, verb: str) -> tuple[int, ...]:
     numbers = turns_of(rest, ask.conversation.context.newest)
     if not numbers:
-        raise CommandError(f"/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.")
+        raise CommandError(
+            _("/context {verb} needs turns, like /context {verb} t3, or t3-t5 t9.", verb=verb)
+        )
     return numbers
 
 
@@ -379,7 +468,13 @@ def _in_play(ask: Ask, rest: str, verb: str, view: View) -> tuple[int, ...]:
     there = {turn.number for turn in view.turns} | (set(view.logged) if verb == "drop" else set())
     there.update(*(stand_in.turns for stand_in in view.stand_ins))
     if gone := tuple(n for n in numbers if n not in there):
-        raise CommandError(f"{be(gone)} not in play (see /context turns); nothing was changed.")
+        raise CommandError(
+            say_of(
+                gone,
+                "{turns} is not in play (see /context turns); nothing was changed.",
+                "{turns} are not in play (see /context turns); nothing was changed.",
+            )
+        )
     return numbers
 
 
@@ -388,7 +483,11 @@ def _format_size(numbers: tuple[int, ...], view: View) -> str:
     raw += sum(line.tokens for line in view.log if line.turn in numbers)
     gone = (s.summary for s in view.stand_ins if not set(numbers).isdisjoint(s.turns))
     raw += sum(view.summaries[one].tokens for one in gone if one in view.summaries)
-    return f"{format_turns(numbers)} (about {amount(view.scale.part(raw))} tokens)"
+    return _(
+        "{turns} (about {tokens} tokens)",
+        turns=format_turns(numbers),
+        tokens=amount(view.scale.part(raw)),
+    )
 
 
 def _fullness(ask: Ask) -> str:
@@ -399,4 +498,8 @@ def _fullness(ask: Ask) -> str:
     pinned = (s.summary for s in view.stand_ins if s not in view.loose)
     raw += sum(view.summaries[one].tokens for one in pinned if one in view.summaries)
     share = view.scale.part(raw) / budget
-    return f" All pins together take up {share:.0%} of the budget." if share >= 0.5 else ""
+    return (
+        _(" All pins together take up {share:.0%} of the budget.", share=share)
+        if share >= 0.5
+        else ""
+    )

@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from channels.language import _
 from memory.record.summaries import Summary
 from memory.summary_editor import EditedSummary, EditRefused, StandingSummary, SummaryEditor
-from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Form, Reply
 from plugins.builtin.context import receipts
 from plugins.builtin.context.show import UNDO
 from plugins.builtin.context.state import ids
 from plugins.builtin.context.turns import quote
-from plugins.wording import amount, clip, literal
+from plugins.wording import amount, clip, format_turns, literal
 
 EDIT = "/context summary edit"
 _NUMBER = re.compile(r"s(\d{1,9})(?=\s|$)\s*", re.IGNORECASE)
@@ -28,8 +28,10 @@ async def summary(ask: Ask, rest: str) -> Reply:
         return await _show(ask)
     if (found := _NUMBER.fullmatch(word)) is None or more:
         raise CommandError(
-            "/context summary takes nothing, a summary like s3, or edit; not "
-            f"“{literal(clip(rest))}”."
+            _(
+                "/context summary takes nothing, a summary like s3, or edit; not “{rest}”.",
+                rest=literal(clip(rest)),
+            )
         )
     return await _show_numbered(ask, int(found[1]))
 
@@ -49,15 +51,18 @@ async def _show(ask: Ask) -> Reply:
 async def _show_none(editor: SummaryEditor) -> Reply:
     """That none stands in front, and which do in the middle."""
     if coming := await editor.find_coming():
-        why = (
-            f"No summary stands in the context yet; one of {format_turns(coming)} is being written."
+        why = _(
+            "No summary stands in the context yet; one of {turns} is being written.",
+            turns=format_turns(coming),
         )
     elif names := await editor.names_in_place():
-        why = f"No summary stands in front. In the middle: {', '.join(names)}."
-        actions = tuple(Action(f"Show {name}", f"/context summary {name}") for name in names[:4])
+        why = _("No summary stands in front. In the middle: {names}.", names=", ".join(names))
+        actions = tuple(
+            Action(_("Show {name}", name=name), f"/context summary {name}") for name in names[:4]
+        )
         return Reply(why, {"summary": None}, actions)
     else:
-        why = "No summary stands in the context: no turn has left it for one."
+        why = _("No summary stands in the context: no turn has left it for one.")
     return Reply(why, {"summary": None})
 
 
@@ -71,10 +76,13 @@ async def _show_numbered(ask: Ask, number: int) -> Reply:
         return Reply(text, _to_data(here.summary, here), _actions(here))
     found = await editor.find_numbered(number)
     if found is None:
-        raise CommandError(f"There is no summary s{number} in this conversation.")
-    text = (
-        f"**{found.name}** of {format_turns(found.turns)}, {_author(found)}; it does not stand in "
-        f"the context now.\n\n{quote(found.text)}"
+        raise CommandError(_("There is no summary s{number} in this conversation.", number=number))
+    text = _(
+        "**{name}** of {turns}, {author}; it does not stand in the context now.\n\n{summary}",
+        name=found.name,
+        turns=format_turns(found.turns),
+        author=_author(found),
+        summary=quote(found.text),
     )
     return Reply(text, _to_data(found))
 
@@ -87,13 +95,21 @@ def _headline(standing: StandingSummary) -> str:
     """Which summary it is, and what there is to know of it."""
     one = standing.summary
     parts = (
-        f"**{one.name}** stands for {format_turns(standing.turns)}"
-        f"{', in their place' if standing.stand_in else ''}",
-        f"{amount(standing.tokens)} tokens",
+        _(
+            "**{name}** stands for {turns}, in their place"
+            if standing.stand_in
+            else "**{name}** stands for {turns}",
+            name=one.name,
+            turns=format_turns(standing.turns),
+        ),
+        _("{tokens} tokens", tokens=amount(standing.tokens)),
         _author(one),
-        "made of what came from outside" if one.is_untrusted else "",
-        "from your next message on" if standing.is_late else "",
-        f"a summary of {format_turns(standing.coming)} is being written, which takes its place"
+        _("made of what came from outside") if one.is_untrusted else "",
+        _("from your next message on") if standing.is_late else "",
+        _(
+            "a summary of {turns} is being written, which takes its place",
+            turns=format_turns(standing.coming),
+        )
         if standing.coming
         else "",
     )
@@ -102,13 +118,13 @@ def _headline(standing: StandingSummary) -> str:
 
 def _author(one: Summary) -> str:
     """Who wrote it."""
-    by = f"by {one.model}" if one.model else "an extract that no model wrote"
-    return f"{by}, edited by hand" if one.edits else by
+    by = _("by {model}", model=one.model) if one.model else _("an extract that no model wrote")
+    return _("{by}, edited by hand", by=by) if one.edits else by
 
 
 def _actions(standing: StandingSummary) -> tuple[Action, ...]:
-    edit = () if standing.coming else (Action("Edit", f"{EDIT} {standing.summary.name}"),)
-    undo = (Action("Undo", f"/context undo e{standing.event}"),) if standing.event else ()
+    edit = () if standing.coming else (Action(_("Edit"), f"{EDIT} {standing.summary.name}"),)
+    undo = (Action(_("Undo"), f"/context undo e{standing.event}"),) if standing.event else ()
     is_named = standing.stand_in is not None
     keep = () if standing.coming else receipts.actions(standing.summary, is_named=is_named)
     return (*edit, *undo, *keep)
@@ -140,7 +156,7 @@ async def keep(ask: Ask, rest: str) -> Reply:
     number, fact = (int(found[1]), rest[found.end() :]) if found else (0, rest)
     if not fact.strip():
         raise CommandError(
-            "/context keep needs the words to add to the summary, like /context keep 4711."
+            _("/context keep needs the words to add to the summary, like /context keep 4711.")
         )
     try:
         return _report(await ask.conversation.summary.keep(fact, number))
@@ -162,30 +178,38 @@ async def _edit(ask: Ask, rest: str) -> Reply:
         raise CommandError(str(error)) from None
     one, most = standing.summary, editor.longest(standing.tokens)
     return Reply(
-        f"{_headline(standing)} Write what should stand in its place, in at most "
-        f"{amount(most)} tokens.",
+        _(
+            "{headline} Write what should stand in its place, in at most {most} tokens.",
+            headline=_headline(standing),
+            most=amount(most),
+        ),
         _to_data(one, standing),
         form=Form(f"{EDIT} {one.name}", one.text),
     )
 
 
 def _ask_for(one: Summary, most: int) -> Reply:
-    text = (
-        f"Write what {one.name} should say, in at most {amount(most)} tokens. The cut still waits "
-        "for your answer after that."
+    text = _(
+        "Write what {name} should say, in at most {most} tokens. The cut still waits for your "
+        "answer after that.",
+        name=one.name,
+        most=amount(most),
     )
     return Reply(text, _to_data(one), form=Form(f"{EDIT} {one.name}", one.text))
 
 
 def _report_waiting(before: Summary, after: Summary) -> Reply:
-    text = (
-        f"{after.name} takes the place of {before.name}, and will stand there once the cut is made:"
-        f"\n\n{quote(after.text)}"
+    text = _(
+        "{name} takes the place of {other}, and will stand there once the cut is "
+        "made:\n\n{summary}",
+        name=after.name,
+        other=before.name,
+        summary=quote(after.text),
     )
     actions = (
-        Action("Approve", f"/context approve {after.name}"),
-        Action("Edit", f"{EDIT} {after.name}"),
-        Action("No", f"/context decline {after.name}"),
+        Action(_("Approve"), f"/context approve {after.name}"),
+        Action(_("Edit"), f"{EDIT} {after.name}"),
+        Action(_("No"), f"/context decline {after.name}"),
     )
     more = receipts.actions(after, is_named=True)
     return Reply(text, _to_data(after), (*actions, *more))
@@ -195,10 +219,13 @@ def _report(edited: EditedSummary) -> Reply:
     after, event = edited.after, edited.event
     if event is None:
         return _report_waiting(edited.before, after)
-    text = (
-        f"{after.name} stands in the place of {edited.before.name} from the next request on: "
-        f"{amount(event.tokens_before)} → {amount(event.tokens_after)} tokens. The next summary "
-        "continues it."
+    text = _(
+        "{name} stands in the place of {other} from the next request on: {before} → {after} "
+        "tokens. The next summary continues it.",
+        name=after.name,
+        other=edited.before.name,
+        before=amount(event.tokens_before),
+        after=amount(event.tokens_after),
     )
     data = {
         "summary": after.name,

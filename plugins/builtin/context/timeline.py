@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from channels.language import _
 from plugins.api import Action, Ask, Reply
 from plugins.builtin.context.requests import figures, list_kept
 from plugins.builtin.context.show import moment
@@ -31,9 +32,11 @@ async def show(ask: Ask, rest: str) -> Reply:
         for sent in found
     ]
     text = table(("request", "turn", "when", "tokens:", "from the cache:", "cost:"), rows)
-    text += "\n\n`/context request r1` shows one, `/context diff r1 r2` how two differ."
+    text += _("\n\n`/context request r1` shows one, `/context diff r1 r2` how two differ.")
     actions = tuple(
-        Action(f"What changed in {sent.name}", f"/context diff {before.name} {sent.name}")
+        Action(
+            _("What changed in {name}", name=sent.name), f"/context diff {before.name} {sent.name}"
+        )
         for before, sent in list(pairwise(found))[-1:]
     )
     return Reply(text, {"requests": [figures(sent) for sent in found]}, actions)

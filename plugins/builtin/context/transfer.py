@@ -9,30 +9,37 @@ from pathlib import Path
 
 from agent.tools.provenance import Origins
 from agent.tools.workspace import WRITABLE, open_file, plain_errors, resolve, save_file
+from channels.language import _, explain
 from memory.files import READABLE, TERSE, WHOLE
 from memory.messages import Message
 from memory.record.exchange import MOST_BYTES, Unreadable, parse
-from memory.turns import format_turns
 from plugins.api import Action, Ask, CommandError, Reply, ToolError
 from plugins.builtin.context.state import ids
-from plugins.wording import amount, count
+from plugins.wording import amount, count, format_turns
 
 
 async def export(ask: Ask, rest: str) -> Reply:
     """`/context export [markdown]`"""
     if (kind := rest.strip().lower()) not in ("", "json", "markdown"):
-        raise CommandError("/context export takes nothing, or markdown for a file to read.")
+        raise CommandError(_("/context export takes nothing, or markdown for a file to read."))
     try:
         written = await ask.conversation.write_files(is_readable=kind == "markdown")
     except OSError as error:
-        raise CommandError(f"The files could not be written: {error.strerror or error}.") from error
+        raise CommandError(
+            _("The files could not be written: {strerror}.", strerror=error.strerror or error)
+        ) from error
     if not written.files:
-        raise CommandError("There is nothing to export: no turn is finished.")
+        raise CommandError(_("There is nothing to export: no turn is finished."))
     said = f"{count(written.turns, 'turn')} ({count(written.messages, 'message')})"
-    readable = f", to {READABLE} to be read" if kind == "markdown" else ""
-    text = (
-        f"Exported {said} to {WHOLE}{readable}, and a line for each turn to {TERSE}, in "
-        f"`{ask.conversation.folder}`. /context import reads them."
+    readable = _(", to {readable} to be read", readable=READABLE) if kind == "markdown" else ""
+    text = _(
+        "Exported {said} to {whole}{readable}, and a line for each turn to {terse}, in "
+        "`{folder}`. /context import reads them.",
+        said=said,
+        whole=WHOLE,
+        readable=readable,
+        terse=TERSE,
+        folder=ask.conversation.folder,
     )
     root = ask.bot.workspace(ask.conversation.key)
     data = {
@@ -55,10 +62,17 @@ async def import_(ask: Ask, rest: str) -> Reply:
     tokens = ask.conversation.context.view().scale.part(sum(turn.tokens for turn in added))
     dropping = f"t{numbers[0]}-t{numbers[-1]}" if len(numbers) > 1 else f"t{numbers[0]}"
     return Reply(
-        f"Imported {count(len(added), 'turn')} from {name} as {format_turns(numbers)}, about "
-        f"{amount(tokens)} tokens. /context drop {dropping} takes them out again.",
+        _(
+            "Imported {turns} from {name} as {numbers}, about {tokens} tokens. /context drop "
+            "{dropping} takes them out again.",
+            turns=count(len(added), "turn"),
+            name=name,
+            numbers=format_turns(numbers),
+            tokens=amount(tokens),
+            dropping=dropping,
+        ),
         {"turns": ids(numbers), "tokens": tokens},
-        (Action("Take out", f"/context drop {dropping}"),),
+        (Action(_("Take out"), f"/context drop {dropping}"),),
     )
 
 
@@ -75,7 +89,13 @@ def _read(root: Path, exported: str, name: str) -> list[list[Message]]:
         turns = parse(whole, terse)
         return _mark_untrusted(turns) if is_strange or are_strange else turns
     except (ToolError, Unreadable) as error:
-        raise CommandError(f"Nothing was imported from {name[:100]}: {error}") from None
+        raise CommandError(
+            _(
+                "Nothing was imported from {name}: {error}",
+                name=name[:100],
+                error=explain(str(error)),
+            )
+        ) from None
 
 
 def _mark_untrusted(turns: Iterable[Iterable[Message]]) -> list[list[Message]]:
@@ -102,7 +122,9 @@ def _content(root: Path, name: str) -> tuple[bytes, bool]:
         is_strange = is_writable and Origins(root).is_from_outside(target, file)
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise Unreadable(f"it is larger than {MOST_BYTES // 1_000_000} MB.")
+        raise Unreadable(
+            _("it is larger than {most_bytes} MB.", most_bytes=MOST_BYTES // 1_000_000)
+        )
     return content, is_strange
 
 

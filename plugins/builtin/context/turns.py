@@ -8,15 +8,16 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+from channels.language import _
 from memory.conversation import Conversation
 from memory.messages import Message
 from memory.record.ledger import Bill
-from memory.turns import Turn, format_turns
+from memory.turns import Turn
 from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
-from plugins.builtin.context.state import States, states, turns_of
-from plugins.wording import amount, clip, literal, shorten, table
+from plugins.builtin.context.state import States, name_states, states, turns_of
+from plugins.wording import amount, clip, format_turns, literal, shorten, table
 
 NEWEST = 30
 """Turns that are listed where none are named."""
@@ -40,14 +41,14 @@ async def show_turns(ask: Ask, rest: str) -> Reply:
     numbers = turns_of(rest, newest) or tuple(range(max(1, newest - NEWEST + 1), newest + 1))
     if not numbers:
         nothing: dict[str, Any] = {"turns": [], "newest": 0, "states": []}
-        return Reply("There are no turns yet; nothing has been said.", nothing)
+        return Reply(_("There are no turns yet; nothing has been said."), nothing)
     found = await rows(conversation, numbers)
     lines = [
-        (f"t{r.number}", amount(r.tokens), ", ".join(r.state), literal(r.words)) for r in found
+        (f"t{r.number}", amount(r.tokens), name_states(r.state), literal(r.words)) for r in found
     ]
     text = table(("turn", "tokens:", "state", "first words"), lines)
     if numbers[0] > 1 and not rest.strip():
-        text += f"\n\nOlder ones: `/context turns t1-t{numbers[0] - 1}`."
+        text += _("\n\nOlder ones: `/context turns t1-t{last}`.", last=numbers[0] - 1)
     bills = await conversation.bills_by_turn(numbers)
     data = [
         {
@@ -102,8 +103,8 @@ async def show_detail(ask: Ask, rest: str) -> Reply:
     pieces = (
         as_text(overview),
         _settings(overview),
-        "" if overview.tools else "Tools: none.",
-        f"System prompt: {literal(conversation.context.prefix.system)}",
+        "" if overview.tools else _("Tools: none."),
+        _("System prompt: {system}", system=literal(conversation.context.prefix.system)),
         _preface(overview),
         _messages(overview, where),
     )
@@ -124,11 +125,21 @@ def _settings(overview: Overview) -> str:
 
 def _preface(overview: Overview) -> str:
     view = overview.view
-    said = [f"Summary at the beginning:\n\n{quote(view.preface.text)}"] if view.preface else []
+    said = (
+        [_("Summary at the beginning:\n\n{summary}", summary=quote(view.preface.text))]
+        if view.preface
+        else []
+    )
     for stand_in in view.stand_ins:
         if summary := view.summaries.get(stand_in.summary):
             where = format_turns(stand_in.turns)
-            said.append(f"Summary in the place of {where}:\n\n{quote(summary.text)}")
+            said.append(
+                _(
+                    "Summary in the place of {where}:\n\n{summary}",
+                    where=where,
+                    summary=quote(summary.text),
+                )
+            )
     return "\n\n".join(said)
 
 
@@ -140,19 +151,19 @@ def quote(text: str) -> str:
 def _messages(overview: Overview, where: States) -> str:
     lines = [line for turn in overview.view.turns for line in _lines(turn, where)]
     if not lines:
-        return "No turn is in play."
-    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", f"{n} more", "", "", ""))
+        return _("No turn is in play.")
+    shown = shorten(lines, _FIRST, _LAST, lambda n: ("…", _("{n} more", n=n), "", "", ""))
     return table(("turn", "message", "tokens:", "state", "beginning"), shown)
 
 
 def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
     """A line for each message; the first one names the turn and its state."""
-    names = (turn.id, ", ".join(where.of(turn.number)))
+    names = (turn.id, name_states(where.of(turn.number)))
     for entry in turn.entries:
         size = amount(where.view.scale.part(entry.tokens))
         yield (
             names[0],
-            literal(role(entry.message)),
+            literal(name_role(role(entry.message))),
             size,
             names[1],
             literal(summarize(entry.message)),
@@ -163,6 +174,12 @@ def _lines(turn: Turn, where: States) -> Iterator[tuple[str, ...]]:
 def role(message: Message) -> str:
     """Whose message it is; a result by its tool."""
     return f"{message.tool} result" if message.role == "tool" and message.tool else message.role
+
+
+def name_role(role: str) -> str:
+    """The same in the language of whoever asked."""
+    tool = role.removesuffix(" result")
+    return _(role) if tool == role else _("{tool} result", tool=tool)
 
 
 def summarize(message: Message, most: int = 60) -> str:

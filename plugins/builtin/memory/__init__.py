@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date, datetime
 
+from channels.language import _, number_of
 from memory.audience_memory import Waiting
 from memory.record.daily import Note
 from plugins.api import Action, Ask, Command, CommandError, Reply, Tool, command, hookimpl
 from plugins.builtin.memory import long_term
 from plugins.builtin.memory.days import day_of
 from plugins.builtin.memory.search import as_data, memory_search, search
-from plugins.wording import count, literal
+from plugins.wording import count, literal, weekday
 
 SUBS = (
     ("2026-11-20", "what was written on a day; today and yesterday work too"),
@@ -54,19 +55,23 @@ async def _day(ask: Ask, day: date, today: date) -> Reply:
     notes = await ask.conversation.memory.notes(day)
     days = await ask.conversation.memory.days()
     others = _neighbours(days, day)
-    name = "today" if day == today else f"on {day:%A}, {day}"
+    name = _("today") if day == today else _("on {weekday}, {day}", weekday=weekday(day), day=day)
     sections = [as_data(note) for note in notes]
     data = {"day": str(day), "sections": sections, "days": [*map(str, days)]}
     if notes:
         whole = "\n\n".join(map(_as_text, notes))
-        return Reply(f"**{day:%A}, {day}**\n\n{_newest(whole)}", data, others)
+        return Reply(f"**{weekday(day)}, {day}**\n\n{_newest(whole)}", data, others)
     before = [other for other in days if other < day]
-    last = f" The last day before it is /memory {before[-1]}." if before else ""
+    last = _(" The last day before it is /memory {before}.", before=before[-1]) if before else ""
     if not before and days:
-        last = f" The first day is /memory {days[0]}."
+        last = _(" The first day is /memory {days}.", days=days[0])
     return Reply(
-        f"Nothing was written to the memory {name}.{last} What leaves this chat's context is "
-        "summarised there; /memory search finds everything else that was said.",
+        _(
+            "Nothing was written to the memory {name}.{last} What leaves this chat's context is "
+            "summarised there; /memory search finds everything else that was said.",
+            name=name,
+            last=last,
+        ),
         data,
         others,
     )
@@ -90,27 +95,43 @@ def _newest(text: str) -> str:
     if len(text) <= LONGEST:
         return text
     kept = text[-LONGEST:].partition("\n")[2] or text[-LONGEST:]
-    return f"(… {len(text) - len(kept):,} characters before this are in the file.)\n\n{kept}"
+    return _(
+        "(… {n:,} characters before this are in the file.)\n\n{kept}",
+        n=len(text) - len(kept),
+        kept=kept,
+    )
 
 
 async def _status(ask: Ask) -> Reply:
     status = await ask.conversation.memory.status()
     days = ask.bot.settings.describe("session_retention_days", "").value
     span = "".join(f", {day}" for day in status.days[:1])
-    span += "".join(f" to {day}" for day in status.days[1:][-1:])
+    span += "".join(_(" to ") + str(day) for day in status.days[1:][-1:])
     keeping = (
-        f"Conversations in which nothing is said for {count(days, 'day')} are deleted, once they "
-        "are summarised here (session_retention_days)."
+        _(
+            "Conversations in which nothing is said for {days} are deleted, once they are "
+            "summarised here (session_retention_days).",
+            days=count(days, "day"),
+        )
         if days
-        else "Idle conversations are never deleted (session_retention_days is 0)."
+        else _("Idle conversations are never deleted (session_retention_days is 0).")
     )
     waiting = len(await visible(ask))
     sections = count(waiting, "section")
-    look = f" {sections} waiting for review (/memory pending)." if waiting else ""
-    text = (
-        f"{count(len(status.days), 'daily file')}{span}, {status.size / 1000:.1f} kB, in "
-        f"`{status.folder}`. {count(status.conversations, 'conversation')} can be searched; "
-        f"{_on_their_way(status.pending)}{look}\n\n{keeping}"
+    look = (
+        _(" {sections} waiting for review (/memory pending).", sections=sections) if waiting else ""
+    )
+    text = _(
+        "{files}{span}, {size:.1f} kB, in `{folder}`. {conversations} can be searched; "
+        "{on_their_way}{look}\n\n{keeping}",
+        files=count(len(status.days), "daily file"),
+        span=span,
+        size=status.size / 1000,
+        folder=status.folder,
+        conversations=count(status.conversations, "conversation"),
+        on_their_way=_on_their_way(status.pending),
+        look=look,
+        keeping=keeping,
     )
     data = {
         "days": [str(day) for day in status.days],
@@ -124,8 +145,10 @@ async def _status(ask: Ask) -> Reply:
 
 def _on_their_way(pending: int) -> str:
     if pending == 1:
-        return "1 summary is still being written."
-    return f"{pending or 'no'} summaries are still being written."
+        return _("1 summary is still being written.")
+    if not pending:
+        return _("no summaries are still being written.")
+    return _("{n} summaries are still being written.", n=pending)
 
 
 NOTHING = (
@@ -142,10 +165,16 @@ async def show_pending(ask: Ask) -> Reply:
     shown = everything[:SHOWN]
     data = {"pending": [_data(one) for one in everything]}
     if not everything:
-        return Reply(NOTHING, data)
+        return Reply(_(NOTHING), data)
     parts = [_part(ask, one) for one in shown]
     if len(everything) > SHOWN:
-        parts.append(f"{count(len(everything) - SHOWN, 'more section')} after these.")
+        parts.append(
+            number_of(
+                len(everything) - SHOWN,
+                "{n} more section after these.",
+                "{n} more sections after these.",
+            )
+        )
     actions = tuple(action for one in shown for action in _actions(ask, one))
     return Reply("\n\n".join((*parts, _ends(ask))), data, actions)
 
@@ -176,16 +205,18 @@ def _part(ask: Ask, one: Waiting) -> str:
 
 def _actions(ask: Ask, one: Waiting) -> tuple[Action, ...]:
     job = one.note.job
-    approve = Action(f"Approve {job}", f"/memory approve {job}")
-    reject = Action(f"Reject {job}", f"/memory reject {job}")
+    approve = Action(_("Approve {job}", job=job), f"/memory approve {job}")
+    reject = Action(_("Reject {job}", job=job), f"/memory reject {job}")
     return (*(approve,) * ask.person.is_owner, *(reject,) * _may_reject(ask))
 
 
 def _ends(ask: Ask) -> str:
     if ask.person.is_owner:
-        return "`/memory approve N` lets one into the memory, `/memory reject N` deletes it."
-    said = "An owner of this bot decides what of this is remembered"
-    return f"{said}; `/memory reject N` deletes one." if _may_reject(ask) else f"{said}."
+        return _("`/memory approve N` lets one into the memory, `/memory reject N` deletes it.")
+    said = _("An owner of this bot decides what of this is remembered")
+    if _may_reject(ask):
+        return _("{said}; `/memory reject N` deletes one.", said=said)
+    return f"{said}."
 
 
 def _data(one: Waiting) -> dict[str, object]:
@@ -205,13 +236,15 @@ async def settle(ask: Ask, verb: str, number: str) -> Reply:
     if verb == "approve" or not _may_reject(ask):
         ask.require_owner("decide what is remembered of what came from outside")
     if not (number.isascii() and number.isdigit()):
-        raise CommandError(f"/memory {verb} needs a number from /memory pending.")
+        raise CommandError(_("/memory {verb} needs a number from /memory pending.", verb=verb))
     found = [one for one in await visible(ask) if one.note.job == int(number)]
     if not found:
-        raise CommandError(f"Nothing is waiting under the number {number}; see /memory pending.")
+        raise CommandError(
+            _("Nothing is waiting under the number {number}; see /memory pending.", number=number)
+        )
     quarantine = ask.conversation.quarantine
     await (quarantine.release if verb == "approve" else quarantine.reject)(found[0])
-    said = "It is in the memory now." if verb == "approve" else "Deleted."
+    said = _("It is in the memory now.") if verb == "approve" else _("Deleted.")
     return Reply(said, {"id": int(number), "is_approved": verb == "approve"})
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from channels.language import _, number_of
 from memory.long_term.document import LONGEST, LineOperation, MemoryLine, Source
-from plugins.wording import count, literal
+from plugins.wording import format_list, literal
 
 Changes = Sequence[tuple[str, str]]
 """Signs ("-" or "+") and lines, as `diff_lines` has them."""
@@ -13,12 +14,13 @@ Changes = Sequence[tuple[str, str]]
 
 def count_changes(changes: Changes) -> str:
     """How many lines came and went, as a sentence."""
-    new = sum(sign == "+" for sign, _ in changes)
+    new = sum(sign == "+" for sign, _raw in changes)
     gone = len(changes) - new
-    parts = [f"{count(new, 'line')} added"] * bool(new) + [f"{count(gone, 'line')} gone"] * bool(
-        gone
-    )
-    return f"{' and '.join(parts)}." if parts else "No line is different."
+    parts = [
+        *[number_of(new, "{n} line added", "{n} lines added")] * bool(new),
+        *[number_of(gone, "{n} line gone", "{n} lines gone")] * bool(gone),
+    ]
+    return f"{format_list(parts)}." if parts else _("No line is different.")
 
 
 def to_data(changes: Changes) -> list[dict[str, str]]:
@@ -42,7 +44,15 @@ def list_reasons(operations: Sequence[LineOperation]) -> str:
         text = one.line.text if one.line else MemoryLine(one.old).text
         where = "; ".join(dict.fromkeys(map(_place, one.sources)))
         reason = f" ({literal(one.why)})" if one.why else ""
-        lines.append(f"- {names[one.do]}: “{literal(text[:80])}”{reason}, from {where}")
+        lines.append(
+            _(
+                "- {what}: “{words}”{reason}, from {where}",
+                what=_(names[one.do]),
+                words=literal(text[:80]),
+                reason=reason,
+                where=where,
+            )
+        )
     return "\n".join(lines)
 
 

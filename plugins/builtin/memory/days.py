@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 
+from channels.language import _
 from plugins.api import CommandError
 
 
@@ -16,6 +17,10 @@ def day_of(text: str, today: date) -> date:
         return date.fromisoformat(text)
     except ValueError:
         raise CommandError(
-            f"/memory does not know {text[:60]!r}; it takes a day like {today}, yesterday, search "
-            "WORDS, status, pending, or what /help memory lists."
+            _(
+                "/memory does not know {words!r}; it takes a day like {today}, yesterday, search "
+                "WORDS, status, pending, or what /help memory lists.",
+                words=text[:60],
+                today=today,
+            )
         ) from None

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Any
 
+from channels.language import _, number_of
 from channels.message import LONGEST_FORM
 from memory.long_term.distiller import Distilled, DistillProgress, Order
 from memory.long_term.distilling import strip_invisible
@@ -62,21 +63,30 @@ async def show_list(ask: Ask, rest: str) -> Reply:
         "file": str(memory.path),
     }
     if not lines:
-        return Reply("\n\n".join(filter(None, (_NOTHING, _waits(state)))), data, _offers(state))
+        return Reply("\n\n".join(filter(None, (_(_NOTHING), _waits(state)))), data, _offers(state))
     texts = [f"{n}. {_show_line(line)}" for n, line in enumerate(lines[:_SHOWN], 1)]
     rest_of = len(lines) - _SHOWN
-    more = f"{count(rest_of, 'more line')} in the file." if rest_of > 0 else ""
-    where = f"{_in_prompt(shown.shown, len(lines))} The file is `{memory.path}`."
-    parts = ("**Remembered for good**", "\n".join(texts), more, where, _waits(state))
+    more = (
+        number_of(rest_of, "{n} more line in the file.", "{n} more lines in the file.")
+        if rest_of > 0
+        else ""
+    )
+    where = _(
+        "{in_prompt} The file is `{path}`.",
+        in_prompt=_in_prompt(shown.shown, len(lines)),
+        path=memory.path,
+    )
+    parts = (_("**Remembered for good**"), "\n".join(texts), more, where, _waits(state))
     return Reply("\n\n".join(filter(None, parts)), data, _offers(state))
 
 
 def _in_prompt(shown: int, there: int) -> str:
     if shown == there:
-        return "It is all in the prompt."
-    return (
-        f"In the prompt: {shown} of {count(there, 'line')}; the model finds the others when it "
-        "searches."
+        return _("It is all in the prompt.")
+    return _(
+        "In the prompt: {shown} of {lines}; the model finds the others when it searches.",
+        shown=shown,
+        lines=count(there, "line"),
     )
 
 
@@ -90,8 +100,11 @@ def _waits(state: MemoryState) -> str:
     if state.proposal is None:
         return ""
     number = len(state.proposal.operations)
-    changes = f"{count(number, 'change')} from the daily files"
-    return f"{changes} {'waits' if number == 1 else 'wait'} for your approval: /memory diff."
+    return number_of(
+        number,
+        "{n} change from the daily files waits for your approval: /memory diff.",
+        "{n} changes from the daily files wait for your approval: /memory diff.",
+    )
 
 
 def _line_data(number: int, line: MemoryLine) -> dict[str, Any]:
@@ -110,14 +123,18 @@ async def remember(ask: Ask) -> Reply:
     """`/remember TEXT`"""
     text = strip_invisible(" ".join(ask.text.split()))
     if not text:
-        raise CommandError("/remember needs a text, like /remember Ann is allergic to nuts.")
+        raise CommandError(_("/remember needs a text, like /remember Ann is allergic to nuts."))
     if len(text) > LONGEST:
         raise CommandError(
-            f"That is too long to remember in a line: {len(text):,} characters, and {LONGEST} are "
-            "the most. Put it shorter, or into a file."
+            _(
+                "That is too long to remember in a line: {n:,} characters, and {longest} are the "
+                "most. Put it shorter, or into a file.",
+                n=len(text),
+                longest=LONGEST,
+            )
         )
     line = await ask.conversation.long_term.remember(text, ask.person.id)
-    said = f"Remembered: {literal(text)}"
+    said = _("Remembered: {words}", words=literal(text))
     return Reply(said, _line_data(0, line), (LIST, UNDO))
 
 
@@ -129,9 +146,16 @@ async def edit(ask: Ask, rest: str) -> Reply:
         text = render(state.proposed)
         base = state.version.number if state.version else 0
         if len(text) > LONGEST_FORM:
-            raise CommandError(f"It is too long for a message; edit the file itself: {memory.path}")
-        settles = ", with what is proposed in it; sending it settles that" if state.proposal else ""
-        said = f"This is the whole file{settles}. What you send back is in force at once."
+            raise CommandError(
+                _("It is too long for a message; edit the file itself: {path}", path=memory.path)
+            )
+        settles = (
+            _(", with what is proposed in it; sending it settles that") if state.proposal else ""
+        )
+        said = _(
+            "This is the whole file{settles}. What you send back is in force at once.",
+            settles=settles,
+        )
         return Reply(said, {"text": text}, form=Form(f"/memory edit v{base}", text))
     before = state.lines
     base_of = _BASE.match(rest)
@@ -139,7 +163,11 @@ async def edit(ask: Ask, rest: str) -> Reply:
     number = int(base_of[1]) if base_of else None
     version = await memory.edit(written.strip("\n"), ask.person.id, number)
     changes = diff_lines(before, version.lines)
-    return Reply(f"Taken. {count_changes(changes)}", {"diff": to_data(changes)}, (LIST, UNDO))
+    return Reply(
+        _("Taken. {changes}", changes=count_changes(changes)),
+        {"diff": to_data(changes)},
+        (LIST, UNDO),
+    )
 
 
 # --- what a model proposes -------------------------------------------------------------------
@@ -154,7 +182,11 @@ async def distill(ask: Ask, rest: str) -> Reply:
 
     def tell(progress: DistillProgress) -> None:
         if progress.done < progress.total:
-            said = f"{progress.done} of {count(progress.total, 'section')} distilled."
+            said = _(
+                "{done} of {sections} distilled.",
+                done=progress.done,
+                sections=count(progress.total, "section"),
+            )
             ask.bot.notify(key, said)
 
     before = await ask.conversation.long_term.read()
@@ -169,37 +201,45 @@ async def distill(ask: Ask, rest: str) -> Reply:
     if not changes:
         return Reply(text, data, (LIST,))
     if is_auto:
-        return Reply(f"{text}\n\nThis is in force.", data, (LIST, EDIT, UNDO))
-    waits = "Nothing of this is in force before somebody here approves it."
+        return Reply(_("{read}\n\nThis is in force.", read=text), data, (LIST, EDIT, UNDO))
+    waits = _("Nothing of this is in force before somebody here approves it.")
     return Reply(f"{text}\n\n{waits}", data, _decisions(after.proposal))
 
 
 def _decisions(proposal: Version | None) -> tuple[Action, ...]:
     seen = f" {proposal.digest}" if proposal else ""  # a button may be pressed days later
     return (
-        Action("Approve", f"/memory diff approve{seen}"),
+        Action(_("Approve"), f"/memory diff approve{seen}"),
         EDIT,
-        Action("Reject", "/memory diff reject"),
+        Action(_("Reject"), "/memory diff reject"),
     )
 
 
 def _summary(done: Distilled, *, has_changes: bool) -> str:
     if done.total == 0:
-        return done.fault or "There is nothing new in the daily files to distill."
+        return done.fault or _("There is nothing new in the daily files to distill.")
     price = "" if done.cost is None else f", {money(done.cost)}"
-    read = f"{done.done} of {count(done.total, 'section')} of the daily files distilled"
+    read = _(
+        "{done} of {sections} of the daily files distilled",
+        done=done.done,
+        sections=count(done.total, "section"),
+    )
     text = f"{read} ({count(done.calls, 'call')}{price})."
     if done.fault:
-        return f"{text} It ended there: {done.fault}"
+        return _("{read} It ended there: {fault}", read=text, fault=done.fault)
     if not done.operations:
-        return f"{text} Nothing in them was worth keeping for good."
-    return text if has_changes else f"{text} What they say is remembered already."
+        return _("{read} Nothing in them was worth keeping for good.", read=text)
+    return text if has_changes else _("{read} What they say is remembered already.", read=text)
 
 
 def _describe_left_out(done: Distilled) -> str:
     if not done.away:
         return ""
-    return f"{count(done.away, 'section')} left out, because turns in them were taken away."
+    return number_of(
+        done.away,
+        "{n} section left out, because turns in them were taken away.",
+        "{n} sections left out, because turns in them were taken away.",
+    )
 
 
 def _to_data(done: Distilled) -> dict[str, Any]:
@@ -226,11 +266,14 @@ async def diff(ask: Ask, rest: str) -> Reply:
         return await _diff_of(ask, word)
     if state.proposal is None:
         if state.version is None:
-            return Reply(_NOTHING, {"diff": []}, (DISTILL,))
+            return Reply(_(_NOTHING), {"diff": []}, (DISTILL,))
         return await _diff_of(ask, str(state.version.number), (EDIT, UNDO))
     changes = diff_lines(state.lines, state.proposed)
     told = list_reasons(state.proposal.operations)
-    head = f"**Proposed by the {literal(state.proposal.actor)}**; nothing of it is in force yet."
+    head = _(
+        "**Proposed by the {actor}**; nothing of it is in force yet.",
+        actor=literal(state.proposal.actor),
+    )
     text = "\n\n".join((head, to_block(changes), told))
     data = {"diff": to_data(changes), "is_waiting": True}
     return Reply(text, data, _decisions(state.proposal))
@@ -242,7 +285,10 @@ async def _diff_of(ask: Ask, word: str, actions: tuple[Action, ...] = (LIST, HIS
     found = await ask.conversation.long_term.version(number)
     if found is None:
         raise CommandError(
-            f"There is no version {word[:20]!r}; /memory history lists those that are kept."
+            _(
+                "There is no version {word!r}; /memory history lists those that are kept.",
+                word=word[:20],
+            )
         )
     version, before = found
     new = version.lines
@@ -261,21 +307,23 @@ async def _approve(ask: Ask, seen: str) -> Reply:
     before = state.lines
     version = await memory.approve(ask.person.id, seen)
     if version is None and state.proposal is not None:
-        raise CommandError("That has changed since you saw it; look at /memory diff again.")
+        raise CommandError(_("That has changed since you saw it; look at /memory diff again."))
     if version is None:
         raise CommandError(
-            "Nothing is waiting for your approval; /memory distill looks for something."
+            _("Nothing is waiting for your approval; /memory distill looks for something.")
         )
     changes = diff_lines(before, version.lines)
     return Reply(
-        f"It is in force now. {count_changes(changes)}", {"diff": to_data(changes)}, (LIST, UNDO)
+        _("It is in force now. {changes}", changes=count_changes(changes)),
+        {"diff": to_data(changes)},
+        (LIST, UNDO),
     )
 
 
 async def _reject(ask: Ask) -> Reply:
     if await ask.conversation.long_term.refuse() is None:
-        raise CommandError("Nothing is waiting; /memory undo takes back what is in force.")
-    return Reply("Rejected; nothing of it is remembered.", {"is_waiting": False}, (LIST,))
+        raise CommandError(_("Nothing is waiting; /memory undo takes back what is in force."))
+    return Reply(_("Rejected; nothing of it is remembered."), {"is_waiting": False}, (LIST,))
 
 
 # --- versions --------------------------------------------------------------------------------
@@ -287,26 +335,34 @@ async def history(ask: Ask, rest: str) -> Reply:
     versions = await ask.conversation.long_term.versions(_SHOWN)
     data = {"versions": [_version_data(one) for one in versions]}
     if not versions:
-        return Reply(_NOTHING, data, (DISTILL,))
+        return Reply(_(_NOTHING), data, (DISTILL,))
     current = next((one.number for one in versions if one.state == "held"), 0)
     lines = [_version_line(ask, one, current) for one in versions]
-    text = "**Versions of MEMORY.md**, the newest first\n\n" + "\n".join(lines)
-    return Reply(f"{text}\n\n`/memory diff v{versions[0].number}` shows one.", data, (LIST, UNDO))
+    text = _("**Versions of MEMORY.md**, the newest first\n\n") + "\n".join(lines)
+    return Reply(
+        _(
+            "{versions}\n\n`/memory diff v{number}` shows one.",
+            versions=text,
+            number=versions[0].number,
+        ),
+        data,
+        (LIST, UNDO),
+    )
 
 
 def _version_line(ask: Ask, version: Version, current: int) -> str:
     at = f"{datetime.fromtimestamp(version.at, ask.bot.zone()):%Y-%m-%d %H:%M}"
-    states = {"proposed": "waits", "undone": "taken back", "refused": "refused"}
-    state = "in force" if version.number == current else states.get(version.state, "")
+    states = {"proposed": _("waits"), "undone": _("taken back"), "refused": _("refused")}
+    state = _("in force") if version.number == current else states.get(version.state, "")
     size = count(len(facts(version.lines)), "line") if version.lines else ""
     if version.state in ("proposed", "refused"):
         size = count(len(version.operations), "change")
-    about = ", ".join(filter(None, (_by(version), size or "no line", state)))
+    about = ", ".join(filter(None, (_by(version), size or _("no line"), state)))
     return f"- **v{version.number}** {at}: {about}"
 
 
 def _by(version: Version) -> str:
-    who = "by hand" if version.actor == BY_HAND else literal(version.actor)
+    who = _("by hand") if version.actor == BY_HAND else literal(version.actor)
     return f"{literal(version.why)} ({who})"
 
 
@@ -326,10 +382,14 @@ async def undo(ask: Ask, rest: str) -> Reply:
     del rest
     done = await ask.conversation.long_term.undo()
     if done is None:
-        raise CommandError("There is nothing to take back; /memory history lists the versions.")
+        raise CommandError(_("There is nothing to take back; /memory history lists the versions."))
     gone, now = done
     changes = diff_lines(gone.lines, now.lines if now else ())
-    text = f"v{gone.number} is taken back. {count_changes(changes)}"
+    text = _(
+        "v{number} is taken back. {changes}",
+        number=gone.number,
+        changes=count_changes(changes),
+    )
     return Reply(text, {"version": now.number if now else 0}, (REDO, LIST))
 
 
@@ -339,10 +399,16 @@ async def redo(ask: Ask, rest: str) -> Reply:
     version = await ask.conversation.long_term.redo()
     if version is None:
         raise CommandError(
-            "There is nothing to bring back: nothing was taken back, or something else was changed "
-            "since."
+            _(
+                "There is nothing to bring back: nothing was taken back, or something else was "
+                "changed since."
+            )
         )
-    return Reply(f"v{version.number} is in force again.", {"version": version.number}, (LIST, UNDO))
+    return Reply(
+        _("v{number} is in force again.", number=version.number),
+        {"version": version.number},
+        (LIST, UNDO),
+    )
 
 
 # --- where a line comes from -----------------------------------------------------------------
@@ -354,7 +420,7 @@ async def why(ask: Ask, rest: str) -> Reply:
     number, line = _line_of(rest.strip(), lines)
     found = [await origins(ask, source, line) for source in line.sources]
     told = "\n\n".join(origin.text for origin in found)
-    nobody = "Nothing is known of where it comes from."
+    nobody = _("Nothing is known of where it comes from.")
     data = {**_line_data(number, line), "sources": [origin.data for origin in found]}
     return Reply(f"**{number}.** {_show_line(line)}\n\n{told or nobody}", data, (LIST,))
 
@@ -362,15 +428,21 @@ async def why(ask: Ask, rest: str) -> Reply:
 def _line_of(words: str, lines: Lines) -> tuple[int, MemoryLine]:
     there = facts(lines)
     if not words:
-        raise CommandError("/memory why needs a line: its number in /memory list, or words of it.")
+        raise CommandError(
+            _("/memory why needs a line: its number in /memory list, or words of it.")
+        )
     if words.isascii() and words.isdigit():
         if not 1 <= int(words[:9]) <= len(there):
-            raise CommandError(f"There is no line {words[:9]}; /memory list shows all of them.")
+            raise CommandError(
+                _("There is no line {words}; /memory list shows all of them.", words=words[:9])
+            )
         return int(words), there[int(words) - 1]
     wanted = MemoryLine(words).words
     best = max(enumerate(there, 1), key=lambda one: len(one[1].words & wanted), default=None)
     if best is None or not best[1].words & wanted:
-        raise CommandError(f"No line holds {words[:60]!r}; /memory list shows all of them.")
+        raise CommandError(
+            _("No line holds {words!r}; /memory list shows all of them.", words=words[:60])
+        )
     return best
 
 

@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import date
 from typing import Any
 
+from channels.language import _
 from memory.long_term.document import MemoryLine, Source
 from memory.turns import Entry
 from plugins.api import Ask
 from plugins.builtin.context.show import moment
-from plugins.builtin.context.turns import role
+from plugins.builtin.context.turns import name_role, role
 from plugins.wording import clip, literal
 
 _QUOTED = 3  # messages that are quoted of a section's turns
@@ -31,15 +32,23 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
     data = {name: value for name, value in asdict(source).items() if value and name != "digest"}
     when = " ".join(filter(None, (source.day, source.at)))
     if source.kind == "person":
-        return Origin(f"Written {_by(source.who)}, {when}.", data)
+        return Origin(_("Written {by}, {when}.", by=_by(source.who), when=when), data)
     if source.kind == "file":
-        return Origin(f"Written into the file by hand; found there {when}.", data)
+        return Origin(_("Written into the file by hand; found there {when}.", when=when), data)
     noted = await _section(ask, source, line)
     said = await _quote_turns(ask, source, line)
-    where = f", {literal(source.turns)} in {literal(source.conversation)}" if source.turns else ""
-    heading = f"**The daily file of {when}**{where}:"
+    where = (
+        _(
+            ", {turns} in {conversation}",
+            turns=literal(source.turns),
+            conversation=literal(source.conversation),
+        )
+        if source.turns
+        else ""
+    )
+    heading = _("**The daily file of {when}**{where}:", when=when, where=where)
     quotes = [f"> {literal(text)}" for text in (noted, *said) if text]
-    gone = "" if noted else "It is not there any more."
+    gone = "" if noted else _("It is not there any more.")
     text = "\n\n".join(filter(None, (heading, gone, "\n>\n".join(quotes))))
     return Origin(text, {**data, "quotes": [text for text in (noted, *said) if text]})
 
@@ -47,9 +56,9 @@ async def origins(ask: Ask, source: Source, line: MemoryLine) -> Origin:
 def _by(who: str) -> str:
     """A person, or where nobody has a name, the channel."""
     if "/" in who:
-        return f"by {literal(who)}"
-    places = {"": "at the terminal", "terminal": "at the terminal", "web": "on the page"}
-    return places.get(who, f"through the channel {literal(who)}")
+        return _("by {who}", who=literal(who))
+    places = {"": _("at the terminal"), "terminal": _("at the terminal"), "web": _("on the page")}
+    return places.get(who, _("through the channel {who}", who=literal(who)))
 
 
 async def _section(ask: Ask, source: Source, line: MemoryLine) -> str:
@@ -77,7 +86,7 @@ def _in_order(entries: Sequence[Entry]) -> list[Entry]:
 
 
 def _quote(ask: Ask, entry: Entry) -> str:
-    who = entry.message.speaker or role(entry.message)
+    who = entry.message.speaker or name_role(role(entry.message))
     at = moment(entry.at, ask.bot.zone())
     return f"t{entry.turn} {who}, {at}: {clip(entry.message.text, _LONGEST)}"
 

@@ -9,13 +9,14 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from channels.language import _
 from memory.record.daily import Note
 from memory.record.search import Hit
 from memory.turns import Entry
 from plugins.api import Ask, CommandError, Reply, ToolContext, ToolError, tool
 from plugins.builtin.context.show import moment
 from plugins.builtin.context.state import CLEARED, DROPPED, States, states
-from plugins.builtin.context.turns import role, summarize
+from plugins.builtin.context.turns import name_role, role, summarize
 from plugins.wording import blocks, clip, count, excerpt, literal, window
 
 HITS = 10
@@ -34,7 +35,7 @@ async def search(ask: Ask, rest: str) -> Reply:
     """The person who asks sees what was cleared, too, marked."""
     if not rest.strip():
         raise CommandError(
-            "/memory search needs words to look for, like /memory search lisbon hotel."
+            _("/memory search needs words to look for, like /memory search lisbon hotel.")
         )
     conversation = ask.conversation
     found = await conversation.memory.search(rest, HITS)
@@ -45,17 +46,17 @@ async def search(ask: Ask, rest: str) -> Reply:
     notes = [_note(hit, hit.note) for hit in found.notes.hits if hit.note]
     data = {"total": total, "notes": notes, "said": told}
     if not total:
-        return Reply(f"Nothing in the memory contains {literal(clip(rest))}.", data)
+        return Reply(_("Nothing in the memory contains {rest}.", rest=literal(clip(rest))), data)
     parts = (
-        _part("In the daily memory", found.notes.total, map(_note_line, notes)),
-        _part("Said", found.said.total, map(_format_line, told)),
+        _part(_("In the daily memory"), found.notes.total, map(_note_line, notes)),
+        _part(_("Said"), found.said.total, map(_format_line, told)),
     )
     return Reply("\n\n".join(filter(None, parts)), data)
 
 
 def _part(title: str, total: int, hits: Iterable[str]) -> str:
     lines = [f"- {hit}" for hit in hits]
-    best = f", the best {len(lines)}" if total > len(lines) else ""
+    best = _(", the best {n}", n=len(lines)) if total > len(lines) else ""
     return f"**{title}** ({count(total, 'hit')}{best}):\n\n" + "\n".join(lines) if lines else ""
 
 
@@ -97,7 +98,7 @@ def _to_data(ask: Ask, hit: Hit, where: States) -> dict[str, Any]:
 
 
 def _beside(entry: Entry | None) -> str:
-    return f"{literal(role(entry.message))}: {_begin(entry)}" if entry else ""
+    return f"{literal(name_role(role(entry.message)))}: {_begin(entry)}" if entry else ""
 
 
 def _begin(entry: Entry) -> str:
@@ -105,12 +106,13 @@ def _begin(entry: Entry) -> str:
 
 
 def _format_line(hit: Mapping[str, Any]) -> str:
-    where = f" in {literal(hit['conversation'])}" if hit["conversation"] else ""
-    state = f" ({hit['state']})" if hit["state"] else ""
-    beside = (f"\n  {name} {hit[name]}" for name in ("before", "after") if hit[name])
+    there = hit["conversation"]
+    where = _(" in {conversation}", conversation=literal(there)) if there else ""
+    state = f" ({', '.join(map(_, hit['state'].split(', ')))})" if hit["state"] else ""
+    beside = (f"\n  {_(name)} {hit[name]}" for name in ("before", "after") if hit[name])
     return (
-        f"**{hit['turn']}** {literal(hit['role'])}{where}, {hit['at']}{state}: {hit['text']}"
-        + "".join(beside)
+        f"**{hit['turn']}** {literal(name_role(hit['role']))}{where}, {hit['at']}{state}: "
+        f"{hit['text']}" + "".join(beside)
     )
 
 
