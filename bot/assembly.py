@@ -129,7 +129,6 @@ async def assemble(
         approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
-        store.confirm,
     )
 
     spending = Spending(

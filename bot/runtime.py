@@ -5,7 +5,6 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -75,7 +74,6 @@ class RuntimeConfig:
     approvals: Approvals
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
-    confirm: Callable[[], None] = lambda: None
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
@@ -170,7 +168,6 @@ class RuntimeConfig:
                 skills=self.skills.of(workspace),
                 settings=now.settings.tools,
                 approve=self._approve(key, address),
-                confirm=self.confirm,
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,

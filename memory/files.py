@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -18,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from memory.keys import Scope
-from memory.record import exchange
+from memory.record import exchange, fence, offload
 from memory.record.store import StoreError
 from memory.tasks import BackgroundTasks
 from memory.turns import Turn
@@ -52,6 +51,7 @@ def write(
     content or the new. Raises OSError."""
     turns = [turn for turn in turns if turn.is_complete]
     if not turns:
+        fence.confirm()
         for name in (WHOLE, TERSE, READABLE):
             (folder / name).unlink(missing_ok=True)  # what stood there was taken away
         return Written((), 0, 0)
@@ -64,7 +64,7 @@ def write(
         readable = exchange.as_markdown(turns, title or conversation, hide)
         contents[READABLE] = readable.encode()
     for name, content in contents.items():
-        _replace(folder / name, content)
+        offload.write_whole(folder / name, content)
     paths = tuple(folder / name for name in contents)
     return Written(paths, len(turns), sum(len(turn.entries) for turn in turns))
 
@@ -76,15 +76,6 @@ def _hide(data: Any, hide: Callable[[str], str]) -> Any:
     if isinstance(data, dict):
         return {name: _hide(value, hide) for name, value in data.items()}
     return [_hide(value, hide) for value in data] if isinstance(data, list | tuple) else data
-
-
-def _replace(path: Path, content: bytes) -> None:
-    draft = path.with_name(f".{path.name}.draft")
-    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 Write = Callable[[], Awaitable[Written]]

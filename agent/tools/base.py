@@ -13,6 +13,7 @@ from agent.skills import Skill
 from agent.tools import ToolError
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
+from memory.record import fence
 
 NOT_RUN = "It was not run:"
 """How the result of a call begins that a person has not allowed."""
@@ -45,10 +46,6 @@ async def refuse_permission(permission: Permission) -> None:
 
 async def grant_permission(permission: Permission) -> None:
     """Where the settings want nobody to be asked, all is allowed."""
-
-
-def _allow() -> None:
-    """Where one process is the bot, no other takes anything over."""
 
 
 def _mark_nothing() -> None:
@@ -84,7 +81,7 @@ class ToolContext:
     approve: Approve = refuse_permission
     from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
-    confirm: Callable[[], None] = _allow
+    confirm: Callable[[], None] = fence.confirm
 
 
 @dataclass(frozen=True, slots=True)

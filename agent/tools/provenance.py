@@ -18,6 +18,7 @@ from typing import BinaryIO
 
 from agent.tools.allowance import PICTURES as DATA
 from agent.tools.workspace import WRITABLE
+from memory.record import fence
 from memory.record.offload import CONTEXT, FLAG, SESSIONS
 
 OWN = ".own"
@@ -35,6 +36,7 @@ def vouch(root: Path, target: Path, content: bytes) -> None:
     lines = {_of_content(content), *(_of_name(root, place) for place in places)}
     new = sorted(lines - _own(root))
     if new:
+        fence.confirm()
         with open(os.open(root / OWN, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "w") as file:
             file.write("".join(f"{line}\n" for line in new))
 

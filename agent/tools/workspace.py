@@ -18,6 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 
 from agent.tools import ToolError
+from memory.record import fence
 
 WRITABLE = "files"
 """The folder of a workspace that tools may write in."""
@@ -150,13 +151,11 @@ def _opener(folder: int) -> Callable[[str, int], int]:
     return lambda name, flags: os.open(name, flags | extra, 0o666, dir_fd=folder)
 
 
-def save_file(
-    root: Path, target: Path, content: bytes, confirm: Callable[[], None] = lambda: None
-) -> bool:
+def save_file(root: Path, target: Path, content: bytes) -> bool:
     """Put `content` in the place of `target` in one step; returns whether a file was replaced.
 
-    Readers see the old content or the new, never a part. `confirm` is called before that step, and
-    may raise: then nothing is changed. Raises OSError.
+    Readers see the old content or the new, never a part. Raises OSError, and StoreError where
+    another process has taken over.
     """
     draft = f".{secrets.token_hex(8)}.draft"
     with open_folder(root, target.parent, make=True) as folder:
@@ -166,7 +165,7 @@ def save_file(
                 file.flush()
                 os.fsync(file.fileno())
             is_replaced = _is_regular(target.name, folder)
-            confirm()
+            fence.confirm()
             os.replace(draft, target.name, src_dir_fd=folder, dst_dir_fd=folder)
         finally:
             with suppress(FileNotFoundError):

@@ -17,6 +17,7 @@ from datetime import date, datetime, time
 from pathlib import Path
 
 from memory.keys import ConversationKey
+from memory.record import fence
 
 _HEAD = re.compile(
     r"^## (?P<at>\d\d:\d\d) · (?P<conversation>.+) · "
@@ -96,6 +97,7 @@ def _block(section: Section) -> bytes:
 
 def _write(path: Path, block: bytes, how: int) -> None:
     """Write to a file that is for its owner alone; on disk when this returns."""
+    fence.confirm()
     with open(os.open(path, os.O_WRONLY | os.O_CREAT | how, 0o600), "wb") as file:
         file.write(block)
         file.flush()
@@ -196,6 +198,7 @@ def count(data: Path, audience: str, which: Which) -> int:
 def remove(data: Path, audience: str, which: Which) -> None:
     """Take these sections out of the files. A file that is empty then goes too."""
     with _ONE_WRITER:
+        fence.confirm()
         for unfinished in folder(data, audience).glob("????-??-??.new"):
             unfinished.unlink()  # a crash left it
         for day in days(data, audience):
@@ -210,10 +213,12 @@ def _take_out(file: Path, which: Which) -> None:
         at = section.end
     rest = "".join((*kept, text[at:]))
     if not rest.strip():
+        fence.confirm()
         file.unlink()
     elif rest != text:
         unfinished = file.with_suffix(".new")
         _write(unfinished, rest.encode("utf-8", "surrogateescape"), os.O_TRUNC)
+        fence.confirm()
         unfinished.replace(file)
 
 

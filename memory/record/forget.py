@@ -22,6 +22,7 @@ from memory.context.change import Change, StandIn, ViewEvent
 from memory.keys import ConversationKey
 from memory.record import (
     branches,
+    fence,
     mailbox,
     proposals,
     requests,
@@ -235,6 +236,7 @@ def _with_files(database: Database, audience: str) -> Iterator[tuple[int, Entry]
 
 def delete_data(folder: Path, files: Iterable[str]) -> None:
     """Delete files of `data/` from an audience's folder, and what a crash left of others."""
+    fence.confirm()
     for file in files:
         (folder / file).unlink(missing_ok=True)
     for unfinished in (folder / "data").glob(".*.draft"):
@@ -243,6 +245,7 @@ def delete_data(folder: Path, files: Iterable[str]) -> None:
 
 def delete_folder(folder: Path) -> None:
     """Delete a folder with all that is in it, if it is there."""
+    fence.confirm()
     with suppress(FileNotFoundError):
         shutil.rmtree(folder)
 

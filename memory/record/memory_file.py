@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory.record import daily
+from memory.record import daily, fence
 from memory.record.store import StoreError
 
 NAME = "MEMORY.md"
@@ -95,6 +95,7 @@ def write_draft(path: Path, text: str) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with _folder(path.parent) as folder:
             _refuse_what_is_no_file(path, folder)
+            fence.confirm()
             _draft(folder, text)
     except OSError as error:
         drop_draft(path)
@@ -106,6 +107,7 @@ def publish(path: Path) -> None:
     MemoryFileError."""
     try:
         with _folder(path.parent) as folder:
+            fence.confirm()
             if os.stat(_DRAFT, dir_fd=folder, follow_symlinks=False).st_size:
                 os.replace(_DRAFT, path.name, src_dir_fd=folder, dst_dir_fd=folder)
             else:
@@ -119,7 +121,8 @@ def publish(path: Path) -> None:
 
 def drop_draft(path: Path) -> None:
     """What was to stand there will not."""
-    with suppress(OSError), _folder(path.parent) as folder:
+    with suppress(OSError, StoreError), _folder(path.parent) as folder:
+        fence.confirm()  # it may be another process's by now
         os.unlink(_DRAFT, dir_fd=folder)
 
 

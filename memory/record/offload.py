@@ -28,6 +28,7 @@ import orjson
 
 from memory.keys import file_name
 from memory.messages import Image, Message
+from memory.record import fence
 from memory.turns import Entry
 
 log = logging.getLogger(__name__)
@@ -189,7 +190,7 @@ def save_once(wanted: Path, content: bytes) -> Path:
         wanted.parent.mkdir(parents=True, exist_ok=True)
         place, is_there = _place(wanted, content)
         if not is_there:
-            _write(place, content)
+            write_whole(place, content)
         return place
 
 
@@ -218,12 +219,14 @@ def _holds(file: Path, content: bytes) -> bool:
     return is_regular and file.stat().st_size == len(content) and file.read_bytes() == content
 
 
-def _write(file: Path, content: bytes) -> None:
-    """All of a file or nothing of it, for its owner alone."""
+def write_whole(file: Path, content: bytes) -> None:
+    """All of a file or nothing of it, for its owner alone; on disk when this returns. Raises
+    OSError."""
     draft = file.with_name(f".{token_hex(8)}.draft")
     try:
         with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as target:
             _put(target, content)
+        fence.confirm()
         draft.replace(file)
     finally:
         draft.unlink(missing_ok=True)
@@ -270,6 +273,7 @@ def append(file: Path, entries: Iterable[Entry]) -> None:
     last line that a crash cut off is taken away first. Raises OSError."""
     with _ONE_WRITER:
         file.parent.mkdir(parents=True, exist_ok=True)
+        fence.confirm()
         with open(os.open(file, os.O_RDWR | os.O_CREAT, 0o600), "r+b") as target:
             held = _held.pop(file, None)
             if held is None or held.state != _state(target):
@@ -338,10 +342,11 @@ def take_out(session: Path, turns: Collection[int], goes: Callable[[str], bool])
     so by its name. Raises OSError."""
     gone = {f"t{number}" for number in turns}
     with _ONE_WRITER, suppress(FileNotFoundError):
+        fence.confirm()
         for file in session.iterdir():
             if file.name != CONTEXT and goes(file.name):
                 file.unlink()
         lines = (session / CONTEXT).read_bytes().splitlines(keepends=True)
         rest = [line for line in lines if _read(line).get("turn") not in gone]
         if rest != lines:
-            _write(session / CONTEXT, b"".join(rest))
+            write_whole(session / CONTEXT, b"".join(rest))

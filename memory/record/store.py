@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 
 from peewee import DatabaseError
 
-from memory.record import engines
+from memory.record import engines, fence
 from memory.record.database import Claim, Database, DatabaseEngine, StoreError
 
 __all__ = ["Store", "StoreError", "Work"]
@@ -221,16 +221,15 @@ class Store:
 
     def fence(self, check: Work[None]) -> None:
         """Let every transaction from now on begin with this, which raises a StoreError where this
-        process may not write any more: nothing of the transaction is kept then."""
+        process may not write any more: nothing of the transaction is kept then. It is asked before
+        files are changed, too, by this task and those it starts."""
         self._writer.check = check
+        fence.ask_before_files(self._confirm)
 
-    def confirm(self) -> None:
-        """Return when this process may still write, as far as the database knows: for a thread that
-        is about to change a file, which no transaction takes back. Raises StoreError where it may
-        not. It asks nobody where no other process could have taken over."""
-        if self._writer.check is not _allow:
-            asking = self.write(_nothing, is_synced=False)
-            asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+    def _confirm(self) -> None:
+        """In a thread: return when this process may still write. Raises StoreError."""
+        asking = self.write(_nothing, is_synced=False)
+        asyncio.run_coroutine_threadsafe(asking, self._loop).result()
 
     async def read(self, work: Work[T]) -> T:
         """Carry out `work` on what is committed now."""

@@ -151,7 +151,7 @@ def write_file(context: ToolContext, path: str, content: str) -> str:
     with plain_errors(path):
         more = len(data) - (target.lstat().st_size if target.exists() else 0)
         demand(context.workspace, context.settings.files_quota, more)
-        is_replaced = save_file(context.workspace, target, data, context.confirm)
+        is_replaced = save_file(context.workspace, target, data)
         if not context.has_outside():
             vouch(context.workspace, target, data)
     name, before = _name(context.workspace, target), ", replacing what was there"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -30,6 +31,21 @@ sys.exit(main.main())
 """A worker that stands still when a file that a tool writes is ready to take the other's place."""
 
 
+STOPS_AT_ITS_MEMORY = """
+import os, signal, sys, threading
+from memory.record import daily
+look = daily._is_written
+def stop(data, section):
+    found = look(data, section)
+    signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
+    return found
+daily._is_written = stop
+import main
+sys.exit(main.main())
+"""
+"""A worker that stands still when it is about to add to the daily memory."""
+
+
 def answer(request: Received) -> Say:
     """Says which write of the file came of it; one that was cut off is asked for again."""
     results = [one["content"] for one in request.body["messages"] if one["role"] == "tool"]
@@ -40,21 +56,21 @@ def answer(request: Received) -> Say:
     return Say(calls=(Call("write_file", arguments, f"c{len(results)}"),))
 
 
-async def start_stopping(processes: Processes) -> BotProcess:
-    program = processes.folder / "stops.py"
-    program.write_text(STOPS)
+async def start_stopping(processes: Processes, program: str = STOPS) -> BotProcess:
+    file = processes.folder / "stops.py"
+    file.write_text(program)
     path = f"PYTHONPATH={Path(__file__).parents[2]}"
-    shell = f'python=$1; shift 2; {path} exec "$python" {program} "$@"'
+    shell = f'python=$1; shift 2; {path} exec "$python" {file} "$@"'
     return await processes.start("--role", "worker", shell=shell)
 
 
-async def until_stopped(process: BotProcess) -> None:
+def is_stopped(process: BotProcess) -> bool:
     stat = Path(f"/proc/{process.process.pid}/stat")
+    return stat.read_text().rpartition(")")[2].split()[0] == "T"
 
-    def is_stopped() -> bool:
-        return stat.read_text().rpartition(")")[2].split()[0] == "T"
 
-    await until(is_stopped)
+async def until_stopped(process: BotProcess) -> None:
+    await until(lambda: is_stopped(process))
 
 
 async def test_a_zombie_does_not_overwrite_the_file_that_its_successor_wrote(
@@ -78,4 +94,41 @@ async def test_a_zombie_does_not_overwrite_the_file_that_its_successor_wrote(
         await until(lambda: "begins anew" in zombie.errors)
         await until(lambda: os.listdir(file.parent) == ["notes.txt"])  # the draft is gone
         assert file.read_text() == "number 2"
+        assert "Traceback" not in zombie.errors
+
+
+def repeat(request: Received) -> Say:
+    messages = request.body["messages"]
+    if str(messages[0]["content"]).startswith("Summarise"):
+        return Say("They counted.")
+    return Say(f"re: {messages[-1]['content']}")
+
+
+async def test_a_zombie_does_not_tell_the_daily_memory_what_its_successor_has_told_it(
+    tmp_path: Path, servers: Mapping[str, Any], postgresql: str
+) -> None:
+    settings = {**servers, "agent_max_context_turns": 4}
+    async with (
+        OpenAIServer(repeat) as endpoint,
+        cluster_of(tmp_path, endpoint, settings, workers=0) as processes,
+    ):
+        zombie = await start_stopping(processes, STOPS_AT_ITS_MEMORY)
+        await until_shared(postgresql, 1)
+        gateway = await processes.add_gateway()
+        stopping = asyncio.create_task(until_stopped(zombie))
+        for number in range(6):
+            await gateway.tell(f"{number}", id=f"m{number}")
+        await stopping
+        await processes.add_worker()
+        for number in range(6):
+            assert (await gateway.reply_to(f"m{number}"))["text"] == f"re: {number}"
+        memory = tmp_path / "data" / "audiences" / "pipe-main" / "memory"
+        await until(lambda: list(memory.glob("*.md")))
+        (file,) = memory.glob("*.md")
+        before = file.read_text()
+        assert before.count("They counted.") == 1
+
+        send_signal(zombie, signal.SIGCONT)
+        await until(lambda: "begins anew" in zombie.errors)
+        assert file.read_text() == before
         assert "Traceback" not in zombie.errors
