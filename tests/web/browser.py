@@ -47,6 +47,11 @@ class Tab:
         await self.page.goto(f"{url}/#{session}")
         await self.sees("#panel .headline")
 
+    async def opens_hidden(self, url: str, session: str = "main") -> None:
+        """The same, also where the panel is a drawer."""
+        await self.page.goto(f"{url}/#{session}")
+        await expect(self.page.locator("#panel .headline")).to_be_attached()
+
     async def writes(self, text: str) -> None:
         await self.page.fill("#text", text)
         await self.page.press("#text", "Enter")

@@ -12,7 +12,7 @@ from bot.received import key_of
 from channels.message import Address
 from memory.messages import Message
 from tests.fakes.openai_server import Answer, Call, Fail, Received, Say
-from tests.web.browser import PHONE, Tab, browsing, needs_chromium
+from tests.web.browser import DESK, PHONE, Tab, browsing, needs_chromium
 from tests.web.site import serving
 from tests.web.test_page import find_nothing
 
@@ -382,6 +382,40 @@ async def test_cards_are_put_away_notices_go_and_the_context_is_in_its_panel(
         await tab.sees("#notice:has-text('You are in branch 2')")
         await tab.page.clock.run_for(10_000)
         await expect(tab.page.locator("#notice")).to_have_text("")
+
+
+async def test_a_long_card_is_read_from_its_beginning(tmp_path: Path, browser: Browser) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=PHONE) as tab:
+        await tab.opens_hidden(site.url)
+        await tab.writes("/help")
+        line = tab.page.locator(".card .line:text-is('/help')")
+        await expect(line).to_be_in_viewport()
+        assert await tab.page.evaluate(
+            """() => document.querySelector(".card").offsetHeight
+                > document.querySelector("#log").offsetHeight"""
+        )
+
+
+@pytest.mark.parametrize("viewport", [DESK, PHONE], ids=["desk", "phone"])
+async def test_an_empty_conversation_offers_what_to_begin_with(
+    tmp_path: Path, browser: Browser, viewport: dict[str, int]
+) -> None:
+    async with serving(tmp_path, echo) as site, browsing(browser, viewport=viewport) as tab:
+        await tab.opens_hidden(site.url)
+        await find_nothing(tab)
+        context = tab.page.get_by_role("button", name="Show the context", exact=True)
+        if viewport == PHONE:
+            await context.click()
+            await tab.sees("#panel .headline")
+            await tab.page.keyboard.press("Escape")
+        else:
+            await expect(context).to_be_hidden()
+        await tab.presses("Choose a model", "#log")
+        await tab.sees("dialog .models")
+        await tab.page.keyboard.press("Escape")
+        await tab.presses("What can you do?", "#log")
+        await tab.sees(".card .line:text-is('/help')")
+        await expect(tab.page.locator(".greeting")).to_have_count(0)
 
 
 async def test_after_a_no_the_buttons_go_and_nothing_is_said_to_have_failed(

@@ -6,6 +6,7 @@ import { cuts } from "./cuts.js";
 import { byId, h } from "./dom.js";
 import { Draft } from "./draft.js";
 import { drawnFiles } from "./files.js";
+import { t } from "./language.js";
 import { drawnTurn, question, turnsOf, waiting } from "./turns.js";
 
 const OUT = ["summarised", "cleared", "dropped", "gone", "in the log"]; // states of turns that are out of the context
@@ -43,7 +44,7 @@ export class Chat {
     this.#known.clear(); // in another branch the same name is another turn
     this.#log.replaceChildren(...this.#drawn(messages));
     this.#offerOlder(messages);
-    if (!messages.length) this.#log.append(greeting());
+    if (!messages.length) this.#log.append(greeting(this.#page));
     this.mark(this.#page.known());
     this.#page.loaded();
     this.#toEnd(true);
@@ -193,8 +194,10 @@ export class Chat {
 
   /** What a command answered, as a card. */
   reply(line, reply) {
-    this.#put(card(line, reply, this.#page.run, this.#page.ask));
+    const told = card(line, reply, this.#page.run, this.#page.ask);
+    this.#put(told);
     this.#toEnd(true);
+    if (told.offsetHeight > this.#log.clientHeight) told.scrollIntoView(); // a long one is read from its beginning
   }
 
   /** A line that goes by itself. */
@@ -270,6 +273,11 @@ export class Chat {
   }
 }
 
-const greeting = () => h("div", { class: "greeting" },
-  h("h2", {}, "What would you like to talk about?"),
-  h("p", {}, "Beside the chat you can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands."));
+/** What stands in a conversation before anything is said. */
+const greeting = (page) => h("div", { class: "greeting" },
+  h("h2", {}, t("What would you like to talk about?")),
+  h("p", {}, t("You can see and steer what the model sees: pin a turn, drop one, summarise, undo. Type / for all commands.")),
+  h("div", { class: "choices" },
+    h("button", { type: "button", onclick: () => page.run("/help") }, t("What can you do?")),
+    h("button", { type: "button", class: "shows-context", "data-opens": "context" }, t("Show the context")),
+    h("button", { type: "button", onclick: () => page.pick() }, t("Choose a model"))));

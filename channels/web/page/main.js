@@ -30,6 +30,7 @@ const chat = new Chat({
   ask: (line) => ask(line),
   quote,
   chooseModel: () => chooseModel(session),
+  pick: () => byId("model").click(),
 });
 const panel = new Panel({
   run: (line) => api.command(session, line),
@@ -255,11 +256,10 @@ function close() {
   for (const side of document.querySelectorAll(".side")) side.classList.remove("open");
 }
 
-for (const button of document.querySelectorAll("[data-opens]")) {
-  button.addEventListener("click", () => {
-    openSide(button.dataset.opens);
-  });
-}
+document.addEventListener("click", ({ target }) => {
+  const opens = target.closest?.("[data-opens]")?.dataset.opens;
+  if (opens) openSide(opens);
+});
 
 function openSide(name) {
   const side = byId(name);

@@ -30,7 +30,7 @@ export class Panel {
   usage({ tokens, max_tokens: budget, cost, model }) {
     showModel(model);
     const share = Math.round((tokens / budget) * 100);
-    byId("share").textContent = `${amount(tokens)} of ${amount(budget)}`;
+    byId("share").replaceChildren(amount(tokens), h("span", { class: "whole" }, ` of ${amount(budget)}`));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
     byId("usage").setAttribute("aria-label", `Context: ${share}% full${cost ? `, ${money(cost)}` : ""}`);
   }
