@@ -79,6 +79,10 @@ class Alerts:
         )
         await self._tell(f"outbox {outbound.id}", sentence)
 
+    async def job_failed(self, job: int, sentence: str, heard_at: Address) -> None:
+        """A job has failed for good; the sentence was said at an address."""
+        await self._tell(f"job {job}", sentence, heard_at=heard_at)
+
     async def _tell(
         self, cause: str, sentence: str, without: str = "", heard_at: Address | None = None
     ) -> bool:

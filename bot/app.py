@@ -18,6 +18,7 @@ from bot.clock import ClockWatch
 from bot.completions import clear_up
 from bot.delivery import Delivery
 from bot.forms import Forms
+from bot.jobs import Jobs
 from bot.links import Links
 from bot.ports import (
     Processes,
@@ -72,6 +73,7 @@ class App:
     clock: ClockWatch
     losses: tuple[str, ...]
     schedule: Schedule
+    jobs: Jobs
     forms: Forms
     shared: SharedChanges
     processes: Processes

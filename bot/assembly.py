@@ -32,6 +32,7 @@ from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
+from bot.jobs import JobRules, Jobs
 from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.links import Links
@@ -129,6 +130,7 @@ async def assemble(
         approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
+        lambda key, address, new: jobs.add_for_model(key, address, new),
     )
 
     spending = Spending(
@@ -170,6 +172,21 @@ async def assemble(
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
+    jobs = Jobs(
+        store,
+        delivery,
+        turns,
+        conversations,
+        access,
+        JobRules(
+            lambda key: config.settings(key).jobs,
+            lambda: book.effective().zone,
+            lambda: clock.believed,
+            lambda: spending.since_midnight,
+            lambda key: config.settings(key).tools.approve == "ask",
+        ),
+    )
+    jobs.on_failure, turns.runs, turns.list_made = alerts.job_failed, jobs, jobs.list_made
 
     logins = Logins(store, access)
 
@@ -201,6 +218,9 @@ async def assemble(
         forgetting, lambda: book.effective().session_retention_days, is_clock_believed
     )
 
+    schedule = Schedule(config.zone, retention, run_often, jobs.tick)
+    jobs.wake_at = schedule.wake_at
+
     problems = (*left_out, *plugins.problems)
     ports = Ports(
         settings=StoredSettings(book, store, on_setting_change),
@@ -226,6 +246,7 @@ async def assemble(
         tools=OfferedTools(config.agent),
         approvals=approvals,
         forms=forms,
+        jobs=jobs,
         commands=plugins.commands,
         workspace=config.workspace,
         zone=config.zone,
@@ -273,7 +294,8 @@ async def assemble(
         spending=spending,
         clock=clock,
         losses=losses,
-        schedule=Schedule(config.zone, retention, run_often),
+        schedule=schedule,
+        jobs=jobs,
         forms=forms,
         shared=shared,
         processes=processes,

@@ -63,6 +63,15 @@ class ClockWatch:
         await self._keep(judgement)
         return judgement.believed == judgement.seen
 
+    @property
+    def believed(self) -> float:
+        """The time that is believed now: what the clock says, or while that is in doubt, when the
+        bot ran last, moved on by the time that it has run since. Keeps nothing."""
+        now = self.clock()
+        if self._kept is None:
+            return now
+        return judge(self._kept, now, max(0.0, self.uptime() - self._looked)).believed
+
     async def warn(self) -> None:
         """Tell an owner once that the clock is not believed. Raises StoreError."""
         kept = self._kept

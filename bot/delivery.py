@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Protocol
 
@@ -25,6 +25,7 @@ from channels.language import explain, speaking
 from channels.message import Action, Address, Inbound, Outbound, Reply
 from memory.keys import ConversationKey, Scope, everything
 from memory.record import mailbox
+from memory.record.database import Database
 from memory.record.mailbox import AddressColumns, InboxRow, OutboxRow
 from memory.record.store import Store, StoreError
 from memory.record.tables import UNREADABLE
@@ -99,17 +100,31 @@ class Delivery:
         row, is_new = await self._store.write(
             lambda db: mailbox.receive(db, message, digest, form is not None)
         )
-        return _to_received(row, key, line), is_new
+        return to_received(row, key, line), is_new
 
-    async def answer(self, received: Received, reply: Reply, turn: str | None = None) -> None:
-        """Put a reply into the outbox and the message off the inbox, at once, and send it."""
+    async def answer(
+        self,
+        received: Received,
+        reply: Reply,
+        turn: str | None = None,
+        also: Callable[[Database, Sequence[int]], None] | None = None,
+    ) -> None:
+        """Put a reply into the outbox and the message off the inbox, at once, and send it. `also`
+        is written with it; it is handed the ids of the reply's parts."""
         parts = await self._parts(received.address, reply)
         place = columns_of(received.address)
         rows = [
             OutboxRow(place, received.id, turn, dump_reply(part, n)) for n, part in enumerate(parts)
         ]
+
+        def work(db: Database) -> list[int]:
+            ids = mailbox.answer(db, received.row, rows)
+            if also is not None:
+                also(db, ids)
+            return ids
+
         try:
-            ids = await self._store.write(lambda db: mailbox.answer(db, received.row, rows))
+            ids = await self._store.write(work)
         except StoreError as error:
             log.exception("the reply to %s could not be saved", received.id)
             parts, ids = [Reply(f"{reply.text}\n\n({explain(str(error))})")], [0]
@@ -157,6 +172,18 @@ class Delivery:
         row_id = await self._store.write(lambda db: mailbox.put_out(db, row))
         self.send(Outbound(row_id, address, reply, ""))
 
+    async def tell_if(
+        self, address: Address, reply: Reply, put: Callable[[Database, list[OutboxRow]], list[int]]
+    ) -> bool:
+        """Say something that nobody asked for, if `put` puts it into the outbox: it returns the ids
+        there, or none where nothing is to be said. Returns whether it was. Raises StoreError."""
+        parts, place = await self._parts(address, reply), columns_of(address)
+        rows = [OutboxRow(place, "", None, dump_reply(part, n)) for n, part in enumerate(parts)]
+        ids = await self._store.write(lambda db: put(db, rows))
+        for number, (row, part) in enumerate(zip(ids, parts, strict=bool(ids))):
+            self.send(Outbound(row, address, part, "", part=number))
+        return bool(ids)
+
     @property
     def queues(self) -> KeyedQueues:
         """Replies on their way."""
@@ -174,7 +201,7 @@ class Delivery:
                 key, line = self._key_of(row), command_line(row.text)
                 if not is_meant(key.id):
                     continue
-                found.append(_to_received(row, key, line))
+                found.append(to_received(row, key, line))
             except UNREADABLE as error:
                 self.troubles.append(
                     await set_aside(self._store, "inbox", row.id, row.place, error)
@@ -200,9 +227,8 @@ def columns_of(address: Address) -> AddressColumns:
     return AddressColumns(address.channel, address.chat, address.thread, address.user)
 
 
-def _to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
+def to_received(row: InboxRow, key: ConversationKey, line: CommandLine | None) -> Received:
     address, files = address_of(row.place), load(row.attachments)
     is_begun = row.attempts > 0
-    return Received(
-        row.id, row.platform_id, address, key, row.text, line, row.sender, files, is_begun
-    )
+    said = (row.id, row.platform_id, address, key, row.text, line, row.sender)
+    return Received(*said, files, is_begun, row.run)

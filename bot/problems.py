@@ -10,6 +10,7 @@ from agent.models.base import (
     ModelSilent,
     ModelUnreachable,
 )
+from bot.spending import BudgetSpent
 from channels.message import Problem
 from memory.context.emergency import NoRoom
 
@@ -23,6 +24,8 @@ _FAULTS_OF_THE_REQUEST = (400, 413, 422)
 def problem_of(error: BaseException) -> Problem:
     """What went wrong, for who decides by it whether to ask again."""
     match error:
+        case BudgetSpent():
+            return "spent"
         case ContextOverflow() | NoRoom():
             return "too_long"
         case ModelSilent():

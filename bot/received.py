@@ -30,7 +30,7 @@ class CommandLine:
 class Received:
     """A message that is on disk. `row` is its place in the inbox, `id` the platform's; `line` is
     the command in it, if it is one; `is_begun` says whether a process before this one began to work
-    on it."""
+    on it. `run` is the run of a job that it is the prompt of (0: somebody said it)."""
 
     row: int
     id: str
@@ -41,6 +41,7 @@ class Received:
     sender: str
     files: tuple[Stored, ...] = ()
     is_begun: bool = False
+    run: int = 0
 
     @property
     def speaker(self) -> str:

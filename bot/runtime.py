@@ -5,6 +5,7 @@ Asked for at each step, never kept, so that `/config` holds from the next one on
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from datetime import tzinfo
 from functools import partial
@@ -40,12 +41,16 @@ from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.long_term.prompt import NOTHING, MemoryPrompts, PromptMemory
 from memory.messages import PICTURE_TOKENS
+from memory.record.jobs import NewJob
 from memory.record.offload import LocalWorkspace, Offloader
 from plugins.rules import find_compacting
 
 _MOST_KNOWN = 1_000  # conversations
 MEMORY_SHARE = 16
 """What of the window `MEMORY.md` may take in the prompt: a sixteenth."""
+
+
+KeepJobFor = Callable[[ConversationKey, Address, NewJob], Awaitable[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +79,7 @@ class RuntimeConfig:
     approvals: Approvals
     plugin_offloader: Offloader | None = None
     memories: MemoryPrompts | None = None
+    keep_job: KeepJobFor | None = None
     _known: dict[str, TurnConfig] = field(default_factory=dict)
     _prefixes: dict[str, tuple[TurnConfig, tuple[Skill, ...], str]] = field(default_factory=dict)
 
@@ -168,6 +174,7 @@ class RuntimeConfig:
                 skills=self.skills.of(workspace),
                 settings=now.settings.tools,
                 approve=self._approve(key, address),
+                keep_job=self.keep_job and partial(self.keep_job, key, address),
             ),
             pictures=Pictures(workspace, lambda: self.settings(key).context.max_images),
             max_steps=lambda: self.settings(key).agent_max_steps,

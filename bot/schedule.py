@@ -1,15 +1,15 @@
-"""What happens by the clock: one tick at the start of the bot and one each night, and what is done
-every few minutes."""
+"""What happens by the clock: one tick at the start of the bot and one each night, what is done
+every few minutes, and what people want at a time of theirs (`bot/jobs.py`)."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
-from datetime import datetime, tzinfo
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, tzinfo
+from typing import TYPE_CHECKING, Any
 
 from bot.forgetting import Forgetting
 from memory.tasks import BackgroundTasks
@@ -26,28 +26,48 @@ OFTEN = 10
 """Minutes."""
 
 
+async def _nothing() -> None:
+    """No jobs are kept."""
+
+
 class Schedule:
     """Lets `tick` happen; one at a time, and one that fails is logged and tried again the night
-    after. `often` happens every few minutes."""
+    after. `often` happens every few minutes, `jobs` every minute, and when `wake_at` wants it."""
 
     def __init__(
         self,
         zone: Callable[[], tzinfo],
         tick: Callable[[], Awaitable[None]],
         often: Callable[[], Awaitable[None]],
+        jobs: Callable[[], Coroutine[Any, Any, None]] = _nothing,
     ) -> None:
-        self._zone, self._tick, self._often = zone, tick, often
+        self._zone, self._tick, self._often, self._jobs = zone, tick, often, jobs
         self._scheduler: AsyncIOScheduler | None = None
-        self._ticking = BackgroundTasks()
+        self._ticking, self._firing = BackgroundTasks(), BackgroundTasks()
 
     async def start(self) -> None:
         """Tick now, and every night from now on."""
         scheduler = await asyncio.to_thread(_scheduler, self._zone())
         scheduler.add_job(self.due, "cron", id="night", hour=HOUR)
         scheduler.add_job(self._often, "interval", id="often", minutes=OFTEN)
+        scheduler.add_job(self.fire, "cron", id="jobs", second=0)
         scheduler.start()
         self._scheduler = scheduler
         await self.due()
+        await self.fire()
+
+    async def fire(self) -> None:
+        """Let jobs happen, unless they are looked at just now."""
+        if not self._firing:
+            self._firing.start(self._jobs(), "jobs")
+
+    def wake_at(self, at: float) -> None:
+        """Let `jobs` happen at a time (seconds since 1970), besides every minute."""
+        if self._scheduler is not None:
+            run_at = datetime.fromtimestamp(at, UTC)
+            self._scheduler.add_job(
+                self.fire, "date", id="wake", run_date=run_at, replace_existing=True
+            )
 
     @property
     def next_tick(self) -> datetime | None:
@@ -58,10 +78,12 @@ class Schedule:
     async def idle(self) -> None:
         """Wait until no tick is under way."""
         await self._ticking.idle()
+        await self._firing.idle()
 
     async def stop(self) -> None:
         """No more ticks; one that is under way is cut short."""
         self._ticking.cancel()
+        self._firing.cancel()
         if self._scheduler is not None:
             self._scheduler.shutdown(wait=False)
             await asyncio.sleep(0)  # it shuts down in the loop's next round

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime, tzinfo
 from functools import lru_cache
 
+from agent.models.base import Model, ModelError, ModelReply, ModelRequest, OnDelta
+from agent.models.catalogue import input_price
 from channels.language import _
 from memory.context.summary import Summarizer, SummaryRequest, SummaryResult
 from memory.keys import ConversationKey, home_of
@@ -144,8 +146,16 @@ class Spending:
     @property
     def since(self) -> float:
         """When the month began, in seconds since 1970."""
+        return self._midnight().replace(day=1).timestamp()
+
+    @property
+    def since_midnight(self) -> float:
+        """When the day began, in seconds since 1970."""
+        return self._midnight().timestamp()
+
+    def _midnight(self) -> datetime:
         now = datetime.fromtimestamp(self._clock(), self._zone())
-        return now.replace(day=1, hour=0, minute=0, second=0, microsecond=0).timestamp()
+        return now.replace(hour=0, minute=0, second=0, microsecond=0)
 
     def accounts(self, key: ConversationKey, user: str = "") -> tuple[Account, ...]:
         """The conversation's account, that of all, and that of a user who is no owner."""
@@ -232,6 +242,87 @@ class ThriftySummarizer:
         if self.is_enough(request.key):
             return SummaryResult("", "")
         return await self.summarizer.summarize(request)
+
+
+class BudgetSpent(ModelError):
+    """A run of a job has spent what it may. The text says so."""
+
+    is_worth_another_model = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunBudget:
+    """What a run of a job may cost, in US dollars, and what all that its job runs on one day may
+    (0: no limit). `spent` is asked what the run has cost so far; `earlier` is what the others of
+    the day have."""
+
+    run: float
+    day: float
+    spent: Callable[[], float]
+    earlier: float = 0.0
+
+    def check(self, coming: float = 0.0) -> None:
+        """Raise BudgetSpent where a request that will cost at least so much may not be sent."""
+        spent = self.spent()
+        today = spent + self.earlier
+        if self.run and (spent >= self.run or spent + coming > self.run):
+            raise BudgetSpent(
+                f"A run of this job may cost {money(self.run)}. This one has cost {money(spent)}, "
+                "so it ended here."
+            )
+        if self.day and (today >= self.day or today + coming > self.day):
+            raise BudgetSpent(
+                f"This job may cost {money(self.day)} a day. Its runs have cost {money(today)} "
+                "today, so no more was sent to the model."
+            )
+
+
+@dataclass(slots=True)
+class BudgetedModel:
+    """A model that answers as long as a budget allows it: that of a job's run, sub-agents too. A
+    request that would surely be too much is not sent; what the answer to one costs is not known
+    before, so that a run may end with one request more than its budget."""
+
+    model: Model
+    budget: RunBudget
+    _read: int = 0  # tokens of the last request, and those to come are longer
+
+    @property
+    def name(self) -> str:
+        return self.model.name
+
+    @property
+    def window(self) -> int:
+        return self.model.window
+
+    @property
+    def provider(self) -> str:
+        return self.model.provider
+
+    @property
+    def takes_tools(self) -> bool:
+        return self.model.takes_tools
+
+    @property
+    def sees(self) -> bool:
+        return self.model.sees
+
+    @property
+    def is_free(self) -> bool:
+        return self.model.is_free
+
+    async def ready(self) -> None:
+        await self.model.ready()
+
+    async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
+        price = None if self.is_free else input_price(self.name, self.provider)
+        self.budget.check(price.cached * self._read if price else 0.0)
+        reply = await self.model.reply(request, on_delta)
+        self._read = reply.usage.prompt if reply.usage else 0
+        return reply
+
+    async def close(self) -> None:
+        """It is another's to close."""
 
 
 @dataclass(frozen=True, slots=True)

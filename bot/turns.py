@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from io import StringIO
+from typing import Protocol
 from uuid import uuid4
 from weakref import WeakValueDictionary
 
@@ -81,6 +82,40 @@ class TurnRules:
     waited_for: Callable[[ConversationKey], float]
 
 
+class JobRuns(Protocol):
+    """What turns must know of those that are runs of jobs (`bot/jobs.py`), and that they end."""
+
+    async def refusal(self, received: Received) -> str:
+        """Why a run that waited does not begin; "": it does."""
+        ...
+
+    async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
+        """What a run is answered with: within its budget, and with nobody there to be asked."""
+        ...
+
+    async def answer(
+        self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
+    ) -> None:
+        """The run is over: keep that, with its reply, which goes out. `mark` says why it ended,
+        where the model did not end it."""
+        ...
+
+
+class _NoRuns:
+    """There are no jobs."""
+
+    async def refusal(self, received: Received) -> str:
+        return "There are no jobs here."
+
+    async def prepare(self, received: Received, conversation: Conversation, agent: Agent) -> Agent:
+        raise RuntimeError(f"{received.id} is the run of a job, and there are none")
+
+    async def answer(
+        self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
+    ) -> None:
+        raise RuntimeError(f"{received.id} is the run of a job, and there are none")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Said:
     """A message that waits for its turn, with what reaches the model of it."""
@@ -121,7 +156,7 @@ class _Ending:
 
 class Turns:
     """Carries turns out. `on_trouble` hears of what only an owner can mend, and in which chat it
-    was told."""
+    was told; `list_made` says what a turn has made for a later time."""
 
     def __init__(
         self,
@@ -143,6 +178,8 @@ class Turns:
         self._exclusive: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.queues = KeyedQueues("turn")
         self.on_trouble: Callable[[str, Address], Awaitable[None]] = _unheard
+        self.runs: JobRuns = _NoRuns()
+        self.list_made: Callable[[OpenTurn], list[str]] = lambda turn: []
 
     def lead(self, address: Address) -> ConversationKey:
         """The conversation that an address leads to now: one of the branches of its own, or of the
@@ -170,7 +207,7 @@ class Turns:
         """Add a message to its conversation's line; `text` is what reaches the model of it."""
         key, said = received.key, _Said(received, text)
         self._waiting[key.id].append(said)
-        if self._rules.busy_for(key) == "interrupt":
+        if self._rules.busy_for(key) == "interrupt" and not received.run:
             self.stop(key, INTERRUPTED)
         self.queues.put(key.id, lambda: self._carry_out(key, said))
 
@@ -225,11 +262,16 @@ class Turns:
             self._waiting.pop(key.id, None)
 
     async def _take_or_refuse(self, key: ConversationKey, said: _Said) -> None:
-        if refusal := self._refusal(key, said):
+        if refusal := await self._find_refusal(key, said):
             problem: Problem = "refused" if refusal == _(CLOSED) else "spent"
-            await self._delivery.answer(said.received, Reply(refusal, problem=problem))
+            await self._reply(said.received, Reply(refusal, problem=problem))
         else:
             await self._take(key, said)
+
+    async def _find_refusal(self, key: ConversationKey, said: _Said) -> str:
+        is_run = said.received.run > 0
+        gone = await self.runs.refusal(said.received) if is_run else ""
+        return gone or self._refusal(key, said)
 
     def _refusal(self, key: ConversationKey, said: _Said) -> str:
         """Why a message is not answered, though it was taken in; "": it is."""
@@ -246,10 +288,18 @@ class Turns:
                 await self._answer(key, turn, received)
         except StoreError as error:
             log.exception("the turn for %s could not be saved", received.id)
-            await self._delivery.answer(received, Reply(explain(str(error)), problem="failed"))
+            await self._reply(received, Reply(explain(str(error)), problem="failed"))
         except Exception:
             log.exception("the turn for %s failed", received.id)
-            await self._delivery.answer(received, Reply(_(BROKEN), problem="failed"))
+            await self._reply(received, Reply(_(BROKEN), problem="failed"))
+
+    async def _reply(
+        self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""
+    ) -> None:
+        if received.run:
+            await self.runs.answer(received, reply, turn, mark)
+        else:
+            await self._delivery.answer(received, reply, turn)
 
     async def _open(self, key: ConversationKey, said: _Said) -> OpenTurn:
         """The turn for a message; one that a crash has cut short goes on, unless it did so too
@@ -270,7 +320,8 @@ class Turns:
             if resumes > MOST_RESUMES:
                 log.error("the turn for %s is put aside after %d crashes", received.id, resumes)
                 await turn.break_off("failed", "", PUT_ASIDE)
-        turn.between_steps = lambda: self._take_in(key, turn)
+        if not received.run:  # nobody attends that, and it may do less than who writes meanwhile
+            turn.between_steps = lambda: self._take_in(key, turn)
         return turn
 
     async def _take_in(self, key: ConversationKey, turn: OpenTurn) -> None:
@@ -281,7 +332,7 @@ class Turns:
 
     async def _hand_over(self, key: ConversationKey, turn: OpenTurn) -> None:
         waiting = self._waiting[key.id]
-        heard = [said for said in waiting if not self._refusal(key, said)]
+        heard = [said for said in waiting if not said.received.run and not self._refusal(key, said)]
         if not heard:
             return
         await turn.hear([said.message for said in heard], [said.received.row for said in heard])
@@ -303,6 +354,7 @@ class Turns:
             (
                 explain(restart),
                 *map(explain, await turn.list_notices()),
+                *self.list_made(turn),
                 *await self._warnings(key, received),
                 await self._name_branch(key),
             ),
@@ -310,7 +362,7 @@ class Turns:
         said = "\n\n".join((_in_words(reply), *told))
         is_here = self._branches.is_current(key)  # elsewhere its number means another turn
         name = turn.id if is_here else None
-        await self._delivery.answer(received, Reply(said, problem=problem), name)
+        await self._reply(received, Reply(said, problem=problem), name, reply.mark)
         usage = TurnUsage(turn.bill.prompt, turn.bill.cached, turn.bill.completion)
         done = Done(received.id, turn.id, usage)
         if self._links.followers(key.home):
@@ -341,6 +393,8 @@ class Turns:
         seconds = self._rules.timeout_for(key)
         conversation = await self._conversations.get(key)
         agent = self._rules.agent_for(conversation, received.address)
+        if received.run:
+            agent = await self.runs.prepare(received, conversation, agent)
         with speaking(ENGLISH):  # whatever plugins say in there, the model may read
             task = asyncio.create_task(agent.answer(turn, output))
         running = self._running[key.id] = _RunningTurn(task)

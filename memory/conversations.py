@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
+from typing import Any
 from weakref import WeakValueDictionary
 
 from memory.audience_memory import Indexer
@@ -23,6 +24,7 @@ from memory.keys import ConversationKey, Scope, everything
 from memory.long_term.memory import AudienceState, LongTermMemory
 from memory.record import (
     conversations,
+    jobs,
     ledger,
     mailbox,
     memory_versions,
@@ -262,8 +264,14 @@ class Conversations:
         )
 
     async def delete_mail_before(self, before: float) -> None:
-        """Delete what came in and was answered before a time (seconds since 1970)."""
-        await self.services.store.write(lambda db: mailbox.delete_before(db, before))
+        """Delete what came in and was answered before a time (seconds since 1970), and jobs that
+        were done."""
+
+        def work(db: Any) -> None:
+            mailbox.delete_before(db, before)
+            jobs.delete_done_before(db, before)
+
+        await self.services.store.write(work)
 
     async def prune_memories(self, before: float) -> int:
         """Delete the versions of `MEMORY.md` that were in force before a time (seconds since 1970)

@@ -41,6 +41,7 @@ from memory.record.logins import LoginRow
 from memory.record.offload import Offloader
 from memory.record.people import Known, Pending, Role
 from memory.turns import Entry, Turn
+from plugins.jobs import JobsPort
 from plugins.processes import ProcessesPort
 from plugins.rules import Rule
 
@@ -512,6 +513,7 @@ class Ports:
     tools: ToolsPort
     approvals: ApprovalsPort
     forms: FormsPort
+    jobs: JobsPort
     commands: Mapping[str, Command]
     workspace: Callable[[ConversationKey], Path]
     zone: Callable[[], tzinfo]

@@ -14,6 +14,7 @@ from agent.tools import ToolError
 from memory.conversation import Conversation
 from memory.keys import ConversationKey
 from memory.record import fence
+from memory.record.jobs import NewJob
 
 NOT_RUN = "It was not run:"
 """How the result of a call begins that a person has not allowed."""
@@ -28,13 +29,16 @@ Delegate = Callable[[str], Awaitable[str]]
 class Permission:
     """What a tool wants to do and a person must allow: `what` shows exactly what that is, in
     Markdown. `covers` is what is allowed together with it until the next start ("": nothing), such
-    as a site; some only an owner may allow."""
+    as a site; some only an owner may allow. `tool` is the name of the one that asks."""
 
     what: str
     covers: str = ""
     is_for_owner: bool = False
+    tool: str = ""
 
 
+KeepJob = Callable[[NewJob], Awaitable[str]]
+"""Keeps a reminder or a job; returns what was made, in a sentence. Raises ToolError."""
 Approve = Callable[[Permission], Awaitable[None]]
 """Asks a person; returns when it is allowed, and raises ToolError when it is not."""
 
@@ -68,7 +72,8 @@ class ToolContext:
     (one that touches the network or a shell need not), so that the result is marked;
     `has_outside` says whether the model has such text before it. A tool that puts a file in the
     place of another calls `confirm` just before, in a thread: it raises where another process has
-    taken the conversation over, and may have written there since.
+    taken the conversation over, and may have written there since. `keep_job` keeps what is to be
+    told or run later; None where nothing may be.
     """
 
     key: ConversationKey
@@ -82,6 +87,7 @@ class ToolContext:
     from_outside: Callable[[], None] = _mark_nothing
     has_outside: Callable[[], bool] = _is_unknown
     confirm: Callable[[], None] = fence.confirm
+    keep_job: KeepJob | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,14 @@ import itertools
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from pydantic_core import to_json
 
 from agent.settings import ToolSettings
 from agent.tools import ToolError
-from agent.tools.base import Permission, Tool, ToolContext
+from agent.tools.base import Approve, Permission, Tool, ToolContext
 from agent.tools.lean import GUIDE, list_groups, make_lean_tools, unwrap_call
 from agent.tools.schema import takes
 from memory.messages import ToolCall
@@ -96,6 +97,7 @@ class Toolbox:
         """
         try:
             tool, arguments = self._tool(call.name), self._arguments(call)
+            context = replace(context, approve=_asking(tool.name, context.approve))
             if tool.asks_first:
                 await context.approve(permission_for(tool, arguments, context.settings))
             await begin(tool.is_once)
@@ -142,6 +144,15 @@ class Toolbox:
         except ValueError as error:
             wanted = takes(self._tools[call.name].parameters)
             raise ToolError(f"{call.name} was not run: {error}. {wanted}") from None
+
+
+def _asking(tool: str, approve: Approve) -> Approve:
+    """Asks a person, who is told which tool wants it."""
+
+    async def ask(wanted: Permission) -> None:
+        await approve(replace(wanted, tool=tool))
+
+    return ask
 
 
 def permission_for(tool: Tool, arguments: Mapping[str, Any], settings: ToolSettings) -> Permission:

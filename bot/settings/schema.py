@@ -28,6 +28,7 @@ from pydantic import ValidationError as Misfit
 from pydantic.fields import FieldInfo
 
 from agent.settings import AgentSettings, SummaryBrain
+from bot.settings.jobs import JobSettings
 from bot.settings.permits import HARMLESS, parse_permit
 from channels.settings import ChannelSettings
 from memory.settings import ContextSettings, MemorySettings
@@ -210,6 +211,7 @@ class Settings(AgentSettings, MemorySettings, ChannelSettings):
         description="What all chats together may cost in a calendar month.",
         json_schema_extra={"wants": _DOLLARS, "unit": "US dollars"},
     )
+    jobs: JobSettings = JobSettings()
     hooks: Annotated[tuple[Rule, ...], BeforeValidator(parse)] = Field(
         default=(),
         description="Rules that say what happens on an event (see hooks.md); in the "

@@ -23,6 +23,7 @@ from memory.keys import ConversationKey
 from memory.record import (
     branches,
     fence,
+    jobs,
     mailbox,
     proposals,
     requests,
@@ -47,7 +48,7 @@ class StoredCounts:
     it. `shared` are the other conversations that share turns with theirs, by row, and the last that
     each does; `has_children` says that some of these were branched off. `asides` are the side
     questions that go, `staying` the turns that stay with others where a whole conversation is
-    meant."""
+    meant; `reminders` counts the reminders and jobs that go."""
 
     turns: tuple[int, ...] = ()
     messages: int = 0
@@ -60,6 +61,7 @@ class StoredCounts:
     has_children: bool = False
     asides: int = 0
     staying: tuple[int, ...] = ()
+    reminders: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,8 +117,18 @@ def count_stored(
         shared=shared,
         has_children=has_children,
         asides=asides,
+        reminders=_count_reminders(database, conversation, turns),
         staying=() if turns is not None else tuple(sorted({n for _, n in places if n <= last})),
     )
+
+
+def _count_reminders(database: Database, conversation: int, turns: Collection[int] | None) -> int:
+    columns = tables.Conversation
+    query = columns.select(columns.key, columns.audience).where(columns.id == conversation)
+    for key, audience in query.tuples().execute(database):
+        made = _list_made(database, conversation, turns)
+        return len(jobs.list_made(database, ConversationKey(key, audience), made))
+    return 0
 
 
 def _questions(database: Database, conversation: int, turns: Collection[int]) -> tuple[str, ...]:
@@ -150,6 +162,22 @@ def delete(
         branches.cut_off(database, conversation)
     requests.forget_prefixes(database, key.audience)
     mailbox.forget(database, key.id)
+    if not is_told:
+        jobs.forget(database, key, _list_made(database, conversation, turns))
+
+
+def _list_made(
+    database: Database, conversation: int, turns: Collection[int] | None
+) -> list[str] | None:
+    """These turns, in each conversation that shares them, as jobs name those that made them."""
+    if turns is None:
+        return None
+    sharing = branches.find_sharing_rows(database, conversation)
+    rows = {conversation: max(turns, default=0), **sharing}
+    columns = tables.Conversation
+    query = columns.select(columns.key, columns.id).where(columns.id.in_([*rows]))
+    names = query.tuples().execute(database)
+    return [f"{key} t{turn}" for key, row in names for turn in turns if turn <= rows[row]]
 
 
 def _delete_rows(database: Database, conversation: int) -> None:

@@ -39,7 +39,8 @@ class InboxRow:
     """`attachments` is JSON text: an object for each file, whose place is its `path`. `attempts`
     counts how often it was begun: a command once, a turn each time it is taken up after a
     crash. `branch` is the id of the conversation that it belongs to, where that is not the first
-    of the chat that it came from: a branch, or that of a chat which this one is linked to."""
+    of the chat that it came from: a branch, or that of a chat which this one is linked to. `run` is
+    the run of a job that it is the prompt of (`jobs.py`; 0: somebody said it)."""
 
     id: int
     place: AddressColumns
@@ -51,6 +52,7 @@ class InboxRow:
     attachments: str = "[]"
     attempts: int = 0
     branch: str = ""
+    run: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,7 @@ def receive(
         "is_done": False,
         "attachments": message.attachments,
         "branch": message.branch,
+        "run": message.run,
     }
     row = tables.insert_new(database, table, **once, **rest)
     if not row:
@@ -290,9 +293,9 @@ def _place(conversation: str) -> tuple[str, str, str]:
 def _inbox_row(row: tuple[Any, ...]) -> InboxRow:
     identity, channel, chat, thread, user, platform_id, _, text, sender, at, is_done, *rest = row
     place = AddressColumns(channel, chat, thread, user)
-    files, attempts, _, branch = rest
+    files, attempts, _, branch, run = rest
     whole = (identity, place, platform_id, text, sender, at, bool(is_done), files, attempts)
-    return InboxRow(*whole, branch=branch)
+    return InboxRow(*whole, branch=branch, run=run)
 
 
 def _outbox_row(row: dict[str, Any]) -> OutboxRow:

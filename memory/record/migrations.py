@@ -457,6 +457,29 @@ def _steering(database: Database) -> None:
         database.execute_sql(statement)
 
 
+def _scheduled_jobs(database: Database) -> None:
+    """Reminders and jobs (`memory/record/jobs.py`), and which message is of which run."""
+    for statement in (
+        """CREATE TABLE scheduled_job (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, home TEXT NOT NULL, channel TEXT NOT NULL,
+            chat TEXT NOT NULL, thread TEXT NOT NULL, user TEXT NOT NULL, kind TEXT NOT NULL,
+            text TEXT NOT NULL, rule TEXT NOT NULL, zone TEXT NOT NULL, next_at REAL NOT NULL,
+            anchor REAL NOT NULL, planned_at REAL NOT NULL, state TEXT NOT NULL,
+            why TEXT NOT NULL, turn TEXT NOT NULL, grants TEXT NOT NULL,
+            max_steps INTEGER NOT NULL, run_budget REAL NOT NULL, day_budget REAL NOT NULL,
+            branch INTEGER NOT NULL, retry_at REAL NOT NULL, retry_due REAL NOT NULL,
+            attempts INTEGER NOT NULL, failures INTEGER NOT NULL, created_at REAL NOT NULL)""",
+        "CREATE INDEX scheduled_job_next ON scheduled_job(next_at)",
+        """CREATE TABLE job_run (
+            id INTEGER PRIMARY KEY AUTOINCREMENT, job INTEGER NOT NULL, due REAL NOT NULL,
+            at REAL NOT NULL, outcome TEXT NOT NULL, why TEXT NOT NULL, inbox INTEGER NOT NULL,
+            outbox TEXT NOT NULL, cost REAL NOT NULL, ended REAL NOT NULL)""",
+        "CREATE INDEX job_run_job ON job_run(job, id)",
+        "ALTER TABLE inbox ADD COLUMN run INTEGER NOT NULL DEFAULT 0",
+    ):
+        database.execute_sql(statement)
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -495,6 +518,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _standings,
     _logins,
     _steering,
+    _scheduled_jobs,
 ]
 
 

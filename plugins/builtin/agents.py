@@ -183,7 +183,7 @@ async def delegate(
     context: ToolContext, task: Annotated[str, Field(min_length=1, max_length=100_000)]
 ) -> str:
     """Hand a task to a sub-agent with the same tools, for many steps or much reading of which you
-    need only the result. Independent tasks can go out in one reply.
+    need only the result.
 
     Args:
         task: It sees nothing else: say what to do, what it must know, what to return.

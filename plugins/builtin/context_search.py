@@ -44,7 +44,7 @@ async def context_search(  # noqa: PLR0913 - these are the parameters that flo.m
 
     Args:
         query: For search. Few words find more.
-        before: Messages before each match (default 2), or turns before the turn (default 0).
+        before: Messages before each match, or turns before the turn.
         turnId: For turn: such as t5.
     """
     conversation = context.conversation

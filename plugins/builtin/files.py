@@ -98,7 +98,7 @@ def glob(context: ToolContext, pattern: Annotated[str, Field(min_length=1, max_l
     """Find files of the workspace by name.
 
     Args:
-        pattern: Such as *.md or files/**/plan-?.md.
+        pattern: Like files/**/*.md.
     """
     root, is_match = context.workspace, _Glob(pattern)
     with plain_errors("."):
@@ -141,11 +141,7 @@ async def grep(
 
 @tool(touches={"writes"})
 def write_file(context: ToolContext, path: str, content: str) -> str:
-    """Write a text file in files/ of the workspace, replacing what it held.
-
-    Args:
-        path: Like files/notes.txt.
-    """
+    """Write a text file in files/ of the workspace, replacing what it held."""
     target = resolve(context.workspace, path, must_write=True)
     data = _encode(content)
     with plain_errors(path):

@@ -13,6 +13,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         *("new", "retry", "undo", "edit", "regenerate", "stop", "btw", "shell"),
         *("fork", "branches", "title", "pin", "archive", "cancel"),
     ),
+    "At a time": ("remind", "jobs"),
     "What the model sees and remembers": ("context", "memory", "remember", "forget"),
     "Settings, models and cost": ("config", "model", "agent", "usage"),
 }

@@ -46,7 +46,7 @@ async def shell(
     context: ToolContext, command: Annotated[str, Field(min_length=1, max_length=8_000)]
 ) -> str:
     """Run a command with sh in files/ of the workspace, the only folder that it may change; no
-    network, no input. The person is asked first.
+    network, no input.
     """
     if "\0" in command:
         raise ToolError("The command was not run: it holds a zero byte.")

@@ -27,10 +27,10 @@ def make_tool(fetcher: Fetcher | None = None) -> Tool:
         url: Annotated[str, Field(min_length=1, max_length=4_000)],
         offset: Annotated[int, Field(ge=0)] = 0,
     ) -> str:
-        """Read a web page as text with links. The person is asked before a new site is read.
+        """Read a web page as text with links.
 
         Args:
-            offset: First character, for the rest of a long page.
+            offset: First character.
         """
         from agent.tools import web  # noqa: PLC0415 - slow import
 

@@ -125,11 +125,10 @@ async def memory_search(
     query: Annotated[str, Field(max_length=1_000)],
     limit: Annotated[int, Field(ge=1, le=20)] = 5,
 ) -> str:
-    """Search all that was said in this chat, however long ago, and the daily memory, for what you
-    can't see above.
+    """Search all that was ever said in this chat, and the daily memory.
 
     Args:
-        query: A question, or words that may have been used.
+        query: A question, or words.
     """
     if context.conversation is None:
         raise ToolError("There is no conversation to search here.")

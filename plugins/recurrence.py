@@ -1,0 +1,154 @@
+"""When something that is due again and again is due next; pure, and all of it in time zones.
+
+A rule is a text: "" for what happens once, "cron 0 9 * * 1-5" for five fields of crontab, "every
+7200" for so many seconds, "days 2" for every second day at the same time of the day. Clocks of
+people jump twice a year: what is due at a time of the day that is left out is due an hour later,
+and what is due at one that comes twice is due the first time.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+
+SHORTEST = 60
+"""Seconds between two times of a rule, at least."""
+_QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*[-–]\s*([01]?\d|2[0-3]):([0-5]\d)")
+
+
+class RuleError(ValueError):
+    """A rule that means nothing. The text is a sentence."""
+
+
+def next_time(rule: str, anchor: float, after: float, zone: tzinfo) -> float:
+    """The first time after `after` at which something is due by a rule that is counted from
+    `anchor`; 0 where there is none. Times are in seconds since 1970. Raises RuleError."""
+    kind, _, rest = rule.partition(" ")
+    match kind:
+        case "":
+            return anchor if anchor > after else 0.0
+        case "every":
+            step = int(rest)
+            gone = max(0, int((after - anchor) // step) + 1) if after >= anchor else 0
+            return anchor + gone * step
+        case "days":
+            return _next_day(int(rest), anchor, after, zone)
+        case "cron":
+            return _next_by_cron(rest, after, zone)
+    raise RuleError(f"{rule!r} is no rule.")
+
+
+def _next_day(days: int, anchor: float, after: float, zone: tzinfo) -> float:
+    first = datetime.fromtimestamp(anchor, zone)
+    passed = (datetime.fromtimestamp(after, zone).date() - first.date()).days
+    count = max(0, passed // days)
+    while (at := in_zone(first.replace(tzinfo=None) + timedelta(days * count), zone)) <= after:
+        count += 1
+    return at
+
+
+def _next_by_cron(fields: str, after: float, zone: tzinfo) -> float:
+    now = datetime.fromtimestamp(after, zone)
+    try:
+        return next(CronSim(fields, now)).timestamp()
+    except StopIteration:
+        return 0.0
+    except CronSimError as error:
+        raise RuleError(f"{fields!r} are no five fields of crontab ({error}).") from None
+
+
+def in_zone(wall: datetime, zone: tzinfo) -> float:
+    """When a clock on the wall says this, in seconds since 1970; an hour later where it never
+    does."""
+    return wall.replace(tzinfo=zone, fold=0).astimezone(UTC).timestamp()
+
+
+def check(rule: str, zone: tzinfo, now: float) -> None:
+    """Raise RuleError for a rule that means nothing, never happens, or happens too often."""
+    first = next_time(rule, now, now, zone)
+    if not first:
+        raise RuleError("That never happens.")
+    if next_time(rule, now, first, zone) - first < SHORTEST:
+        raise RuleError("That is too often: once a minute is the most.")
+
+
+def count_missed(rule: str, anchor: float, due: float, now: float, zone: tzinfo) -> int:
+    """How often something was due after `due` and until `now`, up to 1,000 times."""
+    missed, at = 0, due
+    while rule and missed < 1_000 and 0 < (at := next_time(rule, anchor, at, zone)) <= now:
+        missed += 1
+    return missed
+
+
+def postpone(at: float, quiet: str, zone: tzinfo) -> float:
+    """The time itself, or where it is within the quiet hours ("22:00-07:00"), their end."""
+    if not at or not (found := _QUIET.fullmatch(quiet.strip())):
+        return at
+    begin, end = (time(int(found[n]), int(found[n + 1])) for n in (1, 3))
+    wall = datetime.fromtimestamp(at, zone)
+    now = wall.time().replace(tzinfo=None)
+    is_quiet = begin <= now < end if begin <= end else (now >= begin or now < end)
+    if not is_quiet or begin == end:
+        return at
+    day = wall.date() + timedelta(1 if now >= end else 0)
+    return in_zone(datetime.combine(day, end), zone)
+
+
+def is_quiet_span(text: str) -> bool:
+    """Whether this names quiet hours; "" names none."""
+    return not text or _QUIET.fullmatch(text.strip()) is not None
+
+
+_DAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
+_AT = re.compile(r"(\d{1,2}) (\d{1,2}) \* \* (\*|[0-6](?:[,-][0-6])*)")
+
+
+def describe(rule: str, anchor: float, zone: tzinfo) -> str:
+    """A rule in words: "every day at 09:00", "every 2 hours"; "once"."""
+    kind, _, rest = rule.partition(" ")
+    match kind:
+        case "every":
+            return f"every {format_seconds(int(rest))}"
+        case "days":
+            at = datetime.fromtimestamp(anchor, zone)
+            return f"every {_number(int(rest), 'day')} at {at:%H:%M}"
+        case "cron":
+            return _describe_cron(rest)
+    return "once"
+
+
+def _describe_cron(fields: str) -> str:
+    if not (found := _AT.fullmatch(fields)):
+        return f"cron {fields}"
+    at = f"{int(found[2]):02}:{int(found[1]):02}"
+    if found[3] == "*":
+        return f"every day at {at}"
+    if found[3] == "1-5":
+        return f"every weekday at {at}"
+    if "-" in found[3]:
+        return f"cron {fields}"
+    days = [_DAYS[int(day)] for day in found[3].split(",")]
+    return f"every {' and '.join(days)} at {at}"
+
+
+def format_seconds(seconds: int) -> str:
+    """A span in its largest unit that it is a whole number of: "2 hours"."""
+    for size, unit in ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds % size == 0:
+            return _number(seconds // size, unit)
+    return _number(seconds, "second")
+
+
+def _number(count: int, unit: str) -> str:
+    return unit if count == 1 else f"{count} {unit}s"
+
+
+def format_time(at: float, zone: tzinfo) -> str:
+    """A moment as people are told it, with its zone: "Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
+    name = zone.key if isinstance(zone, ZoneInfo) else "UTC"
+    wall = datetime.fromtimestamp(at, zone)
+    seconds = ":%S" if wall.second else ""
+    return f"{wall:%a} {wall.day} {wall:%b %Y, %H:%M{seconds}} ({name})"

@@ -1,0 +1,300 @@
+"""Reminders and jobs, by the whole bot: told or run at their time, once, whatever happens."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import time_machine
+from time_machine import Coordinates
+
+from memory.record import jobs
+from tests.fakes.openai_server import Call, Fail, OpenAIServer, Say
+from tests.whole.house import House, living, running
+
+NOON = datetime(2026, 11, 23, 12, 0, tzinfo=UTC)
+SETTINGS = {"timezone": "UTC"}
+
+
+@pytest.fixture(autouse=True)
+def clock() -> Iterator[Coordinates]:
+    """A clock that goes on from noon, and can be moved."""
+    with time_machine.travel(NOON, tick=True) as traveller:
+        yield traveller
+
+
+async def tick_at(house: House, clock: Coordinates, at: datetime) -> None:
+    """Let what is due then happen."""
+    clock.move_to(at, tick=True)
+    await house.app.jobs.tick()
+    await house.app.idle()
+
+
+@asynccontextmanager
+async def other_channel(folder: Path, settings: Mapping[str, Any]) -> AsyncIterator[House]:
+    """A bot on a channel whose people have to be let in."""
+    async with OpenAIServer([]) as endpoint:
+        house = House("other")
+        house.server = endpoint
+        environ = {"OPENAI_BASE_URL": endpoint.base_url, "OPENAI_API_KEY": "test-key"}
+        async with running(folder, house, settings, environ):
+            yield house
+
+
+def unasked(house: House) -> list[str]:
+    """What the bot said that nobody had asked for, and answers of jobs."""
+    return [o.reply.text for o in house.sent if not o.reply_to or o.reply_to.startswith("job-")]
+
+
+async def test_a_reminder_is_told_at_its_time_and_once(tmp_path: Path, clock: Coordinates) -> None:
+    async with living(tmp_path, settings=SETTINGS) as house:
+        made = await house.says("/remind tomorrow 9:00 Call Mom")
+        assert "Tue 24 Nov 2026, 09:00 (UTC)" in made.text
+        due = NOON + timedelta(hours=21)
+        await tick_at(house, clock, due - timedelta(seconds=1))
+        assert unasked(house) == []
+        await tick_at(house, clock, due)
+        await tick_at(house, clock, due + timedelta(minutes=1))
+        assert unasked(house) == ["**Reminder:** Call Mom"]
+        assert "told" in (await house.says("/jobs")).text
+
+
+async def test_a_job_runs_as_a_turn_of_its_chat_and_says_what_it_is(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, [Say("All quiet.")], SETTINGS) as house:
+        made = await house.says("/jobs add every day 8:00 What is new?")
+        assert "every day at 08:00, next on Tue 24 Nov 2026, 08:00 (UTC)" in made.text
+        await tick_at(house, clock, NOON + timedelta(hours=20))
+        assert len(unasked(house)) == 1
+        assert unasked(house)[0].startswith("All quiet.\n\n(Job 1, every day at 08:00")
+        said = house.sent_to_model()[-1]
+        assert said["role"] == "user"
+        assert "What is new?" in said["content"]
+        assert "Wed 25 Nov" in (await house.says("/jobs")).text
+
+
+async def test_what_was_due_while_the_bot_was_down_is_told_late_once_and_marked(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, settings=SETTINGS) as house:
+        await house.says("/remind tomorrow 9:00 Call Mom")
+        await house.says("/remind every day 10:00 Water")
+    clock.move_to(NOON + timedelta(days=3), tick=True)
+    async with living(tmp_path, settings=SETTINGS) as house:
+        await tick_at(house, clock, NOON + timedelta(days=3))
+        await tick_at(house, clock, NOON + timedelta(days=3, minutes=2))
+        assert sorted(unasked(house)) == [
+            "**Reminder:** Call Mom\n\n(Late: this was due on Tue 24 Nov 2026, 09:00 (UTC).)",
+            "**Reminder:** Water\n\n(Late: this was due on Tue 24 Nov 2026, 10:00 (UTC), and 2 "
+            "more times since.)",
+        ]
+
+
+async def test_a_prompt_that_was_due_days_ago_is_not_run_and_that_is_said(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    """What costs money is not made up for: also not when an old backup is restored."""
+    async with living(tmp_path, settings=SETTINGS) as house:
+        await house.says("/jobs add tomorrow 9:00 What is new?")
+        await tick_at(house, clock, NOON + timedelta(days=3))
+        assert not house.server.requests
+        (said,) = unasked(house)
+        assert "was due on Tue 24 Nov 2026, 09:00 (UTC)" in said
+        assert "/jobs run 1" in said
+    async with living(tmp_path, [Say("Much.")], SETTINGS) as house:
+        await house.says("/jobs run 1")
+        await house.app.idle()
+        assert unasked(house)[-1].startswith("Much.")
+
+
+async def test_a_reminder_stays_at_its_moment_when_the_zone_is_changed(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, settings={"timezone": "Europe/Berlin"}) as house:
+        await house.says("/remind tomorrow 9:00 Call Mom")
+    async with living(tmp_path, settings={"timezone": "Asia/Tokyo"}) as house:
+        assert "Tue 24 Nov 2026, 09:00 (Europe/Berlin)" in (await house.says("/jobs")).text
+        await tick_at(house, clock, datetime(2026, 11, 24, 7, 59, tzinfo=UTC))
+        assert unasked(house) == []
+        await tick_at(house, clock, datetime(2026, 11, 24, 8, 0, tzinfo=UTC))
+        assert unasked(house) == ["**Reminder:** Call Mom"]
+
+
+async def test_a_job_waits_for_the_turn_under_way_and_a_person_for_the_job(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    gate = asyncio.Event()
+    script = [Say("First.", gate=gate), Say("Job."), Say("Second.")]
+    async with living(tmp_path, script, SETTINGS | {"when_busy": "steer"}) as house:
+        await house.says("/jobs add in 1 hour Look")
+        await house.writes("One", id="one")
+        await house.server_said_something()
+        clock.move_to(NOON + timedelta(hours=2), tick=True)
+        await house.app.jobs.tick()
+        await house.writes("Two", id="two")
+        gate.set()
+        assert (await house.reply_to("one")).reply.text == "First."
+        await house.app.idle()
+        answers = [o.reply.text for o in house.sent if o.turn]
+        assert [text.split("\n")[0] for text in answers] == ["First.", "Job.", "Second."]
+
+
+async def test_a_run_that_fails_is_tried_again_and_then_the_owner_hears(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    script = [Fail(500, "down")] * 9  # three attempts, each of which the SDK makes three of
+    async with living(tmp_path, script, SETTINGS) as house:
+        await house.says("/jobs add tomorrow 9:00 Look")
+        first = NOON + timedelta(hours=21)
+        await tick_at(house, clock, first)
+        assert "tried again on Tue 24 Nov 2026, 09:05" in unasked(house)[-1]
+        await tick_at(house, clock, first + timedelta(minutes=6))
+        assert "attempt 3 of 3" in unasked(house)[-1]
+        await tick_at(house, clock, first + timedelta(minutes=25))
+        assert "tried again" not in unasked(house)[-1]
+        await tick_at(house, clock, first + timedelta(hours=25))
+        assert len(unasked(house)) == 3
+        assert "failed" in (await house.says("/jobs")).text
+
+
+async def test_a_run_ends_where_its_budget_does(tmp_path: Path, clock: Coordinates) -> None:
+    again = Say(calls=(Call("current_time", "{}"),))
+    async with living(tmp_path, [again] * 9, SETTINGS | {"model": "gpt-5"}) as house:
+        await house.says("/jobs add --budget 0.004 tomorrow 9:00 Look " + "around " * 500)
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        (said,) = unasked(house)
+        assert "A run of this job may cost $0.004" in said
+        assert 1 <= len(house.server.requests) < 5
+        requests = len(house.server.requests)
+        await tick_at(house, clock, NOON + timedelta(hours=22))
+        assert len(house.server.requests) == requests  # it is not tried again
+        house.server.answers.clear()
+
+
+async def test_nobody_attends_a_job_so_a_tool_that_asks_is_denied_unless_granted(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    script = [
+        Say(calls=(Call("web_fetch", '{"url": "http://127.0.0.1:9/"}'),)),
+        Say("Could not."),
+        Say(calls=(Call("web_fetch", '{"url": "http://127.0.0.1:9/"}'),)),
+        Say("Could not again."),
+    ]
+    settings = SETTINGS | {"tools": {"web_fetch": True}}
+    async with living(tmp_path, script, settings) as house:
+        await house.says("/jobs add tomorrow 9:00 Read it")
+        await house.says("/jobs add --allow web_fetch tomorrow 10:00 Read it")
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        assert "nobody attends this job" in house.sent_to_model()[-1]["content"]
+        await tick_at(house, clock, NOON + timedelta(hours=22))
+        result = house.sent_to_model()[-1]["content"]
+        assert "nobody attends" not in result  # the tool ran, and refused the address itself
+        assert "127.0.0.1" in result
+        assert not any("May I?" in text for text in unasked(house))
+
+
+async def test_what_the_model_sets_is_told_beside_the_answer_and_listed(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    arguments = '{"when": "in 2 hours", "text": "Oven"}'
+    script = [Say(calls=(Call("remind", arguments),)), Say("I will.")]
+    async with living(tmp_path, script, SETTINGS) as house:
+        answer = (await house.says("Remind me of the oven in two hours")).text
+        assert answer.startswith("I will.\n\nReminder 1 is set: on Mon 23 Nov 2026, 14:00")
+        assert "made by the model" in (await house.says("/jobs")).text
+        await tick_at(house, clock, NOON + timedelta(hours=2, minutes=1))
+        assert unasked(house) == ["**Reminder:** Oven"]
+        assert "(UTC)" in house.sent_to_model()[-1]["content"]
+
+
+async def test_a_job_may_set_no_other_up(tmp_path: Path, clock: Coordinates) -> None:
+    arguments = '{"when": "in 2 hours", "text": "Again", "run": true}'
+    script = [Say(calls=(Call("remind", arguments),)), Say("No.")]
+    async with living(tmp_path, script, SETTINGS) as house:
+        await house.says("/jobs add tomorrow 9:00 Look")
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        assert "may set nothing up" in house.sent_to_model()[-1]["content"]
+        assert len(await house.app.store.read(jobs.list_all)) == 1
+
+
+async def test_there_are_no_more_jobs_than_the_setting_allows(tmp_path: Path) -> None:
+    async with living(tmp_path, settings=SETTINGS | {"jobs": {"most": 2}}) as house:
+        for number in (1, 2):
+            assert f"Reminder {number}" in (await house.says("/remind tomorrow 9:00 A")).text
+        assert "the most that there may be" in (await house.says("/remind tomorrow 9:00 A")).text
+
+
+async def test_who_is_let_in_no_more_is_reminded_of_nothing(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"owners": ["other/ann"]}
+    async with other_channel(tmp_path, settings) as house:
+        await house.says("/remind tomorrow 9:00 Call Mom", "room", "ann")
+    async with other_channel(tmp_path, SETTINGS) as house:
+        await tick_at(house, clock, NOON + timedelta(hours=22))
+        assert unasked(house) == []
+        (job,) = await house.app.store.read(jobs.list_all)
+        assert (job.state, job.why) == ("paused", "whoever made it is let in no more")
+
+
+async def test_quiet_hours_hold_back_what_comes_again_and_not_what_was_asked_for_once(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = SETTINGS | {"jobs": {"quiet_hours": "22:00-07:00"}}
+    async with living(tmp_path, settings=settings) as house:
+        await house.says("/remind 23:00 Sleep")
+        assert "Tue 24 Nov 2026, 07:00" in (await house.says("/remind every day 22:30 Tea")).text
+        await tick_at(house, clock, datetime(2026, 11, 23, 23, 1, tzinfo=UTC))
+        assert unasked(house) == ["**Reminder:** Sleep"]
+        await tick_at(house, clock, datetime(2026, 11, 24, 7, 0, tzinfo=UTC))
+        assert unasked(house) == ["**Reminder:** Sleep", "**Reminder:** Tea"]
+
+
+async def test_pause_resume_run_and_delete(tmp_path: Path, clock: Coordinates) -> None:
+    async with living(tmp_path, settings=SETTINGS) as house:
+        await house.says("/remind every day 9:00 Tea")
+        assert "paused" in (await house.says("/jobs pause 1")).text
+        await tick_at(house, clock, NOON + timedelta(days=2))
+        assert unasked(house) == []
+        assert "Thu 26 Nov 2026, 09:00" in (await house.says("/jobs resume 1")).text
+        await house.says("/jobs run 1")
+        assert unasked(house) == ["**Reminder:** Tea"]
+        await house.says("/jobs delete 1")
+        assert "Nothing is set here" in (await house.says("/jobs")).text
+        assert "no job 1" in (await house.says("/jobs run 1")).text
+
+
+async def test_forgetting_takes_what_was_set_along(tmp_path: Path) -> None:
+    arguments = '{"when": "in 2 hours", "text": "Oven"}'
+    script = [Say(calls=(Call("remind", arguments),)), Say("I will.")]
+    async with living(tmp_path, script, SETTINGS) as house:
+        await house.says("Remind me of the oven in two hours")
+        await house.says("/remind tomorrow 9:00 Call Mom")
+        await house.says("/forget t1 yes")
+        left = [job.text for job in await house.app.store.read(jobs.list_all)]
+        assert left == ["Call Mom"]
+        await house.says("/forget chat yes")
+        assert await house.app.store.read(jobs.list_all) == []
+
+
+async def test_a_clock_that_jumped_fires_nothing_that_may_not_be_due(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    async with living(tmp_path, settings=SETTINGS) as house:
+        await house.says("/remind tomorrow 9:00 Call Mom")
+    clock.move_to(NOON + timedelta(days=400), tick=True)
+    async with living(tmp_path, settings=SETTINGS) as house:
+        await house.app.jobs.tick()
+        assert not any("Reminder" in text for text in unasked(house))
+        await house.says("/remind in 1 minute Tea")  # which is meant by this clock
+        clock.shift(90)
+        await house.app.jobs.tick()
+        await house.app.idle()
+        told = [text for text in unasked(house) if "Reminder" in text]
+        assert told == ["**Reminder:** Tea"]
