@@ -178,8 +178,6 @@ def _is_untold(keyword: str, value: Any) -> bool:
             return isinstance(value, bool)
         case "minimum":
             return value in (0, 1)
-        case "maximum":
-            return not isinstance(value, dict)
         case "default":
             return value is None or value in (0, "", ".")
     return False

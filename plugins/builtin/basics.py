@@ -39,7 +39,7 @@ def calculate(expression: Annotated[str, Field(max_length=1000)]) -> str:
     """Work out an arithmetic expression.
 
     Args:
-        expression: Like 2**3 * sqrt(pi).
+        expression: Like 2**3 * pi.
     """
     try:
         return _format_value(_calculator.eval(expression, _parse(expression)))

@@ -58,7 +58,6 @@ def read_file(
     """Read a text file of the workspace, or the text of a PDF, docx, xlsx, pptx or epub.
 
     Args:
-        path: Like files/notes.txt.
         offset: First line.
     """
     target = _find(context, path)
