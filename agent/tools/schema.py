@@ -179,7 +179,7 @@ def _is_untold(keyword: str, value: Any) -> bool:
         case "minimum":
             return value in (0, 1)
         case "default":
-            return value is None or value in (0, "", ".")
+            return value is None or value is False or value in ("", ".")
     return False
 
 

@@ -27,11 +27,7 @@ def make_tool(fetcher: Fetcher | None = None) -> Tool:
         url: Annotated[str, Field(min_length=1, max_length=4_000)],
         offset: Annotated[int, Field(ge=0)] = 0,
     ) -> str:
-        """Read a web page as text with links.
-
-        Args:
-            offset: First character.
-        """
+        """Read a web page as text with links."""
         from agent.tools import web  # noqa: PLC0415 - slow import
 
         page = await (fetcher or web.Fetcher()).page(url, partial(_ask, context))
