@@ -75,6 +75,7 @@ def _wire(request: DistillRequest, on_lost: Callable[[ModelReply], None]) -> Mod
             {"role": "user", "content": request.text},
         ],
         max_tokens=request.max_tokens,
+        is_once=True,
         on_lost=on_lost,
     )
 

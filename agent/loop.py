@@ -177,6 +177,7 @@ class Agent:
             messages,
             tools,
             tool_choice if tools else "auto",
+            beside=view.beside,
             on_lost=lost.append,
             on_thought=output.thought,
         )
@@ -220,11 +221,13 @@ class Agent:
         turn.finish = "length" if reply.finish == BOUNDED else reply.finish
         note = note if self.wishes is None else ""
         text, line = extract(reply.text)
+        calls = _with_own_ids(self.toolbox.unwrap(reply.tool_calls), turn)
         message = Message(
             "assistant",
             text.strip() if note else text,
-            _with_own_ids(self.toolbox.unwrap(reply.tool_calls), turn),
+            calls,
             reasoning=reply.reasoning,
+            thoughts=reply.thoughts if calls else "",
             mark=mark,
             terse=line,
             notice=note,

@@ -82,9 +82,16 @@ class Brain(BaseModel):
             **FIXED,
         },
     )
-    backend: Literal["openai_compat"] = Field(
-        default="openai_compat",
-        description="The protocol of the endpoint, which is OpenAI's.",
+    backend: Literal["auto", "openai_compat", "anthropic"] = Field(
+        default="auto",
+        description="The protocol of the endpoint. auto: OpenAI's, which nearly all speak, and "
+        "Anthropic's own for the provider anthropic.",
+        json_schema_extra=FIXED,
+    )
+    effort: Literal["", "low", "medium", "high", "xhigh", "max"] = Field(
+        default="",
+        description="How hard the model thinks before it answers, by Anthropic's protocol; empty "
+        "leaves it to the model.",
         json_schema_extra=FIXED,
     )
     temperature: Annotated[float, Field(ge=0, le=2)] | None = Field(

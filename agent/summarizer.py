@@ -204,5 +204,6 @@ def _request(request: SummaryRequest, on_lost: OnLost) -> ModelRequest:
         ],
         max_tokens=request.max_tokens,
         schema=request.schema,
+        is_once=True,
         on_lost=on_lost,
     )

@@ -21,11 +21,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.models import embedded
+from agent.models import anthropic, embedded
 from agent.models.base import ModelError, ModelRequest
-from agent.models.endpoint import OPENAI_URL, PROVIDERS, Endpoint
-from agent.models.openai import OpenAIModel
-from agent.models.selection import AUTO, USUAL
+from agent.models.endpoint import ANTHROPIC, COMPATIBLE, OPENAI_URL, PROVIDERS, Endpoint, Protocol
+from agent.models.selection import AUTO, UNCACHED, USUAL, connect
 from bot.maintenance import say
 from bot.settings import SettingError
 from bot.settings.files import read_env, read_text, read_tree
@@ -57,7 +56,19 @@ class ServedModel:
 
     def endpoint(self, model: str) -> Endpoint:
         provider = "" if self.provider == "openai" else self.provider
-        return Endpoint(model, self.base_url, self.key, timeout=SECONDS, provider=provider)
+        return Endpoint(
+            model,
+            self.base_url,
+            self.key,
+            timeout=SECONDS,
+            provider=provider,
+            key_name=self.key_name,
+        )
+
+    @property
+    def protocol(self) -> Protocol:
+        known = PROVIDERS.get(self.provider)
+        return known.speaks if known else COMPATIBLE
 
     @property
     def secrets(self) -> dict[str, str]:
@@ -112,6 +123,8 @@ def set_up(config: Path) -> bool:
         say(f"Nothing was written: {error}")
         return False
     say(f"Done: {' and '.join(written)}." if written else "All of that was written down already.")
+    if served.protocol == ANTHROPIC and not anthropic.is_installed():
+        say(UNCACHED)
     for name, value in served.secrets.items():
         if os.environ.get(name, value) != value:
             say(f"Mind that {name} is set in the environment, too, and that one is used.")
@@ -205,7 +218,7 @@ def _list_models(served: ServedModel) -> list[str]:
     """The models that it lists; none where it lists none, or can't be reached."""
 
     async def ask() -> list[str]:
-        model = OpenAIModel(served.endpoint(USUAL))
+        model = connect(served.endpoint(USUAL), served.protocol)
         try:
             return await model.list_models()
         finally:
@@ -235,7 +248,7 @@ def _answers(served: ServedModel) -> bool:
 
 
 async def _try_out(served: ServedModel) -> str:
-    model = OpenAIModel(served.endpoint(served.model))
+    model = connect(served.endpoint(served.model), served.protocol)
     question = {"role": "user", "content": "Say hello in one word."}
     try:
         async with asyncio.timeout(SECONDS):

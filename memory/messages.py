@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from mimetypes import MimeTypes
 from typing import Any, Literal
 
@@ -96,6 +97,18 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
+class Beside:
+    """What messages hold that OpenAI's protocol has no place for: the thoughts that came with calls
+    (`Message.thoughts`), by the id of the first call, and the ids of calls that failed."""
+
+    thoughts: Mapping[str, str] = field(default_factory=dict)
+    errors: frozenset[str] = frozenset()
+
+
+NOTHING_BESIDE = Beside()
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
     """One message of the transcript. System prompts are not messages: they belong to the
     `PromptPrefix`.
@@ -130,6 +143,7 @@ class Message:
     is_untrusted: bool = False
     is_tainted: bool = False
     notice: str = ""
+    thoughts: str = ""
 
     @property
     def is_sent(self) -> bool:

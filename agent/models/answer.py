@@ -15,7 +15,7 @@ MOST_CHARACTERS = 2_000_000
 MOST_CALLS = 1_000
 """In one answer; how many of them are run is the setting `agent_max_calls`."""
 _MOST_TOKENS = 10**9  # in one answer
-_LONGEST_NAME = 200  # characters of a model's or a tool's name
+LONGEST_NAME = 200  # characters of a model's or a tool's name
 
 
 class Answer:
@@ -43,30 +43,30 @@ class Answer:
         """Take a chunk in; returns the text that it brought."""
         fields: Mapping[str, Any] = chunk if isinstance(chunk, dict) else {}
         if not self._model and (model := fields.get("model")):
-            self._model = model[:_LONGEST_NAME] if isinstance(model, str) else ""
+            self._model = model[:LONGEST_NAME] if isinstance(model, str) else ""
         if usage := fields.get("usage"):
-            self._usage = _usage(_as_mapping(usage)) or self._usage
+            self._usage = _usage(as_mapping(usage)) or self._usage
         choices = fields.get("choices")
-        choice = _as_mapping(choices[0]) if choices and isinstance(choices, list) else {}
+        choice = as_mapping(choices[0]) if choices and isinstance(choices, list) else {}
         if reason := choice.get("finish_reason"):
             self.finish = reason if isinstance(reason, str) else self.finish
-        return self._add_delta(_as_mapping(choice.get("delta") or choice.get("message")))
+        return self._add_delta(as_mapping(choice.get("delta") or choice.get("message")))
 
     def _add_delta(self, delta: Mapping[str, Any]) -> str:
         if calls := delta.get("tool_calls"):
             for part in calls if isinstance(calls, list) else ():
-                self._add_call(_as_mapping(part))
+                self._add_call(as_mapping(part))
         if "reasoning_content" in delta or "reasoning" in delta:
-            reasoning = _get_string(delta, "reasoning_content") or _get_string(delta, "reasoning")
+            reasoning = get_string(delta, "reasoning_content") or get_string(delta, "reasoning")
             self._reasoning.write(reasoning := self._clip(reasoning))
-            self.thought = _whole(reasoning)
+            self.thought = join_halves(reasoning)
         else:
             self.thought = ""
         piece = delta.get("content")
         if not (piece and isinstance(piece, str)):
-            piece = _get_string(delta, "refusal")
+            piece = get_string(delta, "refusal")
         self._text.write(piece := self._clip(piece))
-        return piece if piece.isascii() else _whole(piece)
+        return piece if piece.isascii() else join_halves(piece)
 
     def _clip(self, piece: str) -> str:
         """As much of a piece as there is room for."""
@@ -77,14 +77,14 @@ class Answer:
         return piece
 
     def _add_call(self, part: Mapping[str, Any]) -> None:
-        function = _as_mapping(part.get("function"))
+        function = as_mapping(part.get("function"))
         call = self._call_of(part, opens=bool(function.get("name")))
         if call is None:
             self.is_full = True
             return
-        call.id = call.id or self._clip(_get_string(part, "id"))
-        call.name = call.name or self._clip(_get_string(function, "name")[:_LONGEST_NAME])
-        arguments = _get_string(function, "arguments")
+        call.id = call.id or self._clip(get_string(part, "id"))
+        call.name = call.name or self._clip(get_string(function, "name")[:LONGEST_NAME])
+        arguments = get_string(function, "arguments")
         kept = self._clip(arguments)
         call.arguments.write(kept)
         call.is_cut |= len(kept) < len(arguments)
@@ -108,12 +108,17 @@ class Answer:
 
     @property
     def text(self) -> str:
-        return _whole(self._text.getvalue())
+        return join_halves(self._text.getvalue())
 
     @property
     def has_begun(self) -> bool:
         """Whether anything has come of what a model writes."""
         return bool(self.size or self.finish or self._usage)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it ended only to be sent back, and to go on then."""
+        return False
 
     @property
     def is_whole(self) -> bool:
@@ -123,14 +128,14 @@ class Answer:
     def reply(self, model: str) -> ModelReply:
         """The answer as a value; `model` names it where the endpoint did not."""
         calls = tuple(call.to_call() for call in self._calls if call.name and not call.is_cut)
-        reason = _whole(self.finish) or ("tool_calls" if calls else "stop")
+        reason = join_halves(self.finish) or ("tool_calls" if calls else "stop")
         return ModelReply(
             text=self.text,
             tool_calls=calls,
             finish=BOUNDED if self.is_full else reason,
-            model=_whole(self._model) or model,
+            model=join_halves(self._model) or model,
             usage=self._usage,
-            reasoning=_whole(self._reasoning.getvalue()),
+            reasoning=join_halves(self._reasoning.getvalue()),
         )
 
 
@@ -144,17 +149,17 @@ class _PartialCall:
         self.is_cut = False
 
     def to_call(self) -> ToolCall:
-        arguments = _whole(self.arguments.getvalue())
-        own_id = _whole(self.id) or f"call_{uuid4().hex[:16]}"
-        return ToolCall(own_id, _whole(self.name), arguments)
+        arguments = join_halves(self.arguments.getvalue())
+        own_id = join_halves(self.id) or f"call_{uuid4().hex[:16]}"
+        return ToolCall(own_id, join_halves(self.name), arguments)
 
 
 def _hashable(index: object) -> object:
     """What stands in the place of an index, as something that it can be looked up by."""
-    return index if isinstance(index, int | str) else repr(index)[:_LONGEST_NAME]
+    return index if isinstance(index, int | str) else repr(index)[:LONGEST_NAME]
 
 
-def _whole(text: str) -> str:
+def join_halves(text: str) -> str:
     """The text with surrogates joined that came apart, as escapes in two chunks; half a character
     that is left over becomes U+FFFD, since it can be neither stored nor sent."""
     if text.isascii():
@@ -165,15 +170,15 @@ def _whole(text: str) -> str:
 def _usage(fields: Mapping[str, Any]) -> Usage | None:
     if not fields:
         return None
-    details = _as_mapping(fields.get("prompt_tokens_details"))
+    details = as_mapping(fields.get("prompt_tokens_details"))
     return Usage(
-        prompt=_count(fields, "prompt_tokens"),
-        completion=_count(fields, "completion_tokens"),
-        cached=_count(details, "cached_tokens"),
+        prompt=count(fields, "prompt_tokens"),
+        completion=count(fields, "completion_tokens"),
+        cached=count(details, "cached_tokens"),
     )
 
 
-def _as_mapping(value: object) -> Mapping[str, Any]:
+def as_mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -181,12 +186,12 @@ def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _get_string(fields: Mapping[str, Any], key: str) -> str:
+def get_string(fields: Mapping[str, Any], key: str) -> str:
     value = fields.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _count(fields: Mapping[str, Any], key: str) -> int:
+def count(fields: Mapping[str, Any], key: str) -> int:
     """A number of tokens; what can't be one (-1, true, 10**40) counts as not reported."""
     value = fields.get(key)
     return value if type(value) is int and 0 <= value <= _MOST_TOKENS else 0

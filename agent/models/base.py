@@ -6,16 +6,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from memory.messages import ToolCall
+from memory.messages import NOTHING_BESIDE, Beside, ToolCall
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens that the provider counted. `cached` is the part of `prompt` that it had kept."""
+    """Tokens that the provider counted. `cached` is the part of `prompt` that it had kept,
+    `written` the part that it keeps from now on, where that has a price of its own."""
 
     prompt: int
     completion: int
     cached: int = 0
+    written: int = 0
 
 
 OnLost = Callable[["ModelReply"], None]
@@ -44,9 +46,11 @@ class ModelRequest:
 
     `schema` asks for an answer that fits a JSON Schema; `max_tokens` 0 leaves the length open.
     `parameters` are a client's, sent on as they stand; whoever sends some (None: nobody) takes an
-    empty answer, too, and its reason. `on_lost` hears of an answer that came to nothing and is paid
-    all the same, with what is known of it: it broke off, or whoever asked has left. `on_sent` sees
-    what goes out over the wire, `on_thought` each piece of what the model thinks as it streams.
+    empty answer, too, and its reason. `beside` is what the messages' shape has no place for;
+    `is_once` says that nothing of them will be sent again. `on_lost` hears of an answer that came
+    to nothing and is paid all the same, with what is known of it: it broke off, or whoever asked
+    has left. `on_sent` sees what goes out over the wire, `on_thought` each piece of what the model
+    thinks as it streams.
     """
 
     messages: Sequence[Mapping[str, Any]]
@@ -56,6 +60,8 @@ class ModelRequest:
     temperature: float | None = None
     schema: Mapping[str, Any] | None = None
     parameters: Mapping[str, Any] | None = None
+    beside: Beside = NOTHING_BESIDE
+    is_once: bool = False
     on_lost: OnLost = field(default=_unheard, compare=False)
     on_sent: OnSent = field(default=_unseen, compare=False)
     on_thought: Callable[[str], None] = field(default=_unthought, compare=False)
@@ -87,7 +93,9 @@ class Wishes:
 @dataclass(frozen=True, slots=True)
 class ModelReply:
     """One reply. `finish` is the protocol's reason ("stop", "length", "tool_calls", …), or BOUNDED;
-    `usage` is None where the provider reports none; `model` is the name that prices go by."""
+    `usage` is None where the provider reports none; `model` is the name that prices go by;
+    `thoughts` is what of it the provider wants back as it came, with the calls
+    (`Message.thoughts`)."""
 
     text: str
     tool_calls: tuple[ToolCall, ...]
@@ -95,6 +103,7 @@ class ModelReply:
     model: str
     usage: Usage | None = None
     reasoning: str = ""
+    thoughts: str = ""
 
     @property
     def written(self) -> str:
@@ -165,14 +174,15 @@ class ModelError(Exception):
 class ContextOverflow(ModelError):
     """The provider says that the request is longer than the model's window.
 
-    `window` is the size that it named, 0 where it named none.
+    `window` is the size that it named, 0 where it named none; `room` the tokens that it has left
+    for an answer, where a shorter one would fit.
     """
 
     is_worth_another_model = False
 
-    def __init__(self, sentence: str, window: int = 0) -> None:
+    def __init__(self, sentence: str, window: int = 0, room: int = 0) -> None:
         super().__init__(sentence)
-        self.window = window
+        self.window, self.room = window, room
 
 
 class ModelRefused(ModelError):

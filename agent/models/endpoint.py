@@ -6,9 +6,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
+from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 OPENAI_URL = "https://api.openai.com/v1"
+
+Protocol = Literal["openai_compat", "anthropic"]
+COMPATIBLE: Protocol = "openai_compat"
+ANTHROPIC: Protocol = "anthropic"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +24,9 @@ class Endpoint:
     `window` is in tokens (0: unknown). `max_retries` holds for 429, 5xx and failed connections.
     `temperature` and `max_tokens` (0: open) hold for requests that ask for nothing else, and no
     reply is longer than `max_tokens`. `setting` is where the address was written down, `provider`
-    who serves the model there, by the name in the settings ("": the address says it).
+    who serves the model there, by the name in the settings ("": the address says it). `key_name` is
+    where the key was written down, `protocol` what is spoken there, in words; `effort` how hard the
+    model thinks ("": as it likes).
     """
 
     model: str
@@ -34,6 +41,9 @@ class Endpoint:
     max_tokens: int = 0
     setting: str = "OPENAI_BASE_URL"
     provider: str = ""
+    key_name: str = "OPENAI_API_KEY"
+    protocol: str = "an OpenAI-compatible API"
+    effort: str = ""
 
     @property
     def shown_url(self) -> str:
@@ -60,15 +70,17 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Provider:
-    """`key_name` is the name of its key in the environment, "" where it must be none."""
+    """`key_name` is the name of its key in the environment, "" where it must be none; `speaks` the
+    protocol in which it is asked where that is installed."""
 
     base_url: str
     key_name: str
     is_free: bool = False
+    speaks: Protocol = COMPATIBLE
 
 
 PROVIDERS: Mapping[str, Provider] = {
-    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY"),
+    "anthropic": Provider("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY", speaks=ANTHROPIC),
     "cerebras": Provider("https://api.cerebras.ai/v1", "CEREBRAS_API_KEY"),
     "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
     "gemini": Provider("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),

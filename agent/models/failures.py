@@ -35,6 +35,7 @@ _OVERFLOW = (
     "exceeds the maximum number of tokens",
     "maximum prompt length",
     "input tokens exceed",
+    "exceed context limit",
 )
 _WINDOW = re.compile(
     r"n_ctx\W{1,4}(\d{1,12})"
@@ -43,10 +44,13 @@ _WINDOW = re.compile(
     r"|tokens > (\d{1,12}) maximum"
     r"|maximum number of tokens allowed \((\d{1,12})"
     r"|maximum prompt length (?:is|of) (\d[\d,]{0,14})"
-    r"|input tokens exceed the configured limit of (\d[\d,]{0,14})",
+    r"|input tokens exceed the configured limit of (\d[\d,]{0,14})"
+    r"|exceed context limit: \d{1,12} \+ \d{1,12} > (\d{1,12})",
     re.IGNORECASE,
 )
+_ROOM = re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})")
 # Rate limits and quotas speak of token limits too, and are no overflow.
+_NO_CREDIT = ("insufficient_quota", "credit balance is too low")
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _LONGEST_QUOTE = 300
 _LONGEST_ERROR = 65_536
@@ -77,7 +81,7 @@ def refusal(endpoint: Endpoint, status: int, body: str, retry_after: str = "") -
 def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
     if status not in _NEVER_OVERFLOW and is_overflow(body):
         return overflow(endpoint, body)
-    if status == 402 or "insufficient_quota" in body:
+    if status == 402 or any(words in body for words in _NO_CREDIT):
         return AccountRefused(
             f"The account at {endpoint.shown_url} has no credit left; top it up, or choose "
             "another model."
@@ -86,6 +90,11 @@ def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
         return ModelUnreachable(
             f"{endpoint.shown_url} takes no more requests for now (error 429); wait a moment, and "
             "ask again."
+        )
+    if status == 529:
+        return ModelUnreachable(
+            f"{endpoint.shown_url} is overloaded (error 529); ask again later, or choose another "
+            "model."
         )
     if status >= 500:
         return ModelUnreachable(
@@ -99,7 +108,7 @@ def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
 def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
     match status:
         case 401:
-            return f"{endpoint.shown_url} refused the API key; check OPENAI_API_KEY."
+            return f"{endpoint.shown_url} refused the API key; check {endpoint.key_name}."
         case 403:
             return (
                 f"{endpoint.shown_url} does not let this API key use {endpoint.model!r}; "
@@ -108,7 +117,7 @@ def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
         case 404:
             return (
                 f"{endpoint.shown_url} has no model {endpoint.model!r}, or is not the address of "
-                f"an OpenAI-compatible API; check the model's name and {endpoint.setting}."
+                f"{endpoint.protocol}; check the model's name and {endpoint.setting}."
             )
         case _:
             return (
@@ -124,7 +133,13 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
         f"The request is longer than the context window{size} of {endpoint.model}; send less at "
         "once, or choose a model with a larger window.",
         window,
+        _parse_room(text),
     )
+
+
+def _parse_room(text: str) -> int:
+    found = _ROOM.search(text)
+    return max(0, int(found[2]) - int(found[1])) if found else 0
 
 
 def unreachable(endpoint: Endpoint) -> ModelUnreachable:
@@ -137,7 +152,7 @@ def unreachable(endpoint: Endpoint) -> ModelUnreachable:
 def unsendable(endpoint: Endpoint) -> ModelRefused:
     return ModelRefused(
         f"A request to {endpoint.shown_url} can't be made; check {endpoint.setting} and "
-        "OPENAI_API_KEY for characters that don't belong there."
+        f"{endpoint.key_name} for characters that don't belong there."
     )
 
 

@@ -12,7 +12,7 @@ from agent.models.base import ModelError
 from agent.models.endpoint import PROVIDERS, Endpoint
 
 if TYPE_CHECKING:
-    from agent.models.openai_client import Client
+    from agent.models.sdk_client import SdkClient
 
 PROVIDER = "ollama"
 PORT = 11434
@@ -38,7 +38,7 @@ def inquiries(endpoint: Endpoint) -> int:
     return 2 if place.hostname not in _ELSEWHERE and (is_its_port or is_its_name) else 0
 
 
-async def window(client: Client, endpoint: Endpoint) -> int:
+async def window(client: SdkClient, endpoint: Endpoint) -> int:
     """The tokens of context with which the server runs the model now, or will; 0 where it does not
     say. Raises ModelError."""
     root = endpoint.base_url.rstrip("/").removesuffix("/v1")

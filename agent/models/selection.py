@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from agent.models import anthropic
 from agent.models.base import (
     AccountRefused,
     Model,
@@ -17,8 +18,16 @@ from agent.models.base import (
     OnDelta,
 )
 from agent.models.embedded import EmbeddedModel
-from agent.models.endpoint import PROVIDERS
-from agent.models.openai import OPENAI_URL, Endpoint, OpenAIModel
+from agent.models.endpoint import (
+    ANTHROPIC,
+    COMPATIBLE,
+    OPENAI_URL,
+    PROVIDERS,
+    Endpoint,
+    Protocol,
+)
+from agent.models.openai import OpenAIModel
+from agent.models.served import ServedModel
 from agent.pictures import blind
 from agent.settings import Brain
 
@@ -173,6 +182,29 @@ def _usual_place(provider: str, given: Credentials) -> ModelEndpoint:
     return ModelEndpoint(known.base_url, key, known.is_free, "" if key else known.key_name)
 
 
+UNCACHED = (
+    "Claude is asked through Anthropic's OpenAI-compatible layer, which caches nothing: every "
+    "request is paid in full. Its own protocol is installed by one line: "
+    f"`{anthropic.INSTALL}`; then restart the bot."
+)
+
+
+def protocol_of(brain: Brain) -> Protocol:
+    """The protocol that a brain's model is meant to be asked by."""
+    if brain.backend != "auto":
+        return brain.backend
+    known = PROVIDERS.get(brain.provider)
+    return known.speaks if known else COMPATIBLE
+
+
+def connect(endpoint: Endpoint, protocol: Protocol) -> ServedModel:
+    """The model behind an endpoint, asked by this protocol where its SDK is installed; no loop
+    needs to run."""
+    if protocol == ANTHROPIC and anthropic.is_installed():
+        return anthropic.AnthropicModel(replace(endpoint, protocol="Anthropic's API"))
+    return OpenAIModel(endpoint)
+
+
 class Models:
     """The models in use; the same choice gives the same, already connected ones. `on_refused` hears
     of a refused key or account that nobody is told of, since another model answered."""
@@ -208,7 +240,7 @@ class Models:
         """The models that the endpoint of this brain lists (None: of the one that is set for all).
         Raises ModelError."""
         choice = ModelChoice(USUAL, (), LISTING_TIMEOUT, brain or Brain())
-        endpoint = self._connect_to_server(choice)
+        endpoint = connect(self._endpoint(choice), protocol_of(choice.brain))
         try:
             return await endpoint.list_models()
         finally:
@@ -232,15 +264,27 @@ class Models:
     def _connect(self, choice: ModelChoice) -> Model:
         place = place_of(choice.brain, self._credentials)
         if place.missing:
-            return _KeyMissing(choice.model, place.missing)
+            return _Unasked(choice.model, _want_key(choice.model, place.missing))
+        if choice.brain.backend == ANTHROPIC and not anthropic.is_installed():
+            return _Unasked(choice.model, _want_sdk(choice.model))
         if choice.model != AUTO:
             return self._connect_to_server(choice)
         if place.base_url == OPENAI_URL:
             return self._connect_to_server(replace(choice, model=USUAL))
         return _FirstListed(lambda name: self._connect_to_server(replace(choice, model=name)))
 
-    def _connect_to_server(self, choice: ModelChoice) -> OpenAIModel:
-        return OpenAIModel(self._endpoint(choice))
+    def _connect_to_server(self, choice: ModelChoice) -> ServedModel:
+        if advice := self.advise(choice):
+            log.warning("%s", advice)
+        return connect(self._endpoint(choice), protocol_of(choice.brain))
+
+    def advise(self, choice: ModelChoice) -> str:
+        """What to do so that a choice's models cost less, in a sentence; "": nothing."""
+        at = choice.brain.provider, self._endpoint(choice).base_url
+        is_theirs = at == ("anthropic", PROVIDERS["anthropic"].base_url)
+        is_asked_so = protocol_of(choice.brain) == ANTHROPIC and anthropic.is_installed()
+        is_embedded = self.uses_embedded(choice)
+        return UNCACHED if is_theirs and not is_asked_so and not is_embedded else ""
 
     def _tell(self, name: str, error: ModelError) -> None:
         log.warning("%s answered, because the first model failed: %s", name, error)
@@ -259,6 +303,8 @@ class Models:
             max_tokens=brain.max_tokens,
             setting=_name_setting(choice),
             provider=brain.provider,
+            key_name=_name_key(choice),
+            effort=brain.effort,
         )
 
 
@@ -270,25 +316,44 @@ def _name_setting(choice: ModelChoice) -> str:
     return "OPENAI_BASE_URL" if is_usual else f"{choice.group}.provider"
 
 
-class _KeyMissing:
-    """A model that can't be asked, because nothing says where it is served."""
+def _want_key(model: str, key_name: str) -> str:
+    is_own = key_name == "OPENAI_API_KEY"
+    key = f"{key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
+    instead = ", or say /config model auto for the embedded model" * is_own
+    return (
+        f"The model {model!r} needs a key: put {key} into the environment, or into a file "
+        f".env beside config.json, and restart the bot{instead}."
+    )
+
+
+def _want_sdk(model: str) -> str:
+    return (
+        f"The model {model!r} is to be asked by Anthropic's protocol, which is not installed: run "
+        f"`{anthropic.INSTALL}`, and restart the bot."
+    )
+
+
+def _name_key(choice: ModelChoice) -> str:
+    """Where somebody wrote down the key of a choice's models."""
+    if choice.brain.config.api_key:
+        return f"{choice.group}.config.api_key"
+    known = PROVIDERS.get(choice.brain.provider)
+    return known.key_name if known and known.key_name else "OPENAI_API_KEY"
+
+
+class _Unasked:
+    """A model that can't be asked, because something is missing; `sentence` says what."""
 
     window, provider, takes_tools, sees, is_free = 0, "", True, True, False
 
-    def __init__(self, name: str, key_name: str) -> None:
-        self.name, self._key_name = name, key_name
+    def __init__(self, name: str, sentence: str) -> None:
+        self.name, self._sentence = name, sentence
 
     async def ready(self) -> None:
         """Nothing can be asked."""
 
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
-        is_own = self._key_name == "OPENAI_API_KEY"
-        key = f"{self._key_name}{' (or OPENAI_BASE_URL for an endpoint of your own)' * is_own}"
-        instead = ", or say /config model auto for the embedded model" * is_own
-        raise ModelRefused(
-            f"The model {self.name!r} needs a key: put {key} into the environment, or into a file "
-            f".env beside config.json, and restart the bot{instead}."
-        )
+        raise ModelRefused(self._sentence)
 
     async def close(self) -> None:
         """Nothing is open."""
@@ -300,9 +365,9 @@ class _FirstListed:
 
     takes_tools, sees, is_free = True, True, False
 
-    def __init__(self, served: Callable[[str], OpenAIModel]) -> None:
+    def __init__(self, served: Callable[[str], ServedModel]) -> None:
         self._served = served
-        self._found: OpenAIModel | None = None
+        self._found: ServedModel | None = None
         self._finding = asyncio.Lock()
 
     @property
@@ -323,13 +388,13 @@ class _FirstListed:
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         return await (await self._model()).reply(request, on_delta)
 
-    async def _model(self) -> OpenAIModel:
+    async def _model(self) -> ServedModel:
         async with self._finding:
             if self._found is None:
                 self._found = await self._find()
         return self._found
 
-    async def _find(self) -> OpenAIModel:
+    async def _find(self) -> ServedModel:
         usual = self._served(USUAL)
         name = await usual.first_listed_model()
         if name is None or name == USUAL:

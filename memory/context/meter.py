@@ -119,6 +119,8 @@ class Meter:
         if not message.is_sent:
             return 0
         texts = [message.sent_text, message.speaker, message.terse]
+        if message.thoughts:
+            texts.append(message.reasoning)
         for call in message.tool_calls:
             texts += [call.name, call.arguments]
         extra = _PER_MESSAGE + _PER_CALL * len(message.tool_calls) + picture * len(message.images)

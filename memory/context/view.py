@@ -11,7 +11,16 @@ from typing import Any, Literal
 
 from memory.context.change import Boundaries, Change, Clip, StandIn
 from memory.context.meter import PrefixTokens, PromptPrefix
-from memory.messages import SEARCHES, TOOL_SEARCH, USE_TOOL, Message, ToolCall, mark_text
+from memory.messages import (
+    NOTHING_BESIDE,
+    SEARCHES,
+    TOOL_SEARCH,
+    USE_TOOL,
+    Beside,
+    Message,
+    ToolCall,
+    mark_text,
+)
 from memory.turns import Entry, Turn
 
 
@@ -180,6 +189,15 @@ class View:
     @property
     def messages(self) -> list[Message]:
         return [entry.message for turn in self.turns for entry in turn.entries]
+
+    @property
+    def beside(self) -> Beside:
+        """What the messages hold that their wire form has no place for."""
+        thoughts = {
+            m.tool_calls[0].id: m.thoughts for m in self.messages if m.thoughts and m.tool_calls
+        }
+        errors = frozenset(m.call_id for m in self.messages if m.is_error)
+        return Beside(thoughts, errors) if thoughts or errors else NOTHING_BESIDE
 
     def with_scale(self, scale: Scale) -> View:
         """The same, as large as the provider counts it."""

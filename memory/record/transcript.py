@@ -428,6 +428,7 @@ _EXTRA = (
     "is_untrusted",
     "is_tainted",
     "notice",
+    "thoughts",
 )
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
-import socket
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx2
@@ -17,30 +15,20 @@ from openai._streaming import SSEDecoder
 
 from agent.models import failures, wire
 from agent.models.base import (
-    AccountRefused,
     ContextOverflow,
-    ModelAnswerBroken,
-    ModelError,
-    ModelRefused,
     ModelReply,
     ModelRequest,
-    ModelUnreachable,
     Usage,
 )
 from agent.models.openai import Endpoint, OpenAIModel
-from memory.messages import Message, ToolCall
 from tests.fakes.openai_server import (
     Answer,
     Body,
-    Break,
     Call,
     Fail,
-    Hang,
     OpenAIServer,
     Say,
-    StreamError,
     llama_overflow,
-    openai_overflow,
 )
 
 KEY = "sk-secret-0123456789"
@@ -82,14 +70,6 @@ def body_of(server: OpenAIServer, index: int = -1) -> dict[str, Any]:
 # --- an answer ---
 
 
-async def test_text_streams_and_the_reply_is_all_of_it() -> None:
-    async with conversation(Say("Good morning, 世界! 👋", pieces=6)) as (_, model):
-        reply, pieces = await ask(model)
-    assert reply.text == "".join(pieces) == "Good morning, 世界! 👋"
-    assert len(pieces) > 3
-    assert (reply.finish, reply.model, reply.tool_calls) == ("stop", "fake-model", ())
-
-
 async def test_the_request_holds_what_was_given_and_nothing_else() -> None:
     request = ModelRequest(
         [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "é\u2028"}]
@@ -125,12 +105,6 @@ async def test_usage_tells_what_the_provider_had_cached() -> None:
     assert second.usage == Usage(prompt=2508, completion=2, cached=2432)
 
 
-async def test_reasoning_is_kept_apart_from_the_text() -> None:
-    async with conversation(Say("42.", reasoning="Six times seven.")) as (_, model):
-        reply, pieces = await ask(model)
-    assert (reply.reasoning, reply.text, "".join(pieces)) == ("Six times seven.", "42.", "42.")
-
-
 async def test_an_endpoint_that_does_not_stream_is_understood() -> None:
     whole = (
         '{"model": "m", "choices": [{"finish_reason": "stop", "message": {"content": "All at '
@@ -145,19 +119,6 @@ async def test_an_endpoint_that_does_not_stream_is_understood() -> None:
 # --- tool calls ---
 
 
-async def test_parallel_tool_calls_are_put_together_from_their_pieces() -> None:
-    calls = (Call("look", '{"at": "the moon"}', "call_a"), Call("look", '{"at": 2}', "call_b"))
-    async with conversation(Say("Let me look.", calls)) as (server, model):
-        reply, _ = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
-        assert body_of(server)["tools"] == [TOOL]
-    assert reply.text == "Let me look."
-    assert reply.tool_calls == (
-        ToolCall("call_a", "look", '{"at": "the moon"}'),
-        ToolCall("call_b", "look", '{"at": 2}'),
-    )
-    assert reply.finish == "tool_calls"
-
-
 async def test_calls_without_ids_are_given_some() -> None:
     async with conversation(Say(calls=(Call("look", "{}"), Call("look", "{}")))) as (_, model):
         reply, _ = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
@@ -165,18 +126,6 @@ async def test_calls_without_ids_are_given_some() -> None:
     assert first.id
     assert second.id
     assert first.id != second.id
-
-
-async def test_a_tool_loop_is_a_conversation_that_the_server_accepts() -> None:
-    async with conversation(Say(calls=(Call("look", "{}", "c1"),)), Say("A moon.")) as (_, model):
-        first, _ = await ask(model, ModelRequest(HELLO.messages, [TOOL]))
-        history = [
-            *HELLO.messages,
-            Message("assistant", tool_calls=first.tool_calls).to_wire(),
-            Message("tool", "It is round.", call_id="c1", tool="look").to_wire(),
-        ]
-        second, _ = await ask(model, ModelRequest(history, [TOOL], tool_choice="none"))
-    assert second.text == "A moon."
 
 
 # --- parameters that an endpoint does not know ---
@@ -212,188 +161,7 @@ async def test_a_reasoning_model_gets_its_limit_under_the_name_that_it_wants() -
 # --- retries ---
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
-async def test_a_passing_failure_is_tried_again(status: int) -> None:
-    busy = Fail(status, {"message": "busy"}, {"Retry-After-Ms": "1"})
-    async with conversation(busy, busy, Say("There."), max_retries=2) as (server, model):
-        reply, _ = await ask(model)
-        assert len(server.requests) == 3
-    assert reply.text == "There."
-
-
-async def test_a_wait_for_a_retry_ends_at_once_when_the_task_is_cancelled() -> None:
-    busy = Fail(429, {"message": "busy"}, {"Retry-After": "100"})
-    async with conversation(Say("First."), busy, max_retries=2) as (server, model):
-        await ask(model)
-        async with asyncio.timeout(5):
-            with pytest.raises(TimeoutError):
-                await asyncio.wait_for(ask(model), 0.3)  # returns when the task has really ended
-        assert len(server.requests) == 2
-
-
-@pytest.mark.parametrize("hang", [Hang(), Hang("A word")])
-async def test_cancelling_ends_the_request_on_the_wire(hang: Hang) -> None:
-    async with conversation(hang) as (server, model):
-        asking = asyncio.create_task(ask(model))
-        await server.reached.acquire()
-        await _cancelled_at_once(asking)
-        await asyncio.wait_for(server.hung_up.acquire(), 2)
-
-
-async def test_cancelling_in_mid_answer_leaves_the_model_usable() -> None:
-    started = asyncio.Event()
-    async with conversation(Hang("Once upon"), Say("Again.")) as (server, model):
-        asking = asyncio.create_task(model.reply(HELLO, lambda _: started.set()))
-        await started.wait()
-        await _cancelled_at_once(asking)
-        await asyncio.wait_for(server.hung_up.acquire(), 2)
-        reply, _ = await ask(model)
-    assert reply.text == "Again."
-
-
-async def _cancelled_at_once(task: asyncio.Task[Any]) -> None:
-    task.cancel()
-    async with asyncio.timeout(1):
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-
-# --- what goes wrong ---
-
-REFUSALS: list[tuple[Answer, type[ModelError], str]] = [
-    (Fail(401, {"message": f"Incorrect API key provided: {KEY}"}), AccountRefused, "API key"),
-    (Fail(402, {"message": "Insufficient balance"}), AccountRefused, "no credit left"),
-    (Fail(403, {"message": f"{KEY} may not"}), AccountRefused, "'fake-model'"),
-    (Fail(404, {"message": "The model does not exist"}), ModelRefused, "'fake-model'"),
-    (Fail(404, "<html>nginx</html>"), ModelRefused, "'fake-model'"),
-    (Fail(422, {"message": f"bad field near {KEY}"}), ModelRefused, "bad field near …."),
-    (Fail(429, {"message": "slow down, token limit"}), ModelUnreachable, "no more requests"),
-    (Fail(429, {"message": "x", "code": "insufficient_quota"}), AccountRefused, "no credit left"),
-    (Fail(500, {"message": "oops"}), ModelUnreachable, "failed with error 500"),
-    (Fail(502, "<html>Bad gateway</html>"), ModelUnreachable, "failed with error 502"),
-    (Fail(400, "<html>no</html>"), ModelRefused, "it gave no reason."),
-]
-
-BROKEN: list[tuple[Answer, str, str]] = [
-    (Say(""), "gave an empty answer", ""),
-    (Say(" \n "), "gave an empty answer", " \n "),
-    (Body("", "text/event-stream"), "gave an empty answer", ""),
-    (Say("", reasoning="Hm…", finish="length"), "length limit", ""),
-    (Say("", finish="content_filter"), "content filter", ""),
-    (Body("<html><body>Sign in</body></html>"), "a web page instead of the chat protocol", ""),
-    (Body("{half", "application/json"), "instead of the chat protocol", ""),
-    (Body("[]", "application/json"), "gave an empty answer", ""),
-    (Body('{"error": "no such thing"}', "application/json"), "error: no such thing.", ""),
-    (Body("data: {half\n\n", "text/event-stream"), "broke off", ""),
-    (Break("Half an ans"), "broke off", "Half an ans"),
-    (Break("Half an ans", is_polite=True), "broke off", "Half an ans"),
-    (StreamError({"message": "GPU on fire"}, "Half"), "GPU on fire", "Half"),
-    (Hang("Half"), "sent nothing for 0.3 s", "Half"),
-]
-
-
-@pytest.mark.parametrize(("answer", "kind", "words"), REFUSALS)
-async def test_a_refusal_says_what_to_do_and_the_next_message_works(
-    answer: Answer, kind: type[ModelError], words: str
-) -> None:
-    async with conversation(answer, Say("Fine.")) as (_, model):
-        error = await _failure(model)
-        reply, _ = await ask(model)
-    assert type(error) is kind
-    assert words in str(error)
-    assert error.is_worth_another_model
-    assert reply.text == "Fine."
-    _assert_is_a_sentence(error)
-
-
-@pytest.mark.parametrize(("answer", "words", "text"), BROKEN)
-async def test_a_broken_answer_keeps_what_streamed_and_the_next_message_works(
-    answer: Answer, words: str, text: str
-) -> None:
-    async with conversation(answer, Say("Fine."), timeout=0.3) as (_, model):
-        error = await _failure(model)
-        reply, _ = await ask(model)
-    assert isinstance(error, ModelAnswerBroken)
-    assert words in str(error)
-    assert error.text == text
-    assert reply.text == "Fine."
-    _assert_is_a_sentence(error)
-
-
-async def test_an_endpoint_that_never_answers_is_given_up() -> None:
-    async with conversation(Hang(), timeout=0.3) as (_, model):
-        error = await _failure(model)
-    assert isinstance(error, ModelUnreachable)
-    assert "sent nothing for 0.3 s" in str(error)
-    _assert_is_a_sentence(error)
-
-
-async def test_a_refused_connection_names_the_address() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        url = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
-    model = OpenAIModel(Endpoint("m", url, KEY, max_retries=0))
-    error = await _failure(model)
-    await model.close()
-    assert isinstance(error, ModelUnreachable)
-    assert f"Can't connect to {url}" in str(error)
-    _assert_is_a_sentence(error)
-
-
-@pytest.mark.parametrize("url", ["localhost:80", "no address", "ftp://host/v1", "http://[::", ""])
-async def test_an_address_that_is_none_is_an_error_with_a_sentence(url: str) -> None:
-    model = OpenAIModel(Endpoint("m", url, KEY, max_retries=0))
-    error = await _failure(model)
-    await model.close()
-    assert "OPENAI_BASE_URL" in str(error)
-    _assert_is_a_sentence(error)
-
-
-@pytest.mark.parametrize("key", ["sk-line\nbreak", "sk-schlüssel"])
-async def test_a_key_that_cannot_be_sent_is_an_error_with_a_sentence(key: str) -> None:
-    async with OpenAIServer() as server:
-        model = model_at(server, api_key=key)
-        error = await _failure(model)
-        await model.close()
-    assert isinstance(error, ModelRefused)
-    assert key not in str(error)
-    _assert_is_a_sentence(error)
-
-
-async def _failure(model: OpenAIModel) -> ModelError:
-    with pytest.raises(ModelError) as caught:
-        await ask(model)
-    return caught.value
-
-
-def _assert_is_a_sentence(error: ModelError) -> None:
-    said = str(error)
-    assert KEY not in said
-    assert said.endswith(".")
-    assert "\n" not in said
-    assert len(said) < 400
-
-
 # --- a context that is too long ---
-
-
-@pytest.mark.parametrize(
-    ("answer", "window"),
-    [
-        (openai_overflow(3015, 2048), 2048),
-        (llama_overflow(6320, 2048), 2048),
-        (Fail(400, {"message": "PROMPT IS TOO LONG: 203000 tokens > 200000 maximum"}), 200_000),
-        (Fail(500, "upstream said: Please reduce the length of the messages"), 0),
-        (StreamError({"message": "context_length_exceeded", "code": 400}), 0),
-        (Body('{"error": {"message": "too many tokens"}}', "application/json"), 0),
-    ],
-)
-async def test_an_overflow_is_recognised_and_names_the_window(answer: Answer, window: int) -> None:
-    async with conversation(answer) as (_, model):
-        error = await _failure(model)
-    assert isinstance(error, ContextOverflow)
-    assert error.window == window
-    assert not error.is_worth_another_model
-    _assert_is_a_sentence(error)
 
 
 async def test_a_request_over_the_servers_window_overflows_and_a_shorter_one_passes() -> None:
@@ -410,32 +178,6 @@ async def test_a_request_over_the_servers_window_overflows_and_a_shorter_one_pas
 # --- the models that an endpoint lists ---
 
 
-@pytest.mark.parametrize(
-    ("models", "key", "first"),
-    [(("qwen3", "llama3"), KEY, "qwen3"), ((), KEY, None), (("qwen3",), "wrong", None)],
-)
-async def test_the_first_listed_model_or_none(
-    models: Sequence[str], key: str, first: str | None
-) -> None:
-    async with OpenAIServer(models=models, key=KEY) as server:
-        model = model_at(server, api_key=key)
-        assert await model.first_listed_model() == first
-        await model.close()
-
-
-async def test_no_model_is_listed_where_nobody_answers() -> None:
-    model = OpenAIModel(Endpoint("", "http://127.0.0.1:9/v1", max_retries=0))
-    assert await model.first_listed_model() is None
-    await model.close()
-
-
-async def test_many_conversations_ask_at_once() -> None:
-    script = [Say(f"Answer {number}.") for number in range(20)]
-    async with conversation(*script) as (_, model):
-        replies = await asyncio.gather(*(ask(model) for _ in script))
-    assert {reply.text for reply, _ in replies} == {answer.text for answer in script}
-
-
 def test_an_endpoint_never_shows_its_key() -> None:
     endpoint = Endpoint("m", f"https://me:{KEY}@host.example/v1?key={KEY}", KEY)
     assert KEY not in repr(Endpoint("m", api_key=KEY))
@@ -445,84 +187,11 @@ def test_an_endpoint_never_shows_its_key() -> None:
 # --- what a hostile endpoint sends ---
 
 
-@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-async def test_nothing_is_sent_to_where_an_endpoint_redirects(status: int) -> None:
-    async with OpenAIServer(models=("theirs",)) as elsewhere:
-        place = elsewhere.base_url.replace("127.0.0.1", "localhost")
-        moved = Fail(status, "", {"Location": f"{place}/chat/completions"})
-        async with conversation(moved) as (server, model):
-            with pytest.raises(ModelRefused) as caught:
-                await ask(model)
-        assert not elsewhere.requests
-    assert str(caught.value) == (
-        f"{server.base_url} redirects requests to {place.split('/')[2]}. "
-        "Nothing was sent there; if that address is right, put it into OPENAI_BASE_URL."
-    )
-    assert KEY not in str(caught.value)
-
-
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-async def test_what_is_said_to_a_model_on_this_machine_takes_no_way_around(
-    host: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with OpenAIServer() as proxy, OpenAIServer([Say("Hello.")]) as server:
-        for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
-            monkeypatch.setenv(name, proxy.base_url.removesuffix("/v1"))
-        model = OpenAIModel(Endpoint("m", server.base_url.replace("127.0.0.1", host), KEY))
-        try:
-            reply, _ = await ask(model)
-        finally:
-            await model.close()
-    assert reply.text == "Hello."
-    assert not proxy.requests
-
-
 @pytest.mark.parametrize("location", ["/v2", "//[", "http://u:p@x.test/", "http://\x00\x07é.test"])
 async def test_where_a_redirect_leads_may_be_anything(location: str) -> None:
     message = str(failures.redirect(Endpoint("m"), location))
     assert message.isprintable()
     assert "u:p" not in message
-
-
-@pytest.mark.parametrize(
-    "head",
-    [
-        b"Content-Length: -5\r\n",
-        b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 64,
-        b"X: " + b"y" * 20_000 + b"\r\n",
-        b"X: y\r\n" * 5_000,
-    ],
-    ids=["a negative length", "an endless chunk", "a long header", "many headers"],
-)
-async def test_what_is_no_http_is_an_error_with_a_sentence(head: bytes) -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        with suppress(ConnectionError, asyncio.IncompleteReadError):
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n" + head + b"\r\n")
-            await writer.drain()
-        writer.close()
-
-    async with await asyncio.start_server(answer, "127.0.0.1") as server:
-        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
-        model = OpenAIModel(Endpoint("m", url, KEY, max_retries=0))
-        error = await _failure(model)
-        listed = await model.first_listed_model()
-        await model.close()
-    assert "instead of the chat protocol" in str(error)
-    _assert_is_a_sentence(error)
-    assert not listed
-
-
-async def test_no_error_has_a_number_that_python_does_not_read() -> None:
-    async with conversation(Fail(400, {"message": "n_ctx: " + "9" * 60_000})) as (_, model):
-        with pytest.raises(ModelError):
-            await ask(model)
-
-
-async def test_an_answer_asked_for_unpacked_is_told_so() -> None:
-    async with conversation(Say("Hello.")) as (server, model):
-        await ask(model)
-        assert server.requests[-1].headers["Accept-Encoding"] == "identity"
 
 
 STREAM = (

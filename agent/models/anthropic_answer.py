@@ -1,0 +1,222 @@
+"""A streamed answer, put together from the events of Anthropic's Messages API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from io import StringIO
+from typing import Any
+
+import orjson
+
+from agent.models.answer import LONGEST_NAME, Answer, as_mapping, count, get_string, join_halves
+from agent.models.base import ModelReply, Usage
+from memory.messages import ToolCall
+
+PAUSED = "pause_turn"
+"""The reason of an answer that wants to go on when it is sent back as it is."""
+_REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "refusal": "content_filter",
+}
+MOST_BLOCKS = 2_000
+"""In one answer."""
+
+
+class _Block:
+    """A block that is still coming in: its text, thoughts, or a call's arguments."""
+
+    def __init__(self, fields: Mapping[str, Any]) -> None:
+        self.fields = dict(fields)
+        self.kind = get_string(fields, "type")
+        self.body = StringIO()
+        self.signature = StringIO()
+        self.is_cut = False
+
+    @property
+    def text(self) -> str:
+        return join_halves(self.body.getvalue())
+
+
+class AnthropicAnswer(Answer):
+    """What has come so far. Events may have any shape: what is not of the protocol counts as
+    absent. `content` is all of it in blocks, to be sent back as it came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocks: dict[int, _Block] = {}
+        self._counted: dict[str, int] = {}
+
+    def add(self, chunk: object) -> str:
+        """Take an event in; returns the text that it brought."""
+        event = as_mapping(chunk)
+        self.thought = ""
+        match event.get("type"):
+            case "message_start":
+                message = as_mapping(event.get("message"))
+                self._model = self._model or get_string(message, "model")[:LONGEST_NAME]
+                self._count(as_mapping(message.get("usage")))
+            case "content_block_start":
+                return self._begin(event, as_mapping(event.get("content_block")))
+            case "content_block_delta":
+                return self._grow(event, as_mapping(event.get("delta")))
+            case "message_delta":
+                reason = get_string(as_mapping(event.get("delta")), "stop_reason")
+                self.finish = _REASONS.get(reason, reason) or self.finish
+                self._count(as_mapping(event.get("usage")))
+            case "message":  # an endpoint that does not stream
+                return self._add_whole(event)
+        return ""
+
+    def _add_whole(self, message: Mapping[str, Any]) -> str:
+        self.add({"type": "message_start", "message": message})
+        content = message.get("content")
+        pieces = [
+            self._begin({"index": index}, as_mapping(block))
+            for index, block in enumerate(content if isinstance(content, list) else [])
+        ]
+        self.add({"type": "message_delta", "delta": message, "usage": message.get("usage")})
+        return "".join(pieces)
+
+    def _begin(self, event: Mapping[str, Any], fields: Mapping[str, Any]) -> str:
+        if len(self._blocks) >= MOST_BLOCKS:
+            self.is_full = True
+            return ""
+        block = self._blocks[count(event, "index")] = _Block({})
+        block.kind = get_string(fields, "type")
+        for name in ("id", "name", "data"):
+            if value := get_string(fields, name):
+                block.fields[name] = self._clip(value)
+                block.is_cut |= len(block.fields[name]) < len(value)
+        if given := as_mapping(fields.get("input")):
+            self._write(block, orjson.dumps(given).decode())
+        if signature := get_string(fields, "signature"):
+            block.signature.write(self._clip(signature))
+        return self._write(block, get_string(fields, "thinking") or get_string(fields, "text"))
+
+    def _grow(self, event: Mapping[str, Any], delta: Mapping[str, Any]) -> str:
+        block = self._blocks.get(count(event, "index"))
+        if block is None:
+            return ""
+        if signature := get_string(delta, "signature"):
+            block.signature.write(kept := self._clip(signature))
+            block.is_cut |= len(kept) < len(signature)
+        names = ("text", "thinking", "partial_json")
+        return self._write(block, next(filter(None, (get_string(delta, n) for n in names)), ""))
+
+    def _write(self, block: _Block, piece: str) -> str:
+        block.body.write(kept := self._clip(piece))
+        block.is_cut |= len(kept) < len(piece)
+        if block.kind == "thinking":
+            self._reasoning.write(kept)
+            self.thought = join_halves(kept)
+        if block.kind != "text":
+            return ""
+        self._text.write(kept)
+        return join_halves(kept)
+
+    def _count(self, fields: Mapping[str, Any]) -> None:
+        """Counts are of all so far; what is left out stays as it was."""
+        self._counted |= {name: count(fields, name) for name in _COUNTS if fields.get(name)}
+        if not self._counted:
+            return
+        fresh, read, written, said = (self._counted.get(name, 0) for name in _COUNTS)
+        self._usage = Usage(fresh + read + written, said, cached=read, written=written)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the end came: usage comes with the beginning already."""
+        return self.is_full or bool(self.finish)
+
+    @property
+    def is_paused(self) -> bool:
+        return self.finish == PAUSED
+
+    @property
+    def content(self) -> list[dict[str, Any]]:
+        """The blocks in order, without those that are cut."""
+        blocks = (_to_block(block) for _, block in sorted(self._blocks.items()) if not block.is_cut)
+        return [block for block in blocks if block]
+
+    def reply(self, model: str) -> ModelReply:
+        uses = [b for _, b in sorted(self._blocks.items()) if b.kind == "tool_use" and not b.is_cut]
+        calls = tuple(
+            ToolCall(b.fields.get("id", ""), b.fields.get("name", ""), b.text) for b in uses
+        )
+        known = tuple(call for call in calls if call.id and call.name)
+        reply = super().reply(model)
+        is_unsaid = known and not self.finish and not self.is_full
+        return replace(
+            reply,
+            tool_calls=known,
+            finish="tool_calls" if is_unsaid else reply.finish,
+        )
+
+
+_COUNTS = (
+    "input_tokens",
+    "cache_read_input_tokens",
+    "cache_creation_input_tokens",
+    "output_tokens",
+)
+
+
+def _to_block(block: _Block) -> dict[str, Any]:
+    match block.kind:
+        case "text" if block.text.strip():
+            return {"type": "text", "text": block.text}
+        case "thinking" if signature := block.signature.getvalue():
+            return {"type": "thinking", "thinking": block.text, "signature": signature}
+        case "redacted_thinking" if data := block.fields.get("data"):
+            return {"type": "redacted_thinking", "data": data}
+        case "tool_use" if {"id", "name"} <= block.fields.keys():
+            return {"type": "tool_use", **block.fields, "input": _to_object(block.text)}
+    return {}
+
+
+def _to_object(arguments: str) -> object:
+    try:
+        return as_mapping(orjson.loads(arguments or "{}"))
+    except ValueError:
+        return {}
+
+
+def layout(content: list[dict[str, Any]]) -> str:
+    """The model's thoughts as JSON, and where they stand among what it said: each as it came, a
+    text by the number of its characters, a call by its id. "" where there are no thoughts."""
+    if not any(block["type"].endswith("thinking") for block in content):
+        return ""
+    items = [
+        len(block["text"])
+        if block["type"] == "text"
+        else block["id"]
+        if block["type"] == "tool_use"
+        else block
+        for block in content
+    ]
+    return orjson.dumps(items).decode()
+
+
+def read_layout(thoughts: str) -> list[Any]:
+    """What `layout` made; what it did not make (a file that was imported may say anything) is left
+    out."""
+    try:
+        items = orjson.loads(thoughts) if thoughts else []
+    except ValueError:
+        return []
+    return [item for item in items if _is_item(item)] if isinstance(items, list) else []
+
+
+def _is_item(item: object) -> bool:
+    if isinstance(item, dict):
+        return str(item.get("type", "")) in THOUGHTS and all(
+            isinstance(v, str) for v in item.values()
+        )
+    return type(item) is int or isinstance(item, str)
+
+
+THOUGHTS = ("thinking", "redacted_thinking")

@@ -1,0 +1,43 @@
+"""Anthropic's SDK in front of an endpoint; imported at the first request, and an extra."""
+
+from __future__ import annotations
+
+from anthropic import (
+    APIConnectionError,
+    APIError,
+    APIStatusError,
+    AsyncAnthropic,
+    AsyncStream,
+    DefaultAioHttpClient,
+)
+
+from agent.models.endpoint import Endpoint
+from agent.models.sdk_client import Patient, Sdk, SdkClient
+
+_SDK = Sdk(
+    error=APIError,
+    status_error=APIStatusError,
+    connection_error=APIConnectionError,
+    stream=AsyncStream[object],
+    request_options=dict,
+    path="/v1/messages",
+    is_end=lambda data: b'"message_stop"' in data[:32],
+)
+
+
+class _PatientClient(Patient, DefaultAioHttpClient):
+    """The SDK's transport, bounded."""
+
+
+def open_client(endpoint: Endpoint) -> SdkClient:
+    """A client for this endpoint. Raises ModelRefused for an address that is none."""
+    return SdkClient(
+        endpoint,
+        _SDK,
+        lambda known: AsyncAnthropic(
+            base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"),
+            http_client=_PatientClient(endpoint),
+            open_telemetry=False,  # what is said is nobody else's business
+            **known,
+        ),
+    )

@@ -1,0 +1,302 @@
+"""A request in the shape of Anthropic's Messages API, made from one in the shape of OpenAI's. Pure:
+the same request gives the same bytes, so that what was sent can be made again.
+
+What the API wants otherwise: the system prompt beside the messages; users and assistants by turns,
+so that what one of them says several times over is one message; the results of all calls of a step
+first in the message after it; no empty texts; ids and names of calls made of letters that it knows;
+and the model's thoughts in front of the calls that they led to, just as they came.
+
+The prompt is cached up to marks, of which there may be four, for five minutes after each use:
+
+1. the end of tools and system prompt: all that a cut leaves as it was;
+2. the end of the first message, in which stands what turns that left became;
+3. the end of the request before this one, which is what is read: the API looks for it by itself
+   only 20 blocks back, and a step of many calls is longer;
+4. the end of this request, which the next one reads.
+
+A mark behind what was kept already costs nothing; what is new costs a quarter more than without,
+once, and a tenth from then on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from agent.models.anthropic_answer import THOUGHTS, read_layout
+from agent.models.base import ModelRequest
+from memory.messages import Beside, mark_text
+
+Json = dict[str, Any]
+
+PROTOCOL = "anthropic"
+"""What a request's body says of itself, as long as it is in OpenAI's shape."""
+CACHED: Json = {"type": "ephemeral"}
+"""A mark: five minutes from each use on."""
+_OWN = ("protocol", "messages", "tools", "is_once")
+LONGEST_REPLY = 32_000
+"""Tokens that an answer may have where nothing else is said: the API wants a number, and this many
+all of its newer models can write."""
+EFFORTS = {"low": 2_048, "medium": 8_192, "high": 16_384, "xhigh": 24_576, "max": 30_000}
+"""How hard a model may think, and the tokens that it gets for that where it wants a number."""
+_SPOKEN = re.compile(r"[^a-zA-Z0-9_-]")
+_LONGEST = 64
+_NOTHING = "(nothing was said)"
+_DATA_URL = re.compile(r"data:([\w.+/-]{1,100});base64,")
+
+
+def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:
+    """The body of a streaming request before its messages and tools are in the API's shape; what is
+    not asked for is not in it. `effort` is how hard the model thinks ("": as it likes). The API
+    knows no temperature any more."""
+    wanted = dict(request.parameters or {})
+    body: Json = {
+        "protocol": PROTOCOL,
+        "model": model,
+        "max_tokens": request.max_tokens or LONGEST_REPLY,
+        "stream": True,
+        "messages": list(request.messages),
+    }
+    if request.tools:
+        body["tools"] = list(request.tools)
+        body |= _tool_choice(request, wanted)
+    if effort:
+        body["thinking"] = {"type": "adaptive"}
+    body |= _output_config(request, effort or wanted.get("reasoning_effort"))
+    if stops := _stops(wanted.get("stop")):
+        body["stop_sequences"] = stops
+    if request.is_once:
+        body["is_once"] = True
+    return body
+
+
+def _tool_choice(request: ModelRequest, wanted: Mapping[str, Any]) -> Json:
+    choice: Json = {"type": "auto"}
+    match wanted.get("tool_choice"):
+        case "required":
+            choice = {"type": "any"}
+        case {"function": {"name": str(name)}}:
+            choice = {"type": "tool", "name": name}
+        case "none":
+            choice = {"type": "none"}
+    if request.tool_choice == "none":
+        choice = {"type": "none"}
+    elif wanted.get("parallel_tool_calls") is False:
+        choice["disable_parallel_tool_use"] = True
+    return {} if choice == {"type": "auto"} else {"tool_choice": choice}
+
+
+def _output_config(request: ModelRequest, effort: object) -> Json:
+    config: Json = {}
+    if effort in EFFORTS:
+        config["effort"] = effort
+    schema = request.schema
+    match (request.parameters or {}).get("response_format"):
+        case {"type": "json_schema", "json_schema": {"schema": dict(given)}}:
+            schema = given
+    if schema is not None:
+        config["format"] = {"type": "json_schema", "schema": dict(schema)}
+    return {"output_config": config} if config else {}
+
+
+def _stops(stop: object) -> list[str]:
+    given = [stop] if isinstance(stop, str) else stop if isinstance(stop, list) else []
+    return [one for one in given if isinstance(one, str) and one.strip()]
+
+
+def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
+    """The body of a request. `neutral` has the messages and the tools in OpenAI's shape, all else
+    as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
+    marked. `beside` is what OpenAI's shape has no place for."""
+    system, said = _split(neutral["messages"])
+    messages = _to_messages(said, beside)
+    tools = [_to_tool(tool) for tool in neutral.get("tools", ())]
+    body = {name: value for name, value in neutral.items() if name not in _OWN}
+    if system:
+        body["system"] = system
+    body["messages"] = messages
+    if tools:
+        body["tools"] = tools
+    if not neutral.get("is_once"):
+        _mark_prefix(system, tools)
+        if "tool_choice" not in body:  # what is said is kept for requests with the same one alone
+            _mark_messages(system, messages)
+    return body
+
+
+def _split(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Json], Sequence[Mapping[str, Any]]]:
+    """The blocks of the system prompt, and what follows it."""
+    first = (n for n, one in enumerate(messages) if one["role"] not in ("system", "developer"))
+    end = next(first, len(messages))
+    blocks = [block for one in messages[:end] for block in _blocks(one["content"])]
+    return [block for block in blocks if block["type"] == "text"], messages[end:]
+
+
+def _mark_prefix(system: list[Json], tools: list[Json]) -> None:
+    if system:
+        system[0]["cache_control"] = CACHED
+    elif tools:
+        tools[-1]["cache_control"] = CACHED
+
+
+def _mark_messages(system: list[Json], messages: list[Json]) -> None:
+    front = system[-1] if system[1:] else messages[0]["content"][-1]
+    answers = [n for n, message in enumerate(messages) if message["role"] == "assistant"]
+    before = messages[answers[-1] - 1]["content"][-1] if answers else front
+    for block in (front, before, messages[-1]["content"][-1]):
+        if block["type"] not in THOUGHTS:
+            block["cache_control"] = CACHED
+
+
+# --- messages ---
+
+
+def _to_messages(said: Sequence[Mapping[str, Any]], beside: Beside) -> list[Json]:
+    ids = _Ids()
+    messages: list[Json] = []
+    for one in said:
+        role, blocks = _to_blocks(one, beside, ids)
+        if not blocks:
+            continue
+        if messages and messages[-1]["role"] == role:
+            messages[-1]["content"] += blocks
+        else:
+            messages.append({"role": role, "content": blocks})
+    if not messages or messages[0]["role"] != "user":
+        messages.insert(0, {"role": "user", "content": [_text(_NOTHING)]})
+    if messages[-1]["role"] == "assistant":
+        _trim_end(messages[-1]["content"])
+    return messages
+
+
+def _to_blocks(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> tuple[str, list[Json]]:
+    match one["role"]:
+        case "assistant":
+            return "assistant", _assistant(one, beside, ids)
+        case "tool":
+            call = one["tool_call_id"]
+            block: Json = {"type": "tool_result", "tool_use_id": ids.answered(call)}
+            if content := _blocks(one["content"]):
+                block["content"] = content
+            if call in beside.errors:
+                block["is_error"] = True
+            return "user", [block]
+        case "user":
+            return "user", _blocks(one["content"]) or [_text(_NOTHING)]
+    words = "\n".join(block.get("text", "") for block in _blocks(one["content"]))
+    return "user", [_text(mark_text(words, "system-reminder"))] if words else []
+
+
+def _assistant(one: Mapping[str, Any], beside: Beside, ids: _Ids) -> list[Json]:
+    calls = {call["id"]: _to_use(call, ids) for call in one.get("tool_calls") or ()}
+    content = one.get("content") or ""
+    if not isinstance(content, str):
+        return [*_blocks(content), *calls.values()]
+    thoughts = beside.thoughts.get(next(iter(calls), ""), "")
+    return list(_in_order(content, calls, read_layout(thoughts)))
+
+
+def _in_order(content: str, calls: dict[str, Json], layout: Iterable[Any]) -> Iterator[Json]:
+    """The blocks in the order in which they came, by `anthropic_answer.layout`; what it does not
+    name stands behind the last thought, or before the calls."""
+    left = dict(calls)
+    items = list(layout)
+    last_text = max((n for n, item in enumerate(items) if isinstance(item, int)), default=-1)
+    is_said = last_text >= 0
+    for number, item in enumerate(items):
+        if isinstance(item, dict):
+            yield item
+        elif isinstance(item, int):
+            piece, content = (
+                (content, "") if number == last_text else (content[:item], content[item:])
+            )
+            if piece.strip():
+                yield _text(piece)
+        else:
+            if not is_said and content.strip():
+                yield _text(content)
+                content = ""
+            if item in left:
+                yield left.pop(item)
+    if content.strip():
+        yield _text(content)
+    yield from left.values()
+
+
+def _to_use(call: Mapping[str, Any], ids: _Ids) -> Json:
+    function = call["function"]
+    return {
+        "type": "tool_use",
+        "id": ids.asked(call["id"]),
+        "name": _SPOKEN.sub("_", function["name"])[:_LONGEST] or "_",
+        "input": _to_object(function["arguments"]),
+    }
+
+
+def _to_object(arguments: str) -> Json:
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {}
+
+
+class _Ids:
+    """The ids of calls as the API takes them: of its letters, and each once in a request."""
+
+    def __init__(self) -> None:
+        self._taken: set[str] = set()
+        self._known: dict[str, str] = {}
+
+    def asked(self, call: str) -> str:
+        plain = base = _SPOKEN.sub("_", call)[:_LONGEST] or "call"
+        number = 1
+        while plain in self._taken:
+            number += 1
+            plain = f"{base[: _LONGEST - 8]}_{number}"
+        self._taken.add(plain)
+        self._known[call] = plain
+        return plain
+
+    def answered(self, call: str) -> str:
+        return self._known.get(call) or _SPOKEN.sub("_", call)[:_LONGEST] or "call"
+
+
+def _blocks(content: object) -> list[Json]:
+    """A message's content as blocks, without texts that say nothing."""
+    if isinstance(content, str):
+        return [_text(content)] if content.strip() else []
+    parts = content if isinstance(content, list) else []
+    made = [_to_block(part) for part in parts]
+    return [block for block in made if block["type"] != "text" or block["text"].strip()]
+
+
+def _to_block(part: Mapping[str, Any]) -> Json:
+    if part["type"] != "image_url":
+        return _text(str(part.get("text", "")))
+    url = part["image_url"]["url"]
+    if found := _DATA_URL.match(url):
+        source = {"type": "base64", "media_type": found[1], "data": url[found.end() :]}
+    else:
+        source = {"type": "url", "url": url}
+    return {"type": "image", "source": source}
+
+
+def _text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def _trim_end(blocks: list[Json]) -> None:
+    """What an answer is to begin with may not end in blanks."""
+    if blocks[-1]["type"] == "text":
+        blocks[-1]["text"] = blocks[-1]["text"].rstrip()
+
+
+def _to_tool(tool: Mapping[str, Any]) -> Json:
+    function = tool["function"]
+    made: Json = {"name": function["name"]}
+    if description := function.get("description"):
+        made["description"] = description
+    return made | {"input_schema": {"type": "object", **function.get("parameters", {})}}

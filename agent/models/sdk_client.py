@@ -1,0 +1,240 @@
+"""An official SDK at work: a request goes out, plain chunks come in, failures are `ModelError`s.
+
+The SDKs of OpenAI and Anthropic are made by the same generator, so what is said here holds for
+both; which one it is, `openai_client` and `anthropic_client` know. Importing one takes half a
+second, so that happens at its first request.
+
+`post` is the SDK's own door for requests outside of its typed models. Key, headers, retries and
+time-outs are the SDK's all the same, but pydantic walks through neither messages nor chunks: 20
+messages answered in 20 chunks cost 1.0 ms of CPU instead of 5.2 with `create(messages=…)`, and
+2,000 cost 2.6 instead of 229. Of the 1.0, the default transport would make 1.6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing, suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import aiohttp  # whose complaints about what is no HTTP the SDK's transport lets through
+import httpx2  # the SDKs' HTTP library; its errors come through while a body is read
+import orjson
+
+from agent.models import failures, wire
+from agent.models.base import ModelError
+from agent.models.endpoint import Endpoint
+
+CONNECT_TIMEOUT = 10.0
+PATIENCE = 3
+"""How many times `timeout` an endpoint may say that it is still there, and nothing else: before an
+answer has begun, and in one."""
+_BRIEF = 10.0  # seconds for the list of models, whole
+_DRAIN = 0.25  # seconds for what follows the end of an answer
+
+Encode = Callable[[], bytes]
+"""Makes the bytes of a request as it goes out. Raises ValueError."""
+
+
+class Patient(httpx2.AsyncClient):
+    """What the SDK's transport gets in front: a bound on the time until a response begins. The one
+    of the SDK starts anew with each byte, and an endpoint may send "100 Continue" for ever."""
+
+    def __init__(self, endpoint: Endpoint, **more: Any) -> None:
+        super().__init__(
+            follow_redirects=False,  # what is said goes to the address given, and no other
+            trust_env=not endpoint.is_here,  # nor by a proxy out of this machine and back
+            event_hooks={"response": [wire.limit_response]},
+            **more,
+        )
+        self._seconds = PATIENCE * endpoint.timeout
+
+    async def send(self, request: httpx2.Request, **more: Any) -> httpx2.Response:
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await super().send(request, **more)
+        except TimeoutError:
+            raise httpx2.ReadTimeout("no response has begun", request=request) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """What one of the SDKs calls its own: its errors by their kinds, its stream, the path of a
+    request, and how the data of an answer's last event are told."""
+
+    error: type[Exception]
+    status_error: type[Any]
+    connection_error: type[Exception]
+    stream: type[Any]
+    request_options: Callable[..., Any]
+    path: str
+    is_end: Callable[[bytes], bool]
+
+
+class SdkClient:
+    """One endpoint behind an SDK. No loop needs to run when it is made."""
+
+    def __init__(self, endpoint: Endpoint, sdk: Sdk, connect: Callable[[Mapping[str, Any]], Any]):
+        """`connect` makes the SDK's client of what both SDKs want to know. Raises ModelRefused for
+        an address that is none."""
+        self._endpoint, self._kinds = endpoint, sdk
+        try:
+            self._sdk = connect(
+                {
+                    "api_key": endpoint.api_key or "none",  # it insists; keyless servers don't care
+                    "timeout": httpx2.Timeout(
+                        endpoint.timeout, connect=min(endpoint.timeout, CONNECT_TIMEOUT)
+                    ),
+                    "max_retries": endpoint.max_retries,
+                    "default_headers": _headers(endpoint),
+                }
+            )
+        except httpx2.InvalidURL:
+            raise failures.unsendable(endpoint) from None
+
+    async def close(self) -> None:
+        await self._sdk.close()
+
+    async def fetch(
+        self, place: str, body: Mapping[str, Any] | None = None, seconds: float = _BRIEF
+    ) -> object:
+        """The document at a place, a path of the API or a whole address: what GET answers, or POST
+        where there is a body. Raises ModelError."""
+        try:
+            async with asyncio.timeout(seconds), await self._fetch(place, body, seconds) as stream:
+                content = await wire.document(stream.response, wire.Progress(seconds))
+                return self._document(stream.response, content)
+        except TimeoutError:
+            raise failures.silent(replace(self._endpoint, timeout=seconds)) from None
+        except wire.TooMuch as error:
+            raise failures.too_much(self._endpoint, str(error)) from None
+        except (self._kinds.error, httpx2.HTTPError, aiohttp.ClientError, ValueError) as error:
+            raise self._failure(error) from None
+
+    async def _fetch(self, place: str, body: Mapping[str, Any] | None, seconds: float) -> Any:
+        more = {
+            "cast_to": object,
+            "stream": True,
+            "stream_cls": self._kinds.stream,
+            "options": self._kinds.request_options(timeout=seconds, max_retries=0),
+        }
+        if body is None:
+            return await self._sdk.get(place, **more)
+        return await self._sdk.post(place, content=orjson.dumps(body), **more)
+
+    async def chunks(self, encode: Encode, size: Callable[[], int]) -> AsyncGenerator[object, None]:
+        """The chunks of an answer, parsed but not checked. Raises ModelError.
+
+        An answer that is one JSON object is one chunk. `size` says how much the chunks have made
+        so far; where that does not grow for too long, the answer has broken off.
+        """
+        async with await self._open(encode) as stream:
+            response = stream.response
+            progress = wire.Progress(PATIENCE * self._endpoint.timeout, size)
+            try:
+                if _is_document(response):
+                    yield self._document(response, await wire.document(response, progress))
+                    return
+                async with aclosing(wire.events(response, progress)) as events:
+                    async for data in events:
+                        if self._kinds.is_end(data):
+                            await _drain(events)
+                            return
+                        yield self._chunk(data)
+            except (
+                *(self._kinds.error, httpx2.HTTPError, aiohttp.ClientError),
+                *(ValueError, wire.NoProgress),
+            ) as error:
+                raise self._break(error) from None
+            except wire.TooMuch as error:
+                raise failures.too_much(self._endpoint, str(error)) from None
+
+    async def _open(self, encode: Encode) -> Any:
+        try:
+            stream = await self._sdk.post(
+                self._kinds.path,
+                content=encode(),
+                cast_to=object,
+                stream=True,
+                stream_cls=self._kinds.stream,
+            )
+        except (self._kinds.error, aiohttp.ClientError, ValueError) as error:
+            raise self._failure(error) from None
+        if packed := wire.find_compression(stream.response):
+            await stream.close()
+            raise failures.compressed_answer_error(self._endpoint, packed)
+        return stream
+
+    def _chunk(self, data: bytes) -> object:
+        value = wire.parse_chunk(data)
+        if isinstance(value, dict) and value.get("error"):
+            raise failures.error_in_answer(self._endpoint, value["error"])
+        return value
+
+    def _document(self, response: httpx2.Response, content: bytes) -> object:
+        """An answer that came in one piece."""
+        try:
+            return self._chunk(content)
+        except ValueError:
+            raise failures.not_the_protocol(self._endpoint, _kind(response)) from None
+
+    def _failure(self, error: Exception) -> ModelError:
+        """The error of a request to which no answer began."""
+        if isinstance(error, self._kinds.status_error):
+            response: httpx2.Response = error.response
+            if response.is_redirect:
+                return failures.redirect(self._endpoint, response.headers.get("location", ""))
+            wait = response.headers.get("retry-after", "")
+            return failures.refusal(self._endpoint, response.status_code, response.text, wait)
+        is_lost = isinstance(error, self._kinds.connection_error)
+        cause = (
+            error.__cause__ if is_lost else error
+        )  # one of the SDKs hides it in an error of its own
+        if isinstance(cause, aiohttp.ClientError):
+            return failures.not_the_protocol(self._endpoint, "")
+        if not is_lost or isinstance(cause, ValueError):
+            return failures.unsendable(self._endpoint)
+        if _is_silence(error):
+            return failures.silent(self._endpoint)
+        return failures.unreachable(self._endpoint)
+
+    def _break(self, error: Exception) -> ModelError:
+        """The error of an answer that had begun."""
+        is_said = isinstance(error, self._kinds.error)
+        if is_said and not isinstance(error, self._kinds.connection_error):
+            return failures.error_in_answer(self._endpoint, getattr(error, "body", None))
+        if isinstance(error, wire.NoProgress):
+            return failures.no_progress(self._endpoint, error.seconds)
+        if _is_silence(error):
+            return failures.fell_silent(self._endpoint)
+        return failures.broke_off(self._endpoint)
+
+
+def _headers(endpoint: Endpoint) -> dict[str, str]:
+    # llama.cpp's server closes its connection after a stream without a word, and a request sent on
+    # it just then fails. Without TLS a new connection costs 0.3 ms, so none is used twice.
+    is_plain = endpoint.base_url.startswith("http://")
+    return {**wire.UNPACKED, **({"Connection": "close"} if is_plain else {})}
+
+
+async def _drain(events: AsyncGenerator[bytes, None]) -> None:
+    """Read what follows the end of an answer, which is next to nothing, so that the connection can
+    be used again; one on which more comes, or nothing, is closed."""
+    with suppress(TimeoutError, httpx2.HTTPError, wire.TooMuch, wire.NoProgress):
+        async with asyncio.timeout(_DRAIN):
+            async for _ in events:
+                pass
+
+
+def _is_silence(error: Exception) -> bool:
+    # The SDK's aiohttp transport calls a refused connection a time-out too; the cause knows better.
+    return any(isinstance(one, httpx2.ReadTimeout) for one in (error, error.__cause__))
+
+
+def _kind(response: httpx2.Response) -> str:
+    return response.headers.get("content-type", "").lower()
+
+
+def _is_document(response: httpx2.Response) -> bool:
+    return _kind(response).startswith(("application/json", "text/html"))

@@ -1,0 +1,163 @@
+"""A model behind an endpoint, whatever its protocol: one connection, an answer that streams, and
+what is known of one that came to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from agent.models import failures
+from agent.models.answer import MOST_CHARACTERS, Answer
+from agent.models.base import (
+    Model,
+    ModelAnswerBroken,
+    ModelAnswerTooLong,
+    ModelError,
+    ModelReply,
+    ModelRequest,
+    OnDelta,
+)
+from agent.models.endpoint import Endpoint
+
+if TYPE_CHECKING:
+    from agent.models.sdk_client import SdkClient
+
+Encode = Callable[[], bytes]
+
+
+class ServedModel(Model):
+    """A model asked through an official SDK, which is loaded at the first request."""
+
+    LIST = "/models"
+    """Where the endpoint lists its models."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self._endpoint = endpoint
+        self._client: SdkClient | None = None
+        self._opening = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return self._endpoint.model
+
+    @property
+    def window(self) -> int:
+        return self._endpoint.window
+
+    @property
+    def provider(self) -> str:
+        return self._endpoint.provider or self._endpoint.base_url
+
+    @property
+    def takes_tools(self) -> bool:
+        return self._endpoint.takes_tools
+
+    @property
+    def sees(self) -> bool:
+        return True  # until it refuses them: no package knows
+
+    @property
+    def is_free(self) -> bool:
+        return self._endpoint.is_free
+
+    async def first_listed_model(self) -> str | None:
+        """The first model that the endpoint lists; None where it lists none, or fails."""
+        try:
+            return next(iter(await self.list_models()), None)
+        except ModelError:
+            return None
+
+    async def list_models(self) -> list[str]:
+        """The names of all models that the endpoint lists. Raises ModelError."""
+        client = await self._connect()
+        return names_in(await client.fetch(self.LIST))
+
+    async def close(self) -> None:
+        if self._client is not None:
+            await self._client.close()
+            self._client = None
+
+    @abstractmethod
+    def _open(self) -> SdkClient:
+        """Import the SDK and make its client, in a thread. Raises ModelRefused."""
+
+    async def _ask(
+        self, answer: Answer, encode: Encode, on_delta: OnDelta, request: ModelRequest
+    ) -> ModelReply:
+        """Send what `encode` makes, which is called once, and let the answer stream."""
+        client = await self._connect()
+        try:
+            async with aclosing(client.chunks(encode, lambda: answer.size)) as chunks:
+                await _take_in(chunks, answer, on_delta, request.on_thought)
+            may_be_empty = request.parameters is not None or answer.is_paused
+            return finish_reply(self._endpoint, answer, may_be_empty)
+        except ModelAnswerTooLong:
+            answer.is_full = True
+            if not answer.text.strip():
+                request.on_lost(answer.reply(self.name))
+                raise
+            return answer.reply(self.name)
+        except asyncio.CancelledError:  # the endpoint has read the prompt, and may write on
+            request.on_lost(answer.reply(self.name))
+            raise
+        except ModelError as error:
+            if answer.has_begun:
+                request.on_lost(answer.reply(self.name))
+            if isinstance(error, ModelAnswerBroken):
+                error.text = answer.text
+            raise
+
+    async def _connect(self) -> SdkClient:
+        async with self._opening:
+            if self._client is None:
+                self._client = await asyncio.to_thread(self._open)
+            return self._client
+
+
+async def _take_in(
+    chunks: AsyncIterator[object], answer: Answer, on_delta: OnDelta, on_thought: OnDelta
+) -> None:
+    async for chunk in chunks:
+        piece = answer.add(chunk)
+        if answer.thought:
+            on_thought(answer.thought)
+        if piece:
+            on_delta(piece)
+        if answer.is_full:
+            break
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """A request's bytes. Raises ValueError."""
+    return orjson.dumps(body, default=dict)
+
+
+def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False) -> ModelReply:
+    """The reply of a stream that has ended; raises ModelAnswerBroken if it is none."""
+    reply = answer.reply(endpoint.model)
+    if answer.finish and may_be_empty:
+        return reply
+    if not reply.text.strip() and not reply.tool_calls:
+        if answer.is_full:
+            raise failures.too_much(endpoint, f"more than {MOST_CHARACTERS:,} characters at once")
+        raise failures.empty_answer_error(endpoint, answer.finish)
+    if not answer.is_whole:
+        raise failures.broke_off(endpoint)
+    return reply
+
+
+LONGEST_NAME = 200
+"""Characters of a model's name."""
+
+
+def names_in(listing: object) -> list[str]:
+    """The models' names in what `GET /models` answered; what is none is left out."""
+    data = listing.get("data") if isinstance(listing, dict) else None
+    entries = data if isinstance(data, list) else []
+    names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
+    return [name for name in names if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME]
