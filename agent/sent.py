@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from agent.models.anthropic_request import PROTOCOL, to_body
 from agent.pictures import (
     Pictures,
     Wire,
@@ -25,6 +26,7 @@ from agent.pictures import (
 )
 from memory.context.meter import PromptPrefix
 from memory.context.view import View
+from memory.messages import Beside
 from memory.record.requests import SentRequest
 from memory.request_log import IN_PLACE, RequestLog
 
@@ -34,20 +36,17 @@ _SENT = None  # a picture that was sent as one
 @dataclass(frozen=True, slots=True)
 class Rebuilt:
     """A request made again. `body` is what was sent, with each picture's bytes in it; `shown` the
-    same with the names of their files. `is_same`: the bytes are those that were sent. `forgotten`
-    are turns of it that are deleted since."""
+    same with the names of their files, and `messages` its messages in OpenAI's shape. `is_same`:
+    the bytes are those that were sent. `forgotten` are turns of it that are deleted since."""
 
     sent: SentRequest
     view: View
     prefix: PromptPrefix
     body: Mapping[str, Any]
     shown: Mapping[str, Any]
+    messages: Wire
     is_same: bool
     forgotten: tuple[int, ...] = ()
-
-    @property
-    def messages(self) -> Wire:
-        return list(self.shown["messages"])
 
 
 async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Rebuilt:
@@ -65,10 +64,17 @@ async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Reb
     if has_pictures(body["messages"]):
         labels = [_label(*one) for one in chosen]
         shown = _body(parameters, insert_pictures(named, labels), prefix)
-    content = orjson.dumps(body, default=dict)
+    messages = list(shown["messages"])
+    wire, shown_wire = (in_protocol(one, view.beside) for one in (body, shown))
+    content = orjson.dumps(wire, default=dict)
     is_same = hashlib.sha256(content).hexdigest() == sent.digest
     gone = [] if is_same else await log.forgotten_in(sent)
-    return Rebuilt(sent, view, prefix, body, shown, is_same, tuple(gone))
+    return Rebuilt(sent, view, prefix, wire, shown_wire, messages, is_same, tuple(gone))
+
+
+def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
+    """The body as its protocol has it."""
+    return to_body(body, beside) if body.get("protocol") == PROTOCOL else body
 
 
 def _body(

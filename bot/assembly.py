@@ -50,6 +50,7 @@ from bot.ports import (
     RunningTurns,
     StoredLedger,
     StoredSettings,
+    choice_of,
 )
 from bot.running import RunningBot
 from bot.runtime import RuntimeConfig
@@ -228,7 +229,11 @@ async def assemble(
             turns,
             tuple(by_name),
             tuple(plugins.names),
-            lambda key: (*problems, *config.skills.describe_left_out(config.folder(key))),
+            lambda key: (
+                *problems,
+                *filter(None, [models.advise(choice_of(book.effective(key.id)))]),
+                *config.skills.describe_left_out(config.folder(key)),
+            ),
             data,
             time.monotonic(),
         ),

@@ -179,6 +179,7 @@ class ChosenModels:
             where,
             price,
             long_context_of(model.name),
+            self._models.advise(choice),
         )
 
     async def offered(self, key: ConversationKey) -> list[ModelOption]:

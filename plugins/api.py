@@ -184,7 +184,7 @@ class TurnsPort(Protocol):
 class ModelInfo:
     """The model in force for a conversation. `window` in tokens, 0 where it is unknown; `price` of
     what it reads, None where that is unknown, or nothing; `reads` is how well it reads long
-    contexts."""
+    contexts, `advice` what to do so that it costs less ("": nothing)."""
 
     name: str
     window: int
@@ -193,6 +193,7 @@ class ModelInfo:
     where: str
     price: InputPrice | None = None
     reads: LongContext = UNKNOWN
+    advice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,11 +56,11 @@ class AnthropicModel(ServedModel):
         """Answer, streaming. What a model wants to be asked otherwise is so from then on; pictures
         and thoughts that it does not take are left out of this request."""
         adapted = adapt_request(request, self._endpoint)
-        body, beside = to_neutral(self.name, adapted, self._endpoint.effort), request.beside
+        body = to_neutral(self.name, adapted, self._endpoint.effort)
         while True:
             asked = self._as_wanted(body)
             try:
-                return await self._converse(asked, beside, request, on_delta)
+                return await self._converse(asked, request, on_delta)
             except ContextOverflow as error:
                 if not _LEAST_ROOM <= error.room < asked["max_tokens"]:
                     raise
@@ -69,8 +69,8 @@ class AnthropicModel(ServedModel):
                 said = str(error)
                 if self._learns(asked, said):
                     continue
-                if changed := _without_thoughts(body, beside, said):
-                    body, beside = changed, replace(beside, thoughts={})
+                if without := _without_thoughts(body, request.beside, said):
+                    body = without
                 elif is_about_pictures(asked, said):
                     body = {**body, "messages": blind(body["messages"])}
                 else:
@@ -112,12 +112,11 @@ class AnthropicModel(ServedModel):
     async def _converse(
         self,
         body: Mapping[str, Any],
-        beside: Beside,
         request: ModelRequest,
         on_delta: OnDelta,
     ) -> ModelReply:
         """Ask; an answer that pauses is sent back as it is, and goes on."""
-        sent = to_body(body, beside)
+        sent = to_body(body, request.beside)
 
         def make() -> bytes:
             content = encode(sent)
@@ -175,6 +174,8 @@ def _without_thoughts(body: Mapping[str, Any], beside: Beside, said: str) -> dic
     if "thinking" not in said and "signature" not in said:
         return None
     rest = {name: value for name, value in body.items() if name != "thinking"}
-    if body.get("thinking", {}).get("type") == "disabled":
-        return rest
-    return {**rest, "thinking": {"type": "disabled"}} if beside.thoughts else None
+    if body.get("without_thoughts"):
+        return rest if "thinking" in body else None
+    if not beside.thoughts:
+        return None
+    return {**rest, "thinking": {"type": "disabled"}, "without_thoughts": True}

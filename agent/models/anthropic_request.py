@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agent.models.anthropic_answer import THOUGHTS, read_layout
@@ -35,7 +36,7 @@ PROTOCOL = "anthropic"
 """What a request's body says of itself, as long as it is in OpenAI's shape."""
 CACHED: Json = {"type": "ephemeral"}
 """A mark: five minutes from each use on."""
-_OWN = ("protocol", "messages", "tools", "is_once")
+_OWN = ("protocol", "messages", "tools", "is_once", "without_thoughts")
 LONGEST_REPLY = 32_000
 """Tokens that an answer may have where nothing else is said: the API wants a number, and this many
 all of its newer models can write."""
@@ -109,7 +110,10 @@ def _stops(stop: object) -> list[str]:
 def to_body(neutral: Mapping[str, Any], beside: Beside) -> Json:
     """The body of a request. `neutral` has the messages and the tools in OpenAI's shape, all else
     as the API has it; `is_once` says that nothing of it will be sent again, so that nothing is
-    marked. `beside` is what OpenAI's shape has no place for."""
+    marked, `without_thoughts` that those of `beside`, which is what OpenAI's shape has no place
+    for, stay here."""
+    if neutral.get("without_thoughts"):
+        beside = replace(beside, thoughts={})
     system, said = _split(neutral["messages"])
     messages = _to_messages(said, beside)
     tools = [_to_tool(tool) for tool in neutral.get("tools", ())]

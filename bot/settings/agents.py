@@ -115,7 +115,7 @@ def with_whole_endpoints(written: Mapping[str, Any]) -> dict[str, Any]:
     for brain in _BRAINS:
         if any(f"{brain}.{name}" in written for name in _ENDPOINT):
             defaults = {f"{brain}.{name}": "" for name in _ENDPOINT}
-            whole = {**defaults, f"{brain}.backend": "openai_compat", **whole}
+            whole = {**defaults, f"{brain}.backend": "auto", **whole}
     if any(f"brain.{name}" in written for name in _ENDPOINT):
         whole.setdefault("fallback_models", [])  # they are served elsewhere
     return whole

@@ -23,6 +23,7 @@ from bot.settings.agents import (
 )
 from bot.settings.files import line_of, read_env, read_text, read_tree
 from bot.settings.schema import (
+    BRAIN,
     SECRET_NAME,
     SETTINGS,
     Kind,
@@ -36,7 +37,11 @@ from bot.settings.schema import (
 PREFIX = "PARLEY_"
 CREDENTIALS = frozenset({"PARLEY_WEB_TOKEN"})
 """Names in the environment that begin so and are no settings."""
-IN_FILE = {**IN_RUNTIME, "runtime.hooks": "hooks", **{key: key for key in SETTINGS}}
+IN_FILE = {
+    **IN_RUNTIME,
+    "runtime.hooks": "hooks",
+    **{key: key for key in (*SETTINGS, *sorted(BRAIN))},
+}
 """Settings by the names that they have in a configuration."""
 ADDRESSES = frozenset({"broker", "database"})
 """Settings that are addresses of servers, with a password in them."""

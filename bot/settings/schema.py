@@ -325,7 +325,7 @@ def _catalogue(model: type[BaseModel], prefix: str = "") -> Iterator[Setting]:
 
 _ALL: Mapping[str, Setting] = {setting.key: setting for setting in _catalogue(Settings)}
 BRAIN = frozenset(key for key in _ALL if key.startswith("brain."))
-"""What an agent alone has: where its model is served."""
+"""Where a model is served, which is for the configuration alone."""
 SETTINGS: Mapping[str, Setting] = {key: _ALL[key] for key in _ALL if key not in BRAIN}
 SECTIONS = frozenset(key.rpartition(".")[0] for key in SETTINGS if "." in key)
 

@@ -139,7 +139,9 @@ async def model(ask: Ask) -> Reply:
             "with ",
             name=name,
         )
-    return Reply(f"{now}{about.name} ({about.where}), {window}, {tools}.{after}", asdict(about))
+    advice = f"\n\n{about.advice}" if about.advice else ""
+    said = f"{now}{about.name} ({about.where}), {window}, {tools}.{after}{advice}"
+    return Reply(said, asdict(about))
 
 
 async def list_models(ask: Ask) -> Reply:

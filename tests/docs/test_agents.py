@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from agent.models.anthropic import INSTALL
 from agent.models.endpoint import PROVIDERS
-from agent.models.selection import place_of
+from agent.models.selection import place_of, protocol_of
 from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
 from bot.settings import SettingsStore, load_layers
@@ -38,6 +39,16 @@ def test_the_block_on_the_page_has_all_fields_that_there_are(tmp_path: Path) -> 
 
     assert context.summary_brain.model == "deepseek-chat"
     assert all(f" {field}:" in config.read_text() for field in RUNTIME_CONTEXT)
+
+
+def test_the_brain_of_claude_on_the_page_is_asked_by_its_own_protocol(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(example("models.md", "json"))
+    choice = choice_of(SettingsStore(load_layers(config, KEYS)).effective())
+
+    assert (choice.model, choice.brain.effort) == ("claude-sonnet-4-5", "medium")
+    assert protocol_of(choice.brain) == "anthropic"
+    assert example("models.md", "sh").strip() == INSTALL
 
 
 def test_the_page_names_all_providers_that_are_known() -> None:

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bot.first_steps import with_model, with_values
-from bot.settings import load_layers
+from bot.settings import SettingsStore, load_layers
 from tests.fakes.openai_server import OpenAIServer, Say
 from tests.whole.pseudo_terminal import Sitter, sitting
 
@@ -164,3 +164,13 @@ def test_a_provider_takes_the_place_of_another_one() -> None:
     tree = {"model": "a", "brain": {"provider": "groq", "temperature": 0.5}, "x": 1}
     assert with_model(tree, "b", "") == {"model": "b", "brain": {"temperature": 0.5}, "x": 1}
     assert with_model({}, "b", "groq") == {"model": "b", "brain": {"provider": "groq"}}
+
+
+@pytest.mark.parametrize("provider", ["anthropic", "groq", "ollama"])
+def test_what_is_written_for_a_provider_is_a_configuration_that_the_bot_takes(
+    tmp_path: Path, provider: str
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(with_model({}, "some-model", provider)))
+    settings = SettingsStore(load_layers(config, {})).effective()
+    assert (settings.model, settings.brain.provider) == ("some-model", provider)

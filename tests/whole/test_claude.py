@@ -1,0 +1,150 @@
+"""A whole bot whose model is asked by Anthropic's own protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agent.models import anthropic
+from agent.models.endpoint import PROVIDERS
+from tests.fakes.anthropic_server import AnthropicServer, Think
+from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, Script
+from tests.whole.house import House, running
+
+MODEL = "claude-sonnet-4-5"
+KEYS = {"ANTHROPIC_API_KEY": "sk-ant-test-key"}
+SUM = Call("calculate", '{"expression": "6 * 7"}')
+
+
+def settings(server: AnthropicServer, **more: Any) -> dict[str, Any]:
+    brain = {"provider": "anthropic", "config": {"base_url": server.base_url}}
+    return {"model": MODEL, "brain": brain, **more}
+
+
+@asynccontextmanager
+async def living_with_claude(
+    folder: Path, script: Script = (), more: dict[str, Any] | None = None, **server: Any
+) -> AsyncIterator[tuple[House, AnthropicServer]]:
+    async with AnthropicServer(script, key=KEYS["ANTHROPIC_API_KEY"], **server) as endpoint:
+        house = House()
+        async with running(folder, house, settings(endpoint, **(more or {})), KEYS):
+            yield house, endpoint
+
+
+async def test_a_turn_with_tools_and_thoughts_is_answered(tmp_path: Path) -> None:
+    thought = Think("One moment.", (SUM,), "I should calculate.", redacted="c2VjcmV0")
+    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (house, server):
+        reply = await house.says("What is six times seven?")
+        asked, answered, result = server.requests[-1].body["messages"]
+    assert reply.text == "It is 42."
+    kinds = [block["type"] for block in answered["content"]]
+    assert kinds == ["thinking", "redacted_thinking", "text", "tool_use"]
+    assert result["content"][0]["content"][0]["text"] == "42"
+    assert asked["content"][-1]["text"] == "What is six times seven?"
+
+
+async def test_thoughts_are_sent_back_by_a_bot_that_was_restarted_in_the_middle(
+    tmp_path: Path,
+) -> None:
+    thought = Think("One moment.", (SUM,), "I should calculate.")
+    async with AnthropicServer([thought, Hang(), Say("It is 42.")]) as server:
+        first = House()
+        async with running(tmp_path, first, settings(server), KEYS):
+            await first.writes("What is six times seven?", id="m1")
+            for _ in range(2):
+                await asyncio.wait_for(server.reached.acquire(), 30)
+            app = first.app
+            for lanes in (app.bot.commands.queues, app.turns.queues, app.delivery.queues):
+                await lanes.close()  # as where the process ends
+        second = House()
+        async with running(tmp_path, second, settings(server), KEYS):
+            assert (await second.reply_to("m1")).reply.text == "It is 42."
+        before, after = (server.requests[n].body["messages"] for n in (1, 2))
+    assert before[1] == after[1]
+    assert [block["type"] for block in after[1]["content"]] == ["thinking", "text", "tool_use"]
+
+
+async def test_what_was_sent_is_shown_as_it_went_over_the_wire(tmp_path: Path) -> None:
+    thought = Think("One moment.", (SUM,), "I should calculate.")
+    async with living_with_claude(tmp_path, [thought, Say("It is 42.")]) as (house, server):
+        await house.says("What is six times seven?")
+        for number, received in enumerate(server.requests, 1):
+            shown = (await house.says(f"/context request r{number} json")).data
+            assert shown
+            assert shown["request"]["is_same"]
+            assert shown["body"] == received.body
+
+
+async def test_a_failed_tool_is_told_the_model_as_one(tmp_path: Path) -> None:
+    broken = Call("calculate", '{"expression": "6 /"}')
+    script = [Say(calls=(broken,)), Say("I can't.")]
+    async with living_with_claude(tmp_path, script) as (house, server):
+        await house.says("What is six divided by nothing?")
+        result = server.requests[-1].body["messages"][-1]["content"][0]
+    assert result["is_error"] is True
+
+
+async def test_a_conversation_that_grows_too_long_is_cut_and_goes_on(tmp_path: Path) -> None:
+    def answer(received: Received) -> Say:
+        return Say("They talked." if "tools" not in received.body else "Yes. " * 150)
+
+    more = {"context": {"output_reserved": 500}}
+    async with living_with_claude(tmp_path, answer, more, window=9_000) as (house, _):
+        for number in range(25):
+            reply = await house.says(f"Question {number}. " + "Well? " * 150)
+            assert reply.text.startswith("Yes.")
+
+
+async def test_a_wrong_key_is_told_by_its_name(tmp_path: Path) -> None:
+    refused = Fail(401, {"type": "authentication_error", "message": "invalid x-api-key"})
+    async with living_with_claude(tmp_path, [refused]) as (house, _):
+        assert "check ANTHROPIC_API_KEY." in (await house.says("Hi")).text
+
+
+@pytest.fixture
+def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(anthropic, "is_installed", lambda: False)
+
+
+@pytest.mark.usefixtures("without_sdk")
+async def test_without_its_sdk_the_bot_says_that_nothing_is_cached_and_what_to_do(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    house = House()
+    config = {"model": MODEL, "brain": {"provider": "anthropic"}}
+    async with running(tmp_path, house, config, KEYS):
+        model, status = await house.says("/model"), await house.says("/status")
+    for text in (model.text, status.text, caplog.text):
+        assert "caches nothing" in text
+        assert anthropic.INSTALL in text
+
+
+@pytest.mark.usefixtures("without_sdk")
+async def test_its_protocol_at_another_address_wants_the_sdk(tmp_path: Path) -> None:
+    house = House()
+    own = {"provider": "mine", "backend": "anthropic", "config": {"base_url": "http://127.0.0.1:9"}}
+    async with running(tmp_path, house, {"model": MODEL, "brain": own}, {}):
+        assert anthropic.INSTALL in (await house.says("Hi")).text
+
+
+async def test_its_protocol_may_be_spoken_at_any_address(tmp_path: Path) -> None:
+    async with AnthropicServer([Say("Hello.")], key="own-key") as server:
+        place = {"base_url": server.base_url, "api_key": "{{secret.MINE}}"}
+        own = {"provider": "mine", "backend": "anthropic", "config": place}
+        house = House()
+        config = {"model": MODEL, "brain": own}
+        async with running(tmp_path, house, config, {"MINE": "own-key"}):
+            assert (await house.says("Hi")).text == "Hello."
+
+
+def test_the_line_that_installs_the_sdk_names_a_file_that_has_it() -> None:
+    assert "anthropic==" in Path(anthropic.INSTALL.split()[-1]).read_text()
+
+
+def test_anthropic_is_the_provider_that_speaks_it() -> None:
+    assert [name for name, one in PROVIDERS.items() if one.speaks == "anthropic"] == ["anthropic"]
