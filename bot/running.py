@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -209,6 +209,8 @@ class RunningBot:
 def _to_said(entry: Entry) -> Said:
     """An entry of the transcript, as channels show it."""
     message = entry.message
+    if message.notice:
+        message = replace(message, notice=explain(message.notice))
     text, files = split_files(message)
     return Said(
         turn=f"t{entry.turn}",
@@ -220,7 +222,7 @@ def _to_said(entry: Entry) -> Said:
         is_error=message.is_error,
         reasoning=message.reasoning,
         mark=message.mark,
-        notice=explain(message.notice),
+        notice=message.notice,
         is_denied=message.is_error and NOT_RUN in message.text[: 2 * len(NOT_RUN)],
         files=files,
     )

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import asdict, replace
 from typing import Any
 
-from channels.language import _
+from channels.language import _, explain
 from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
@@ -41,7 +41,7 @@ async def config(ask: Ask) -> Reply:
         return _all(_list_visible(ask)) if ask.person.is_owner else _own(_list_visible(ask))
     if not (value or flags) and (members := _group(_list_visible(ask), key)):
         return _members(members)
-    before = ask.bot.settings.describe(key, here)
+    before = _in_words(ask.bot.settings.describe(key, here))
     if not value and UNSET not in flags:
         return _one(ask, before)
     scope = here if HERE in flags else EVERYWHERE
@@ -51,7 +51,7 @@ async def config(ask: Ask) -> Reply:
         await ask.bot.settings.unset(key, scope, ask.person)
     else:
         await ask.bot.settings.set(key, value, scope, ask.person)
-    after = ask.bot.settings.describe(key, here)
+    after = _in_words(ask.bot.settings.describe(key, here))
     actions = offers(after) if ask.person.is_owner else ()
     told = [describe_change(before, after, scope)]
     if scope == EVERYWHERE and after.layer not in ("/config", "default", "file", "environment"):
@@ -65,11 +65,21 @@ async def config(ask: Ask) -> Reply:
 def _list_visible(ask: Ask) -> list[SettingInfo]:
     """The settings that this person may change; what they want is what the person may set."""
     here = ask.conversation.key.id
-    settings = ask.bot.settings.describe_all(here)
+    settings = [_in_words(one) for one in ask.bot.settings.describe_all(here)]
     if ask.person.is_owner:
         return settings
     may = {setting.key: ask.bot.settings.may_set(setting.key, here) for setting in settings}
-    return [replace(one, wants=wants) for one in settings if (wants := may[one.key]) is not None]
+    return [
+        replace(one, wants=explain(wants))
+        for one in settings
+        if (wants := may[one.key]) is not None
+    ]
+
+
+def _in_words(setting: SettingInfo) -> SettingInfo:
+    """What is said about it in the language of whoever asked."""
+    meaning, wants = _(setting.meaning), explain(setting.wants)
+    return replace(setting, meaning=meaning, wants=wants, unit=_(setting.unit))
 
 
 def _one(ask: Ask, setting: SettingInfo) -> Reply:
@@ -92,7 +102,7 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
         key=found.key,
         value=quote(found.value),
         unit=unit,
-        layer=found.layer,
+        layer=explain(found.layer),
         meaning=found.meaning,
         wants=found.wants,
         here=HERE,
@@ -175,7 +185,7 @@ def about(setting: SettingInfo) -> str:
         key=setting.key,
         value=quote(setting.value),
         unit=unit,
-        layer=setting.layer,
+        layer=explain(setting.layer),
         default=quote(setting.default),
         meaning=setting.meaning,
         wants=setting.wants,
@@ -212,7 +222,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
             key=after.key,
             value=quote(after.value),
             unit=unit,
-            layer=after.layer,
+            layer=explain(after.layer),
         )
     return _(
         "`{key}` is now **{value}**{unit} {where} (from: {layer}; before: {before}). It applies "
@@ -221,16 +231,16 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
         value=quote(after.value),
         unit=unit,
         where=where,
-        layer=after.layer,
+        layer=explain(after.layer),
         before=quote(before.value),
-        holds=after.holds,
+        holds=_(after.holds),
     )
 
 
 def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
     """A change for all conversations that does not show in this one."""
     unit = f" {here.unit}" if here.unit else ""
-    how = _(" (from: {layer})", layer=here.layer)
+    how = _(" (from: {layer})", layer=explain(here.layer))
     if here.layer == HERE:
         how = _(
             " (from: {layer}; `/config {key} {unset} {layer}` takes that back)",
@@ -244,7 +254,7 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
         key=here.key,
         value=quote(everywhere.value),
         unit=unit,
-        layer=everywhere.layer,
+        layer=explain(everywhere.layer),
         own=quote(here.value),
         how=how,
     )
@@ -294,7 +304,7 @@ def _members(settings: list[SettingInfo]) -> Reply:
 
 def _table(settings: list[SettingInfo]) -> str:
     rows = "\n".join(
-        f"| {setting.key} | {cell(quote(setting.value))} | {setting.layer} |"
+        f"| {setting.key} | {cell(quote(setting.value))} | {explain(setting.layer)} |"
         for setting in settings
     )
     return _("| setting | value | from |\n|---|---|---|\n{rows}", rows=rows)

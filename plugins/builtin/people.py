@@ -177,7 +177,7 @@ def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
         return Reply(_("Nobody is signed in on the page."), {"logins": []})
     header = ("no.", "who", "browser", "since", "last used")
     rows = [
-        (one.id, _who(one), one.browser or "unknown", _age(ask, one.at), _age(ask, one.used))
+        (one.id, _(_who(one)), one.browser or _("unknown"), _age(ask, one.at), _age(ask, one.used))
         for one in found
     ]
     shown = table(header, [tuple(cell(str(value)) for value in row) for row in rows])
@@ -192,8 +192,11 @@ def _list_logins(ask: Ask, found: Sequence[LoginRow]) -> Reply:
     return Reply(shown, data, actions)
 
 
+OWN = "the owner, by the token"
+
+
 def _who(one: LoginRow) -> str:
-    return one.person if one.person.partition("/")[2] else _("the owner, by the token")
+    return one.person if one.person.partition("/")[2] else OWN
 
 
 def _chat(ask: Ask) -> str:

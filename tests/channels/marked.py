@@ -22,7 +22,7 @@ from bot.settings.schema import SETTINGS
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.web.words import list_words
 from plugins.api import HookContext
-from plugins.builtin import session, usage
+from plugins.builtin import people, session, usage
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
 from plugins.loader import load
@@ -67,7 +67,7 @@ def _named() -> Iterator[str]:
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
-    yield from usage.HEADINGS
+    yield from (*usage.HEADINGS, people.OWN)
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

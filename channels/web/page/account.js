@@ -30,7 +30,7 @@ function filled({ question, fields, action, words }) {
 }
 
 const reason = async (response) =>
-  (await response.json().catch(() => ({}))).error?.message ?? `Error ${response.status}.`;
+  (await response.json().catch(() => ({}))).error?.message ?? t("Error {status}.", { status: response.status });
 
 /** Ask who is there until the bot knows them; false where they give up. */
 export async function signIn(words = "") {

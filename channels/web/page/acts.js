@@ -2,6 +2,7 @@
 // to its question. Each control is a command.
 import { icon } from "./icons.js";
 import { amount, h, money } from "./dom.js";
+import { nameOfState, t } from "./language.js";
 
 /** A button with an icon; its name is read aloud and shown. Pressed twice, it does one thing. */
 export function iconButton(name, title, does, extra = {}) {
@@ -19,46 +20,46 @@ export function iconButton(name, title, does, extra = {}) {
 
 /** The row under a turn. `page` says what is done: act(line), edit(turn), model(turn), quote(turn). */
 export function acts(turn, answer, page) {
-  const copy = iconButton("copy", "Copy the answer", async () => {
+  const copy = iconButton("copy", t("Copy the answer"), async () => {
     await navigator.clipboard.writeText(answer);
     copy.classList.add("done");
-    copy.title = "Copied";
-    setTimeout(() => { copy.classList.remove("done"); copy.title = "Copy the answer"; }, 1500);
+    copy.title = t("Copied");
+    setTimeout(() => { copy.classList.remove("done"); copy.title = t("Copy the answer"); }, 1500);
   }, { disabled: !answer });
-  return h("div", { class: "under", role: "group", "aria-label": `What to do with ${turn}` },
+  return h("div", { class: "under", role: "group", "aria-label": t("What to do with {turn}", { turn }) },
     copy,
-    iconButton("again", "Ask again", () => page.act(`/regenerate ${turn}`)),
-    iconButton("swap", "Ask another model", () => page.model(turn)),
-    iconButton("edit", "Edit the question", () => page.edit(turn)),
-    iconButton("quote", "Quote", () => page.quote(turn)),
-    iconButton("fork", "Branch off from here", () => page.act(`/fork ${turn}`, { isTold: true })),
-    iconButton("pin", "Pin", (event) => {
+    iconButton("again", t("Ask again"), () => page.act(`/regenerate ${turn}`)),
+    iconButton("swap", t("Ask another model"), () => page.model(turn)),
+    iconButton("edit", t("Edit the question"), () => page.edit(turn)),
+    iconButton("quote", t("Quote"), () => page.quote(turn)),
+    iconButton("fork", t("Branch off from here"), () => page.act(`/fork ${turn}`, { isTold: true })),
+    iconButton("pin", t("Pin"), (event) => {
       const isPinned = event.currentTarget.getAttribute("aria-pressed") === "true";
       page.act(`/context ${isPinned ? "unpin" : "pin"} ${turn}`);
     }, { "data-act": "pin" }),
-    iconButton("drop", "Take it out of the context", () => page.act(`/context drop ${turn}`), { "data-act": "drop" }));
+    iconButton("drop", t("Take it out of the context"), () => page.act(`/context drop ${turn}`), { "data-act": "drop" }));
 }
 
 /** What is known of a turn, in a line: its state, its size, what it cost and who answered. */
 export function facts({ state = [], tokens, cost, models = [], prompt = 0, completion = 0 }) {
   const calls = prompt + completion;
   const words = [
-    ...state.filter((word) => word !== "in play"),
-    tokens !== undefined && `${amount(tokens)} tokens`,
+    ...state.filter((word) => word !== "in play").map(nameOfState),
+    tokens !== undefined && t("{n} tokens", { n: amount(tokens) }),
     calls > 0 && cost !== null && money(cost),
     models.join(", "),
   ].filter(Boolean);
-  const title = calls ? `${amount(prompt)} tokens read, ${amount(completion)} written` : "";
+  const title = calls ? t("{prompt} tokens read, {completion} written", { prompt: amount(prompt), completion: amount(completion) }) : "";
   return { words: words.join(" · "), title };
 }
 
 /** Arrows between the answers to a turn: those in other branches stand beside this one. */
 export function arrows({ at, branches }, turn, go) {
   const step = (name, title, to) => iconButton(name, title, () => go(branches[to], turn), { disabled: !branches[to] });
-  return h("span", { class: "variants", role: "group", "aria-label": `Variants of ${turn}` },
-    step("before", "The one before", at - 1),
+  return h("span", { class: "variants", role: "group", "aria-label": t("Variants of {turn}", { turn }) },
+    step("before", t("The one before"), at - 1),
     h("span", {}, `${at + 1}/${branches.length}`),
-    step("after", "The next one", at + 1));
+    step("after", t("The next one"), at + 1));
 }
 
 /** Which branches have something else at which turn: a map of turn numbers to {at, branches}, where

@@ -1,5 +1,6 @@
 // All requests of this page: each is one of /openapi.json.
 import { signIn } from "./account.js";
+import { t } from "./language.js";
 
 export class Refused extends Error {
   constructor(status, message) {
@@ -11,13 +12,13 @@ export class Refused extends Error {
 /** Nobody answered: whether the request arrived is not known. */
 export class Unreachable extends Error {}
 
-const AWAY = "The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.";
+const AWAY = t("The bot can't be reached: it has stopped, or has as many connections as it can take. Try again in a moment.");
 
 async function request(path, options = {}) {
   const response = await fetch(path, options).catch(() => { throw new Unreachable(AWAY); });
   if (response.status === 401 && await signedIn()) return request(path, options);
   const body = await response.json().catch(() => ({}));
-  if (!response.ok) throw new Refused(response.status, body.error?.message ?? `Error ${response.status}.`);
+  if (!response.ok) throw new Refused(response.status, body.error?.message ?? t("Error {status}.", { status: response.status }));
   return body;
 }
 
@@ -55,7 +56,7 @@ export const command = (session, line) => {
 /** A file of a session, by its path in the workspace. */
 export async function file(session, path) {
   const response = await fetch(at(session, "file", { path })).catch(() => { throw new Unreachable(AWAY); });
-  if (!response.ok) throw new Refused(response.status, "The file can't be read now; try again in a moment.");
+  if (!response.ok) throw new Refused(response.status, t("The file can't be read now; try again in a moment."));
   return response.blob();
 }
 
@@ -71,7 +72,7 @@ export function base64(blob, name = blob.name) {
   return new Promise((resolve, reject) => {
     const reader = new FileReader();
     reader.onload = () => resolve(reader.result.slice(reader.result.indexOf(",") + 1));
-    reader.onerror = () => reject(new Error(`${name} can't be read any more; add it again.`));
+    reader.onerror = () => reject(new Error(t("{name} can't be read any more; add it again.", { name })));
     reader.readAsDataURL(blob);
   });
 }

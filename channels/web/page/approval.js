@@ -1,5 +1,6 @@
 // A cut that waits for a person's word: the summary stands in a field, to be changed and approved.
 import { h } from "./dom.js";
+import { t } from "./language.js";
 
 const APPROVE = /^\/context approve (s\d+)$/;
 
@@ -10,13 +11,13 @@ export const waitsFor = (reply) => reply.actions.map(({ command }) => command.ma
 export async function approval(card, name, page) {
   const asked = await page.ask(`/context summary edit ${name}`);
   if (!asked?.form) return; // it does not wait any more
-  const area = h("textarea", { class: "answer", dir: "auto", rows: 6, "aria-label": `Summary ${name}` });
+  const area = h("textarea", { class: "answer", dir: "auto", rows: 6, "aria-label": t("Summary {name}", { name }) });
   area.value = asked.form.text;
   let [before, now] = [area.value, name];
   const say = h("p", { class: "faint", role: "status" });
   const buttons = [
-    h("button", { type: "button", class: "primary", onclick: () => answer("approve") }, "Approve"),
-    h("button", { type: "button", onclick: () => answer("decline") }, "No"),
+    h("button", { type: "button", class: "primary", onclick: () => answer("approve") }, t("Approve")),
+    h("button", { type: "button", onclick: () => answer("decline") }, t("No")),
   ];
   const choices = h("div", { class: "choices" }, buttons);
   async function answer(word) {
@@ -36,7 +37,7 @@ export async function approval(card, name, page) {
   }
   function refuse(told) {
     for (const button of buttons) button.disabled = false;
-    say.textContent = told?.text ?? "The bot can't be reached; try again in a moment.";
+    say.textContent = told?.text ?? t("The bot can't be reached; try again in a moment.");
   }
   card.querySelector(".text blockquote")?.remove();
   card.querySelector(".text + .choices")?.remove();

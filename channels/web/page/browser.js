@@ -1,5 +1,6 @@
 // What is about this browser: the page as an application of its own, notifications, the keyboard.
 import { byId, h } from "./dom.js";
+import { t } from "./language.js";
 
 const LONGEST = 140; // characters of an answer in a notification
 const isMac = /Mac|iPhone|iPad/.test(navigator.platform);
@@ -7,20 +8,20 @@ const main = isMac ? "⌘" : "Ctrl";
 
 /** The shortcuts: which keys, what they do. Those without `main` work while nothing is written. */
 export const shortcuts = (page) => [
-  { keys: [main, "K"], key: "k", isMain: true, does: "Search conversations", act: page.search },
-  { keys: [main, "Shift", "O"], key: "o", isMain: true, isShift: true, does: "New conversation", act: page.fresh },
-  { keys: [main, "."], key: ".", isMain: true, does: "Stop the answer", act: page.stop },
-  { keys: ["Alt", "↑"], key: "ArrowUp", isAlt: true, does: "Conversation above", act: () => page.step(-1) },
-  { keys: ["Alt", "↓"], key: "ArrowDown", isAlt: true, does: "Conversation below", act: () => page.step(1) },
-  { keys: ["/"], key: "/", does: "Write a message", act: page.write },
-  { keys: ["?"], key: "?", isShift: null, does: "This list", act: () => sheet(page) },
+  { keys: [main, "K"], key: "k", isMain: true, does: t("Search conversations"), act: page.search },
+  { keys: [main, "Shift", "O"], key: "o", isMain: true, isShift: true, does: t("New conversation"), act: page.fresh },
+  { keys: [main, "."], key: ".", isMain: true, does: t("Stop the answer"), act: page.stop },
+  { keys: ["Alt", "↑"], key: "ArrowUp", isAlt: true, does: t("Conversation above"), act: () => page.step(-1) },
+  { keys: ["Alt", "↓"], key: "ArrowDown", isAlt: true, does: t("Conversation below"), act: () => page.step(1) },
+  { keys: ["/"], key: "/", does: t("Write a message"), act: page.write },
+  { keys: ["?"], key: "?", isShift: null, does: t("This list"), act: () => sheet(page) },
 ];
 
 const FIXED = [
-  [["Enter"], "Send"],
-  [["Shift", "Enter"], "New line"],
-  [["Tab"], "Complete a command"],
-  [["Esc"], "Close what is open"],
+  [["Enter"], t("Send")],
+  [["Shift", "Enter"], t("New line")],
+  [["Tab"], t("Complete a command")],
+  [["Esc"], t("Close what is open")],
 ];
 
 /** Listen to the keys. */
@@ -46,9 +47,9 @@ export function sheet(page) {
   const rows = [...FIXED, ...shortcuts(page).map(({ keys, does }) => [keys, does])];
   const dialog = byId("dialog");
   dialog.replaceChildren(h("form", { method: "dialog" },
-    h("h2", { id: "question" }, "Keyboard shortcuts"),
+    h("h2", { id: "question" }, t("Keyboard shortcuts")),
     h("dl", { class: "keys" }, rows.map(([keys, does]) => h("div", {}, h("dt", {}, does), h("dd", {}, keys.map((key) => h("kbd", {}, key)))))),
-    h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, "Close"))));
+    h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, t("Close")))));
   dialog.showModal();
 }
 
@@ -57,20 +58,20 @@ export function drawnBrowser(page) {
   const isPossible = "Notification" in window && isSecureContext;
   const wished = h("input", { type: "checkbox", role: "switch", id: "notify", checked: wantsNotices() });
   const why = h("p", { class: "help", id: "notify-help" }, isPossible
-    ? "While this page is open and hidden, your system tells you."
-    : "This browser tells nothing here: it needs https, or the page on this machine.");
+    ? t("While this page is open and hidden, your system tells you.")
+    : t("This browser tells nothing here: it needs https, or the page on this machine."));
   wished.disabled = !isPossible;
   wished.setAttribute("aria-describedby", "notify-help");
   wished.addEventListener("change", async () => {
     if (wished.checked && await Notification.requestPermission() !== "granted") {
       wished.checked = false;
-      why.textContent = "Your browser refuses notifications from this page; its own settings can allow them.";
+      why.textContent = t("Your browser refuses notifications from this page; its own settings can allow them.");
     }
     localStorage.setItem("notify", wished.checked ? "yes" : "");
   });
-  return h("details", { class: "settings", id: "browser" }, h("summary", {}, "This browser"), h("ul", {},
-    h("li", {}, h("label", { for: "notify" }, "Tell me when an answer is ready"), h("span", { class: "value" }, wished), why),
-    h("li", {}, h("span", {}, "Keyboard"), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, "Show shortcuts")))));
+  return h("details", { class: "settings", id: "browser" }, h("summary", {}, t("This browser")), h("ul", {},
+    h("li", {}, h("label", { for: "notify" }, t("Tell me when an answer is ready")), h("span", { class: "value" }, wished), why),
+    h("li", {}, h("span", {}, t("Keyboard")), h("span", { class: "value" }, h("button", { type: "button", onclick: () => sheet(page) }, t("Show shortcuts"))))));
 }
 
 const wantsNotices = () => "Notification" in window && Notification.permission === "granted" && localStorage.getItem("notify") === "yes";

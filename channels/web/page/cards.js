@@ -11,14 +11,14 @@ const REFUSED = "command_refused"; // what the server calls it: the text says wh
 /** A card. `run` carries a command out and returns its answer, null if it could not; `ask` does so
     for one that changes nothing. */
 export function card(line, reply, run, ask) {
-  const pictures = reply.images.map((address) => h("img", { src: address, alt: "The picture in this reply",
+  const pictures = reply.images.map((address) => h("img", { src: address, alt: t("The picture in this reply"),
     onclick: () => shown(address, line) }));
   const buttons = reply.actions.map((action) => h("button", { type: "button", onclick: () => press(action) }, action.label));
   const choices = buttons.length ? h("div", { class: "choices" }, ...buttons) : null;
   const isRefused = reply.problem === REFUSED;
-  const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || "Reply" },
+  const element = h("section", { class: `card${isRefused ? " refused" : reply.problem ? " problem" : ""}`, "aria-label": line || t("Reply") },
     h("header", {}, line && h("p", { class: "line" }, line),
-      iconButton("close", "Put this away", () => element.remove())),
+      iconButton("close", t("Put this away"), () => element.remove())),
     isRefused && h("p", { class: "verdict" }, t("Not carried out")),
     cleaned(reply.html), ...pictures,
     reply.form && field(reply.form, run),
@@ -26,7 +26,7 @@ export function card(line, reply, run, ask) {
   const waiting = ask && waitsFor(reply);
   if (waiting) approval(element, waiting, { run, ask });
   async function press({ label, command, asks_first: asksFirst }) {
-    if (asksFirst && await asked({ question: `${label}: really?`, action: label }) === null) return;
+    if (asksFirst && await asked({ question: t("{label}: really?", { label }), action: label }) === null) return;
     const isAnswer = ANSWERS.test(command);
     for (const button of buttons) button.disabled = isAnswer;
     const answer = await run(command, { isQuiet: isAnswer });
@@ -41,12 +41,12 @@ export function card(line, reply, run, ask) {
 export const plain = (text) => text.split("\n")[0].replaceAll(/[*`]/g, "");
 
 /** A field for the text that a reply asks for; what is there now stands in it. */
-export function field({ command, text }, run, { label = `Text for ${command}`, action = "Save", left = () => {} } = {}) {
+export function field({ command, text }, run, { label = t("Text for {command}", { command }), action = t("Save"), left = () => {} } = {}) {
   const area = h("textarea", { class: "answer", dir: "auto", rows: Math.min(16, text.split("\n").length + 2), "aria-label": label });
   area.value = text;
   const form = h("form", { class: "field" }, area, h("div", { class: "choices" },
     h("button", { type: "submit", class: "primary" }, action),
-    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, "Cancel")));
+    h("button", { type: "button", onclick: () => { form.remove(); left(); } }, t("Cancel"))));
   form.addEventListener("submit", async (event) => {
     event.preventDefault();
     const written = area.value.trim();

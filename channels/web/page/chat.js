@@ -24,7 +24,7 @@ export class Chat {
 
   constructor(page) {
     this.#page = page;
-    const end = iconButton("end", "To the end", () => this.#toEnd(true), { id: "end", hidden: true });
+    const end = iconButton("end", t("To the end"), () => this.#toEnd(true), { id: "end", hidden: true });
     byId("notice").before(h("div", { class: "to-end" }, end));
     this.#log.addEventListener("scroll", () => { end.hidden = this.#isAtEnd(); }, { passive: true });
   }
@@ -73,7 +73,7 @@ export class Chat {
     for (const other of this.#log.querySelectorAll(".question[hidden]")) other.hidden = false;
     asked.hidden = true;
     const ask = async (line) => { const told = await this.#act(line); return told?.data && told; }; // what was written stays if it is refused
-    asked.after(field(reply.form, ask, { label: "The question", action: "Ask", left: () => { asked.hidden = false; } }));
+    asked.after(field(reply.form, ask, { label: t("The question"), action: t("Ask"), left: () => { asked.hidden = false; } }));
     return asked.nextSibling.querySelector("textarea").focus();
   };
 
@@ -91,7 +91,7 @@ export class Chat {
 
   #offerOlder(messages) {
     const first = Number(messages[0]?.turn.slice(1) ?? 1);
-    this.#older = first > 1 && h("button", { type: "button", class: "older", onclick: () => this.#showOlder(first) }, "Show older turns");
+    this.#older = first > 1 && h("button", { type: "button", class: "older", onclick: () => this.#showOlder(first) }, t("Show older turns"));
     if (this.#older) this.#log.prepend(this.#older);
   }
 
@@ -167,7 +167,7 @@ export class Chat {
     if (parts.length) article.replaceChildren(article.firstChild, this.#draft.element);
     else article.replaceChildren(article.firstChild, waiting());
     this.#page.running(true);
-    if (byId("status").textContent !== "Parley is writing.") byId("status").textContent = "Parley is writing.";
+    if (byId("status").textContent !== t("Parley is writing.")) byId("status").textContent = t("Parley is writing.");
     this.#toEnd(isAtEnd);
   }
 
@@ -188,7 +188,7 @@ export class Chat {
       this.#put(card("", answer, this.#page.run, this.#page.ask));
     }
     this.#page.running(this.#log.querySelector(".pending") !== null);
-    byId("status").textContent = "The answer is complete.";
+    byId("status").textContent = t("The answer is complete.");
     this.#toEnd(isAtEnd);
   }
 

@@ -2,6 +2,7 @@
 import { byId, h } from "./dom.js";
 import { bytes, complaint, preview } from "./files.js";
 import * as kept from "./kept.js";
+import { t } from "./language.js";
 
 export class Composer {
   #page;
@@ -101,7 +102,7 @@ export class Composer {
   #drawButton() {
     const stops = this.#isRunning && this.#isEmpty;
     this.#button.textContent = stops ? "■" : "↑";
-    this.#button.setAttribute("aria-label", stops ? "Stop the answer" : "Send");
+    this.#button.setAttribute("aria-label", stops ? t("Stop the answer") : t("Send"));
     this.#button.classList.toggle("stops", stops);
   }
 
@@ -143,7 +144,7 @@ export class Composer {
   /** How much a message may bring; said where files are added. */
   limit(limits) {
     this.#limits = limits;
-    const words = `Up to ${limits.files} files, ${bytes(limits.bytes)} together`;
+    const words = t("Up to {files} files, {bytes} together", { files: limits.files, bytes: bytes(limits.bytes) });
     byId("picker").title = words;
     byId("drop").dataset.limit = words;
   }
@@ -155,7 +156,7 @@ export class Composer {
     byId("picker").value = "";
     if (!more.length) return;
     const against = complaint(this.#limits, this.#files, more);
-    this.#page.tell(against && `${against} Nothing was added.`);
+    this.#page.tell(against && t("{against} Nothing was added.", { against }));
     if (against) return;
     this.#files = [...this.#files, ...more];
     this.#filesChanged();
@@ -196,7 +197,7 @@ export class Composer {
   #drawFiles() {
     byId("files").replaceChildren(...this.#files.map((file) => h("li", { class: "chip" },
       preview(file), h("span", { class: "name" }, file.name), h("small", {}, bytes(file.blob.size)),
-      h("button", { type: "button", class: "icon", "aria-label": `Leave ${file.name} out`, onclick: () => {
+      h("button", { type: "button", class: "icon", "aria-label": t("Leave {name} out", { name: file.name }), onclick: () => {
         this.#files = this.#files.filter((other) => other !== file);
         this.#filesChanged();
       } }, "✕"))));
@@ -220,7 +221,7 @@ export class Composer {
         onmousedown: (event) => { event.preventDefault(); this.#fill(line); } },
       h("b", {}, line), " ", h("span", {}, summary))));
     this.#options.hidden = !found.length;
-    byId("status").textContent = found.length ? `${found.length} commands fit; the arrow keys choose.` : "";
+    byId("status").textContent = found.length ? t("{n} commands fit; the arrow keys choose.", { n: found.length }) : "";
     this.#text.removeAttribute("aria-activedescendant");
   }
 

@@ -1,8 +1,9 @@
 // Where turns left the context: a line across the chat that says so, and what stands for them.
 import { card } from "./cards.js";
 import { h } from "./dom.js";
+import { t } from "./language.js";
 
-const SAID = { summarised: "summarised", cleared: "cleared", gone: "out of the context", "in the log": "in the activity log, a line each" };
+const SAID = { summarised: t("summarised"), cleared: t("cleared"), gone: t("out of the context"), "in the log": t("in the activity log, a line each") };
 const MOVES = ["undo", "redo"];
 
 /** Draw the lines into the log; those that are there already, with what is open in them, stay. */
@@ -43,12 +44,13 @@ function drawn(key, { first, last, state: [state] }, event, { summarised_in_plac
     return reply && below.replaceChildren(card("", reply, page.run));
   };
   const hasSummary = state === "summarised" && (isInside || preface);
-  return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": "Here the context was cut" },
-    h("p", {}, h("span", {}, `${isOne ? `t${first} is` : `t${first} to t${last} are`} ${SAID[state]}`),
-      hasSummary && button("Show", () => show("/context summary")),
-      hasSummary && button("Edit", () => show("/context summary edit")),
-      state === "in the log" && preface && button("Show", () => (below.firstChild
+  return h("div", { class: "cut", "data-cut": key, role: "group", "aria-label": t("Here the context was cut") },
+    h("p", {}, h("span", {}, isOne ? t("{turn} is {state}", { turn: `t${first}`, state: SAID[state] })
+      : t("{first} to {last} are {state}", { first: `t${first}`, last: `t${last}`, state: SAID[state] })),
+      hasSummary && button(t("Show"), () => show("/context summary")),
+      hasSummary && button(t("Edit"), () => show("/context summary edit")),
+      state === "in the log" && preface && button(t("Show"), () => (below.firstChild
         ? below.replaceChildren() : below.replaceChildren(h("blockquote", { dir: "auto" }, preface)))),
-      event && button("Undo", () => page.act(`/context undo ${event.id}`))),
+      event && button(t("Undo"), () => page.act(`/context undo ${event.id}`))),
     below);
 }

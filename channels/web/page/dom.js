@@ -1,4 +1,5 @@
 // Building the page. Text is always text; HTML comes from the server alone, which has cleaned it.
+import { t } from "./language.js";
 
 /** An element: h("button", {class: "icon", onclick: f}, "Send", otherElement). */
 export function h(tag, properties = {}, ...children) {
@@ -34,7 +35,7 @@ export function asked({ question, label, value, action = "OK", secret = false })
   const form = h("form", { method: "dialog" },
     h("h2", { id: "question" }, question), field,
     h("div", { class: "choices" },
-      h("button", { type: "submit", value: "", formnovalidate: true }, "Cancel"),
+      h("button", { type: "submit", value: "", formnovalidate: true }, t("Cancel")),
       h("button", { type: "submit", value: "yes", class: "primary" }, action)));
   // Enter in the field is the first button of a form, which here is to cancel.
   field?.addEventListener("keydown", (event) => {
@@ -59,6 +60,6 @@ export function shown(address, words) {
   dialog.replaceChildren(h("form", { method: "dialog", class: "picture" },
     h("h2", { id: "question" }, words),
     h("img", { src: address, alt: words }),
-    h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, "Close"))));
+    h("div", { class: "choices" }, h("button", { type: "submit", class: "primary" }, t("Close")))));
   dialog.showModal();
 }

@@ -3,16 +3,17 @@
 import { asked, byId, h } from "./dom.js";
 import { field } from "./cards.js";
 import { cleaned } from "./text.js";
+import { t } from "./language.js";
 
 /** Show what a command answers, and go on from there. `run` carries a command out. */
 export async function explore(title, line, run) {
   const dialog = byId("dialog");
   const been = [];
   const body = h("div", { class: "explored", tabindex: 0 });
-  const back = h("button", { type: "button", hidden: true, onclick: () => { been.pop(); go(been.pop()); } }, "Back");
+  const back = h("button", { type: "button", hidden: true, onclick: () => { been.pop(); go(been.pop()); } }, t("Back"));
   dialog.replaceChildren(h("form", { method: "dialog", class: "picture" }, h("h2", { id: "question" }, title)),
     body, h("div", { class: "choices" }, back,
-      h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, "Close")));
+      h("button", { type: "button", class: "primary", onclick: () => dialog.close() }, t("Close"))));
 
   async function go(command) {
     const reply = await run(command, { isQuiet: true });
@@ -30,7 +31,7 @@ export async function explore(title, line, run) {
     const closed = new Promise((resolve) => { dialog.addEventListener("close", resolve, { once: true }); });
     dialog.close(); // the question needs the dialog
     await closed;
-    const isSure = await asked({ question: `${label}: really?`, action: label }) !== null;
+    const isSure = await asked({ question: t("{label}: really?", { label }), action: label }) !== null;
     return explore(title, isSure ? command : been.at(-1), run);
   }
   dialog.showModal();

@@ -1,6 +1,7 @@
 // Files: those that are put to a message, those that came with one, and those of the workspace.
 import * as api from "./api.js";
 import { byId, h } from "./dom.js";
+import { t } from "./language.js";
 
 const PREVIEWED = 200_000; // bytes of a text that are shown
 
@@ -22,7 +23,7 @@ export const preview = ({ name, media_type: type, blob }) => (isPicture(type) ? 
 
 /** Files that came with a message, as the transcript names them. */
 export const saidFiles = (files) => attached(files.map(({ name, address, is_picture: isPicture, size }) => (isPicture
-  ? thumbnail(address, name || "Picture")
+  ? thumbnail(address, name || t("Picture"))
   : card(name, size, address))));
 
 const attached = (items) => (items.length ? [h("div", { class: "attached" }, items)] : []);
@@ -30,9 +31,9 @@ const attached = (items) => (items.length ? [h("div", { class: "attached" }, ite
 /** The address of what this browser has, for as long as it takes to load. */
 const local = (blob) => URL.createObjectURL(blob);
 
-function thumbnail(address, name, instead = card(name || "Picture", "can't be shown")) {
+function thumbnail(address, name, instead = card(name || t("Picture"), t("can't be shown"))) {
   const picture = h("img", { src: address, alt: name, title: name, loading: "lazy" });
-  const button = h("button", { type: "button", class: "thumbnail", "aria-label": `Show ${name}`, onclick: () => shown(picture.src, name) }, picture);
+  const button = h("button", { type: "button", class: "thumbnail", "aria-label": t("Show {name}", { name }), onclick: () => shown(picture.src, name) }, picture);
   picture.addEventListener("error", () => (instead ? button.replaceWith(instead) : button.remove()));
   return button;
 }
@@ -47,20 +48,20 @@ function card(name, size, address) {
 const ending = (name) => (name.match(/\.(\w{1,4})$/)?.[1] ?? "file").toLowerCase();
 
 const actions = (name, address) => [
-  h("button", { type: "button", class: "icon", title: "Preview", "aria-label": `Preview ${name}`, onclick: () => previewed(name, address) }, "⌕"),
-  h("a", { class: "icon", href: address, download: name.split("/").at(-1), title: "Download", "aria-label": `Download ${name}` }, "⤓"),
+  h("button", { type: "button", class: "icon", title: t("Preview"), "aria-label": t("Preview {name}", { name }), onclick: () => previewed(name, address) }, "⌕"),
+  h("a", { class: "icon", href: address, download: name.split("/").at(-1), title: t("Download"), "aria-label": t("Download {name}", { name }) }, "⤓"),
 ];
 
 /** Show the beginning of a file, where it is text or a picture. */
 async function previewed(name, address) {
   const response = await fetch(address).catch(() => null);
-  if (!response?.ok) return tell(name, h("p", {}, response?.status === 404 ? "This file is not there any more." : "The file can't be read now; try again in a moment."), null);
+  if (!response?.ok) return tell(name, h("p", {}, response?.status === 404 ? t("This file is not there any more.") : t("The file can't be read now; try again in a moment.")), null);
   const type = response.headers.get("Content-Type");
   if (isPicture(type)) return shown(address, name);
   const blob = await response.blob();
   const text = await blob.slice(0, PREVIEWED).text();
   const body = text.includes("\0") || text.includes("\ufffd\ufffd")
-    ? h("p", {}, "This is no text that could be shown here; download it.")
+    ? h("p", {}, t("This is no text that could be shown here; download it."))
     : h("pre", { tabindex: 0 }, text, blob.size > PREVIEWED ? "\n…" : "");
   return tell(name, body, address);
 }
@@ -72,8 +73,8 @@ function tell(name, body, address) {
   dialog.replaceChildren(h("form", { method: "dialog", class: "picture" },
     h("h2", { id: "question" }, name), body,
     h("div", { class: "choices" },
-      address && h("a", { class: "button", href: address, download: name.split("/").at(-1) }, "Download"),
-      h("button", { type: "submit", class: "primary" }, "Close"))));
+      address && h("a", { class: "button", href: address, download: name.split("/").at(-1) }, t("Download")),
+      h("button", { type: "submit", class: "primary" }, t("Close")))));
   dialog.showModal();
 }
 
@@ -95,7 +96,7 @@ export class Files {
     this.limits = found.limits;
     this.#onLimits(found.limits);
     this.section.hidden = !found.files.length;
-    this.section.replaceChildren(h("summary", {}, `Files (${found.files.length})`),
+    this.section.replaceChildren(h("summary", {}, t("Files ({n})", { n: found.files.length })),
       h("ul", { class: "workspace" }, found.files.map(({ name, address, size, at }) => h("li", {},
         h("span", { class: "name" }, name),
         h("small", { class: "faint" }, `${bytes(size)} · ${new Date(at).toLocaleString([], { dateStyle: "medium", timeStyle: "short" })}`),
@@ -107,9 +108,9 @@ export class Files {
 export function complaint(limits, there, more) {
   if (!limits) return "";
   const all = [...there, ...more];
-  if (all.length > limits.files) return `A message may bring ${limits.files} files; these would be ${all.length}.`;
+  if (all.length > limits.files) return t("A message may bring {files} files; these would be {n}.", { files: limits.files, n: all.length });
   const large = more.find(({ blob }) => blob.size > limits.file_bytes);
-  if (large) return `${large.name} has ${bytes(large.blob.size)}; a file may have ${bytes(limits.file_bytes)}.`;
+  if (large) return t("{name} has {size}; a file may have {most}.", { name: large.name, size: bytes(large.blob.size), most: bytes(limits.file_bytes) });
   const sum = all.reduce((size, { blob }) => size + blob.size, 0);
-  return sum > limits.bytes ? `The files of a message may have ${bytes(limits.bytes)} together; these have ${bytes(sum)}.` : "";
+  return sum > limits.bytes ? t("The files of a message may have {bytes} together; these have {sum}.", { bytes: bytes(limits.bytes), sum: bytes(sum) }) : "";
 }

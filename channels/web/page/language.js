@@ -10,6 +10,28 @@ export function t(text, values = {}) {
   return (words[text] ?? text).replace(/\{(\w+)\}/g, (place, name) => values[name] ?? place);
 }
 
+const STATES = {
+  "in play": t("in play"), running: t("running"), pinned: t("pinned"), squeezed: t("squeezed"), clipped: t("clipped"),
+  "results as stubs": t("results as stubs"), "in the log": t("in the log"), summarised: t("summarised"), cleared: t("cleared"),
+  dropped: t("dropped"), gone: t("gone"),
+};
+const CHANGES = {
+  compact: t("Compaction"), clear: t("Clearing"), new: t("New start"), drop: t("Taken out"), pin: t("Pinned"), unpin: t("Unpinned"),
+  undo: t("Undo"), redo: t("Redo"), restart: t("Restart"), edit: t("Edited summary"), expand: t("Opened summary"),
+};
+
+const PARTS = {
+  "system prompt": t("system prompt"), memory: t("memory"), tools: t("tools"), summary: t("summary"), "activity log": t("activity log"),
+  "summaries of turns": t("summaries of turns"), turns: t("turns"), "running turn": t("running turn"), free: t("free"),
+};
+const ACTORS = { person: t("person"), emergency: t("emergency"), restart: t("restart") };
+
+/** What a part of the context is called, who changed it, a state of a turn, and a change. */
+export const nameOfPart = (part) => PARTS[part] ?? part;
+export const nameOfActor = (actor) => ACTORS[actor] ?? actor;
+export const nameOfState = (state) => STATES[state] ?? state;
+export const nameOfEvent = (kind) => (language === "en" ? kind : CHANGES[kind] ?? kind);
+
 /** Translate what stands in the page's HTML, before anybody's words are in it. */
 function translate(root) {
   for (const element of root.querySelectorAll("*")) {

@@ -192,7 +192,7 @@ async function open(name) {
   panel.restart();
   composer.open(name);
   composer.close(name.includes("/")
-    ? `This conversation goes on in ${nameOf(name.split("/")[0])}. You can read and steer it here; to answer, write there.`
+    ? t("This conversation goes on in {channel}. You can read and steer it here; to answer, write there.", { channel: nameOf(name.split("/")[0]) })
     : "");
   localStorage.setItem("session", name);
   sessions.mark();

@@ -1,19 +1,20 @@
 // Which model answers: always in sight, and chosen from what the endpoint lists and from the agents.
 import * as api from "./api.js";
 import { amount, byId, h } from "./dom.js";
+import { t } from "./language.js";
 
 const HERE = " --here";
 
 /** Show at the top of the chat which model answers. */
 export function showModel(name) {
-  byId("model").textContent = name || "Model";
-  byId("model").title = `${name}: choose another`;
+  byId("model").textContent = name || t("Model");
+  byId("model").title = t("{name}: choose another", { name });
 }
 
 /** Let a person choose a model for one question; resolves to its name, or null. */
 export async function chooseModel(session) {
   const found = await offered(session);
-  return found && asked({ found, question: "Which model shall answer it?" }).then((chosen) => chosen?.name ?? null);
+  return found && asked({ found, question: t("Which model shall answer it?") }).then((chosen) => chosen?.name ?? null);
 }
 
 /** Let a person choose who answers from now on; resolves to the command for that, or null. */
@@ -21,7 +22,7 @@ export async function changeModel(session) {
   const [found, agents] = await Promise.all([offered(session), api.command(session, "/agent")]);
   const list = agents.data?.agents ?? [];
   const chosen = found && await asked({ found, agents: list.length > 1 ? list : [], agent: agents.data?.agent,
-    question: "Who shall answer from now on?", hasScope: true });
+    question: t("Who shall answer from now on?"), hasScope: true });
   if (!chosen) return null;
   return chosen.agent ? `/agent ${chosen.agent}` : `/model ${chosen.name}${chosen.scope}`;
 }
@@ -34,10 +35,10 @@ async function offered(session) {
 
 function asked({ found, agents = [], agent, question, hasScope = false }) {
   const dialog = byId("dialog");
-  const search = h("input", { type: "search", "aria-label": "Search models", placeholder: "Search, or type a name" });
+  const search = h("input", { type: "search", "aria-label": t("Search models"), placeholder: t("Search, or type a name") });
   const may = found.may_set;
-  const scope = h("select", { "aria-label": "Where it answers" },
-    may.here && h("option", { value: HERE }, "in this conversation"),
+  const scope = h("select", { "aria-label": t("Where it answers") },
+    may.here && h("option", { value: HERE }, t("in this conversation")),
     may.everywhere && h("option", { value: "" }, "everywhere"));
   const list = h("ul", { class: "models" });
   return new Promise((resolve) => {
@@ -47,12 +48,12 @@ function asked({ found, agents = [], agent, question, hasScope = false }) {
       const words = search.value.trim().toLowerCase();
       const fits = (...texts) => texts.join(" ").toLowerCase().includes(words);
       const rows = [
-        ...agents.filter(({ id, description }) => fits(id, description)).map((one) => row(one.id, `agent · ${one.model}`,
+        ...agents.filter(({ id, description }) => fits(id, description)).map((one) => row(one.id, t("agent · {model}", { model: one.model }),
           one.description, one.id === agent, () => choose({ agent: one.id }))),
         ...found.models.filter(({ name }) => fits(name)).map((one) => row(one.name, ...figures(one),
           one.name === found.model && (!agent || agents.length === 0), () => choose({ name: one.name }))),
       ];
-      if (!rows.length && words) rows.push(row(search.value.trim(), "as it is typed", "", false, () => choose({ name: search.value.trim() })));
+      if (!rows.length && words) rows.push(row(search.value.trim(), t("as it is typed"), "", false, () => choose({ name: search.value.trim() })));
       list.replaceChildren(...rows);
     };
     search.addEventListener("input", draw);
@@ -63,8 +64,8 @@ function asked({ found, agents = [], agent, question, hasScope = false }) {
     });
     dialog.replaceChildren(h("form", { method: "dialog", class: "picking" }, h("h2", { id: "question" }, question),
       found.problem && h("p", { class: "faint" }, found.problem), search,
-      hasScope && h("p", { class: "scope" }, h("span", {}, "A model answers "), scope), list,
-      h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, "Cancel"))));
+      hasScope && h("p", { class: "scope" }, h("span", {}, t("A model answers ")), scope), list,
+      h("div", { class: "choices" }, h("button", { type: "submit", value: "" }, t("Cancel")))));
     draw();
     dialog.showModal();
     dialog.addEventListener("close", () => resolve(chosen), { once: true });
@@ -76,6 +77,6 @@ const row = (name, size, more, isCurrent, onclick) => h("li", {}, h("button", { 
 
 /** A model's window and price, in words. */
 const figures = ({ window, price }) => [
-  window ? `${amount(window)} tokens` : "window unknown",
-  price ? `$${price[0].toFixed(2)} read, $${price[1].toFixed(2)} written, for a million` : "",
+  window ? t("{n} tokens", { n: amount(window) }) : t("window unknown"),
+  price ? t("${read} read, ${written} written, for a million", { read: price[0].toFixed(2), written: price[1].toFixed(2) }) : "",
 ];

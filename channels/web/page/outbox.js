@@ -3,6 +3,7 @@
 import * as api from "./api.js";
 import { h } from "./dom.js";
 import * as kept from "./kept.js";
+import { t } from "./language.js";
 
 const LONGEST = 15_000; // milliseconds between two attempts
 const AWAY = new Set([502, 503, 504]); // what a proxy says of a bot that is not there
@@ -99,14 +100,14 @@ export class Outbox {
 
   /** What became of a message so far, and what can be done. */
   #state(message) {
-    if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? "Waiting to be sent: the bot is away." : "Being sent…");
+    if (!message.why) return h("p", { class: "unsent-state" }, this.#isAway ? t("Waiting to be sent: the bot is away.") : t("Being sent…"));
     const button = (label, act) => h("button", { type: "button", onclick: act }, label);
     return h("div", { class: "unsent-state failed", role: "alert" },
-      h("p", {}, "Not sent. ", message.why),
+      h("p", {}, t("Not sent. "), message.why),
       h("div", { class: "choices" },
-        button("Send again", () => { message.why = ""; this.#page.unsent(message, this.#state(message)); this.wake(); }),
-        button("Edit", () => this.#edit(message)),
-        button("Discard", () => this.#discard(message))));
+        button(t("Send again"), () => { message.why = ""; this.#page.unsent(message, this.#state(message)); this.wake(); }),
+        button(t("Edit"), () => this.#edit(message)),
+        button(t("Discard"), () => this.#discard(message))));
   }
 
   async #edit(message) {

@@ -2,6 +2,7 @@
 import { amount, asked, byId, h, money, shown } from "./dom.js";
 import { showModel } from "./models.js";
 import { memory, receipt, timeline } from "./records.js";
+import { nameOfActor, nameOfEvent, nameOfPart, nameOfState, t } from "./language.js";
 
 const NEWEST = 20; // changes that are listed
 const MORE = 100; // turns that are shown besides when older ones are asked for
@@ -30,9 +31,9 @@ export class Panel {
   usage({ tokens, max_tokens: budget, cost, model }) {
     showModel(model);
     const share = Math.round((tokens / budget) * 100);
-    byId("share").replaceChildren(amount(tokens), h("span", { class: "whole" }, ` of ${amount(budget)}`));
+    byId("share").replaceChildren(amount(tokens), h("span", { class: "whole" }, t(" of {budget}", { budget: amount(budget) })));
     byId("gauge").style.inlineSize = `${Math.min(100, share)}%`;
-    byId("usage").setAttribute("aria-label", `Context: ${share}% full${cost ? `, ${money(cost)}` : ""}`);
+    byId("usage").setAttribute("aria-label", t("Context: {share}% full{cost}", { share, cost: cost ? `, ${money(cost)}` : "" }));
   }
 
   async #load() {
@@ -65,7 +66,7 @@ export class Panel {
     return left > 0 && h("button", { type: "button", class: "wide", onclick: () => {
       this.#count = Math.max(this.#count, turns.length) + MORE;
       this.#load();
-    } }, `Show older turns (${left})`);
+    } }, t("Show older turns ({left})", { left }));
   }
 
   /** Another session is shown, from its end. */
@@ -77,12 +78,12 @@ export class Panel {
     return [
       this.#size(overview),
       this.#controls(overview, events),
-      section("Turns", turns.length
+      section(t("Turns"), turns.length
         ? h("ul", { class: "turns" }, turns.toReversed().map((turn) => this.#turn(turn, overview)))
-        : h("p", { class: "faint" }, "Nothing has been said yet."), this.#older(turns)),
-      section("What changed it", events.length
+        : h("p", { class: "faint" }, t("Nothing has been said yet.")), this.#older(turns)),
+      section(t("What changed it"), events.length
         ? h("ol", { class: "events" }, this.#events(events))
-        : h("p", { class: "faint" }, "Nothing yet: every turn is in play.")),
+        : h("p", { class: "faint" }, t("Nothing yet: every turn is in play."))),
       timeline(requests, this.#page.act),
       memory(this.#page.act),
     ];
@@ -92,40 +93,40 @@ export class Panel {
     const { tokens, budget, parts, free } = overview;
     const share = tokens / budget;
     const whole = Math.max(tokens, budget);
-    const bar = h("div", { class: "parts", role: "img", "aria-label": `${Math.round(share * 100)}% of the budget` });
+    const bar = h("div", { class: "parts", role: "img", "aria-label": t("{share}% of the budget", { share: Math.round(share * 100) }) });
     for (const [name, size] of Object.entries(parts).filter(([, size]) => size > 0)) {
-      const part = h("span", { "data-part": name, title: `${name}: ${amount(size)}` });
+      const part = h("span", { "data-part": name, title: `${nameOfPart(name)}: ${amount(size)}` });
       part.style.inlineSize = `${(size / whole) * 100}%`;
       bar.append(part);
     }
     const legend = [...Object.entries(parts), ["free", free]].filter(([, size]) => size > 0);
-    return h("section", { "aria-label": "Size" },
-      h("p", { class: "headline" }, h("strong", {}, amount(tokens)), ` of ${amount(budget)} tokens`,
-        h("span", { class: "faint" }, ` · ${overview.is_measured ? "measured" : "estimated"}`)),
+    return h("section", { "aria-label": t("Size") },
+      h("p", { class: "headline" }, h("strong", {}, amount(tokens)), t(" of {budget} tokens", { budget: amount(budget) }),
+        h("span", { class: "faint" }, ` · ${overview.is_measured ? t("measured") : t("estimated")}`)),
       bar,
       h("dl", { class: "legend" }, legend.map(([name, size]) =>
-        h("div", {}, h("dt", { "data-part": name }, name), h("dd", {}, amount(size))))),
-      h("p", { class: "next" }, h("b", {}, "Next cut: "), nextCut(overview)),
-      h("p", { class: "faint" }, `Cost of this chat: ${money(overview.cost)} for ${overview.calls} ${overview.calls === 1 ? "call" : "calls"}`,
-        overview.calls_of_unknown_price ? ` (the price of ${overview.calls_of_unknown_price} is unknown)` : "", ". Strategy: ", overview.strategy, "."),
+        h("div", {}, h("dt", { "data-part": name }, nameOfPart(name)), h("dd", {}, amount(size))))),
+      h("p", { class: "next" }, h("b", {}, t("Next cut: ")), nextCut(overview)),
+      h("p", { class: "faint" }, overview.calls === 1 ? t("Cost of this chat: {cost} for 1 call", { cost: money(overview.cost) }) : t("Cost of this chat: {cost} for {calls} calls", { cost: money(overview.cost), calls: overview.calls }),
+        overview.calls_of_unknown_price ? t(" (the price of {n} is unknown)", { n: overview.calls_of_unknown_price }) : "", ". ", t("Strategy: {strategy}.", { strategy: overview.strategy })),
       overview.preface
-        ? h("details", { id: "preface" }, h("summary", {}, "The summary at the beginning"), h("blockquote", {}, overview.preface))
+        ? h("details", { id: "preface" }, h("summary", {}, t("The summary at the beginning")), h("blockquote", {}, overview.preface))
         : null);
   }
 
   #controls(overview, events) {
     const last = events.findLast((event) => event.kind !== "redo");
     const controls = [
-      ["Compact", "/context compact", "Replace older turns by a summary", overview.turns.length > 0],
-      ["Free", "/context free", "Let all but the newest messages leave at once", overview.turns.length > 0],
-      ["Clear", "/context clear", "Take all turns out; nothing is deleted", overview.turns.length > 0],
-      ["Undo", "/context undo", "Take back the last change", events.some((event) => !event.undone && event.kind !== "undo")],
-      ["Redo", "/context redo", "Do again what was undone", last?.kind === "undo"],
+      [t("Compact"), "/context compact", t("Replace older turns by a summary"), overview.turns.length > 0],
+      [t("Free"), "/context free", t("Let all but the newest messages leave at once"), overview.turns.length > 0],
+      [t("Clear"), "/context clear", t("Take all turns out; nothing is deleted"), overview.turns.length > 0],
+      [t("Undo"), "/context undo", t("Take back the last change"), events.some((event) => !event.undone && event.kind !== "undo")],
+      [t("Redo"), "/context redo", t("Do again what was undone"), last?.kind === "undo"],
     ];
-    return h("div", { class: "controls", role: "group", "aria-label": "Steer the context" },
+    return h("div", { class: "controls", role: "group", "aria-label": t("Steer the context") },
       controls.map(([label, line, title, isOffered]) =>
-        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, label === "Clear") }, label)),
-      h("button", { type: "button", title: "A picture of the context", onclick: () => this.#map() }, "Map"));
+        h("button", { type: "button", title, disabled: !isOffered, onclick: () => this.#run(line, line === "/context clear") }, label)),
+      h("button", { type: "button", title: t("A picture of the context"), onclick: () => this.#map() }, t("Map")));
   }
 
   #turn({ turn, tokens, state, words }, overview) {
@@ -133,13 +134,13 @@ export class Panel {
     const isPinned = state.includes("pinned");
     const button = (label, line) => h("button", { type: "button", "aria-label": `${label} ${turn}`, onclick: () => this.#run(line) }, label);
     return h("li", { class: isIn ? "" : "out" },
-      h("button", { type: "button", class: "id", "aria-label": `Show ${turn}`, onclick: () => shownTurn(turn) }, turn),
+      h("button", { type: "button", class: "id", "aria-label": t("Show {turn}", { turn }), onclick: () => shownTurn(turn) }, turn),
       h("span", { class: "words" }, words),
       h("span", { class: "tokens" }, amount(tokens)),
-      h("span", { class: "badges" }, state.map((word) => h("span", { class: "badge", "data-state": word }, word))),
+      h("span", { class: "badges" }, state.map((word) => h("span", { class: "badge", "data-state": word }, nameOfState(word)))),
       isIn && h("span", { class: "acts" },
-        button(isPinned ? "Unpin" : "Pin", `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
-        turn !== overview.running_turn && button("Drop", `/context drop ${turn}`)));
+        button(isPinned ? t("Unpin") : t("Pin"), `/context ${isPinned ? "unpin" : "pin"} ${turn}`),
+        turn !== overview.running_turn && button(t("Drop"), `/context drop ${turn}`)));
   }
 
   /** The newest changes; the last one that holds can be undone where it stands. */
@@ -148,11 +149,11 @@ export class Panel {
     return events.toReversed().slice(0, NEWEST).map((event) => h("li", { class: event.undone ? "undone" : "", title: event.reason },
       drawnEvent(event),
       receipt(event, (line) => this.#run(line)),
-      event === last && h("button", { type: "button", "aria-label": `Undo the ${event.kind}`, onclick: () => this.#run("/context undo") }, "Undo")));
+      event === last && h("button", { type: "button", "aria-label": t("Undo the {kind}", { kind: nameOfEvent(event.kind) }), onclick: () => this.#run("/context undo") }, t("Undo"))));
   }
 
   async #run(line, isAsked = false) {
-    if (isAsked && await asked({ question: "Take all turns out of the context? Undo brings them back.", action: "Clear" }) === null) return;
+    if (isAsked && await asked({ question: t("Take all turns out of the context? Undo brings them back."), action: t("Clear") }) === null) return;
     this.#panel.setAttribute("aria-busy", "true");
     try {
       this.#page.tell((await this.#page.run(line)).text.split("\n")[0].replaceAll(/[*`]/g, ""));
@@ -165,7 +166,7 @@ export class Panel {
 
   async #map() {
     const { images, text } = await this.#page.run("/context map");
-    images.length ? shown(images[0], "The context as a picture") : this.#page.tell(text);
+    images.length ? shown(images[0], t("The context as a picture")) : this.#page.tell(text);
   }
 }
 
@@ -183,20 +184,20 @@ const numberOf = (turn) => Number(turn?.turn.slice(1) ?? 1);
 const section = (title, ...content) => h("section", {}, h("h3", {}, title), ...content.filter(Boolean));
 
 function drawnEvent({ kind, actor, strategy, reason, at, turns, tokens_before: before, tokens_after: after, undone }) {
-  const by = actor === "strategy" || actor === "rule" ? strategy : actor;
-  const name = turns.length > 2 ? `${turns[0]} to ${turns.at(-1)}` : turns.join(", ");
+  const by = actor === "strategy" || actor === "rule" ? strategy : nameOfActor(actor);
+  const name = turns.length > 2 ? t("{first} to {last}", { first: turns[0], last: turns.at(-1) }) : turns.join(", ");
   return [
-    h("span", {}, h("b", {}, kind), undone ? " (undone)" : "", name && ` ${name}`),
+    h("span", {}, h("b", {}, nameOfEvent(kind)), undone ? t(" (undone)") : "", name && ` ${name}`),
     h("span", { class: "sizes" }, before === after ? "" : `${before.toLocaleString()} → ${after.toLocaleString()}`),
     h("span", { class: "faint" }, `${by} · ${new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}`),
   ];
 }
 
 function nextCut({ due, next_cut: next, held_off_until: held }) {
-  if (held) return `none before t${held.turn} begins, because of your undo, unless the context grows to ${amount(held.tokens)} tokens first.`;
-  if (due) return `before the next step; ${due.effect} (${due.why}).`;
-  if (!next) return "none in sight.";
-  return `when ${next.at} begins, at this pace; ${next.effect}${next.tokens ? `, about ${amount(next.tokens)} tokens` : ""}.`;
+  if (held) return t("none before t{turn} begins, because of your undo, unless the context grows to {tokens} tokens first.", { turn: held.turn, tokens: amount(held.tokens) });
+  if (due) return t("before the next step; {effect} ({why}).", { effect: due.effect, why: due.why });
+  if (!next) return t("none in sight.");
+  return t("when {at} begins, at this pace; {effect}{tokens}.", { at: next.at, effect: next.effect, tokens: next.tokens ? t(", about {n} tokens", { n: amount(next.tokens) }) : "" });
 }
 
 function shownTurn(turn) {

@@ -2,37 +2,38 @@
 // compactions, what is remembered.
 import { explore } from "./explorer.js";
 import { amount, h, money } from "./dom.js";
+import { t } from "./language.js";
 
 /** What a compaction's summary has kept; what is missing can be added. */
 export function receipt({ id, receipt: kept, undone }, run) {
   if (!kept?.of) return null;
-  const said = `kept ${kept.kept} of ${kept.of}`;
+  const said = t("kept {kept} of {of}", { kept: kept.kept, of: kept.of });
   if (!kept.missing.length) return h("span", { class: "receipt faint" }, said);
-  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, `${said} names, numbers and the like`),
+  return h("details", { class: "receipt", id: `receipt-${id}` }, h("summary", {}, t("{said} names, numbers and the like", { said })),
     h("ul", {}, kept.missing.map((fact) => h("li", {}, h("span", { dir: "auto" }, fact),
-      !undone && h("button", { type: "button", "aria-label": `Keep ${fact}`, onclick: () => run(`/context keep ${fact}`) }, "Keep")))));
+      !undone && h("button", { type: "button", "aria-label": t("Keep {fact}", { fact }), onclick: () => run(`/context keep ${fact}`) }, t("Keep"))))));
 }
 
 /** The requests that are kept, as bars: how much each held, and how much came from the cache. */
 export function timeline(requests, run) {
-  const section = h("details", { id: "requests" }, h("summary", {}, "Requests"));
+  const section = h("details", { id: "requests" }, h("summary", {}, t("Requests")));
   const most = Math.max(1, ...requests.map(({ prompt, tokens }) => prompt || tokens));
   section.append(requests.length ? h("ol", { class: "requests" }, requests.toReversed().map((one, at, all) => {
     const size = one.prompt || one.tokens;
     const before = all[at + 1];
-    const bar = h("span", { class: "bar-of", role: "img", "aria-label": `${amount(one.cached)} of ${amount(size)} tokens from the cache` },
+    const bar = h("span", { class: "bar-of", role: "img", "aria-label": t("{cached} of {n} tokens from the cache", { cached: amount(one.cached), n: amount(size) }) },
       h("span", { class: "cached" }), h("span", { class: "fresh" }));
     bar.children[0].style.inlineSize = `${(one.cached / most) * 100}%`;
     bar.children[1].style.inlineSize = `${((size - one.cached) / most) * 100}%`;
     return h("li", {},
-      h("button", { type: "button", class: "id", "aria-label": `Show ${one.id}`, onclick: () => explore(`Request ${one.id}`, `/context request ${one.id}`, run) }, one.id),
+      h("button", { type: "button", class: "id", "aria-label": t("Show {id}", { id: one.id }), onclick: () => explore(t("Request {id}", { id: one.id }), `/context request ${one.id}`, run) }, one.id),
       bar, h("span", { class: "tokens" }, amount(size), one.cost ? ` · ${money(one.cost)}` : ""),
-      before && h("button", { type: "button", "aria-label": `What changed in ${one.id}`, onclick: () => explore(`What changed in ${one.id}`, `/context diff ${before.id} ${one.id}`, run) }, "Changes"));
-  })) : h("p", { class: "faint" }, "No request of this conversation is kept."));
+      before && h("button", { type: "button", "aria-label": t("What changed in {id}", { id: one.id }), onclick: () => explore(t("What changed in {id}", { id: one.id }), `/context diff ${before.id} ${one.id}`, run) }, t("Changes")));
+  })) : h("p", { class: "faint" }, t("No request of this conversation is kept.")));
   return section;
 }
 
 /** What is remembered for good, and how it came to be. */
-export const memory = (run) => h("section", {}, h("h3", {}, "Memory"), h("div", { class: "controls" },
-  [["Remembered", "/memory list"], ["Edit", "/memory edit"], ["Versions", "/memory history"]].map(([label, line]) =>
-    h("button", { type: "button", "aria-label": `Memory: ${label}`, onclick: () => explore("What is remembered for good", line, run) }, label))));
+export const memory = (run) => h("section", {}, h("h3", {}, t("Memory")), h("div", { class: "controls" },
+  [[t("Remembered"), "/memory list"], [t("Edit"), "/memory edit"], [t("Versions"), "/memory history"]].map(([label, line]) =>
+    h("button", { type: "button", "aria-label": t("Memory: {label}", { label }), onclick: () => explore(t("What is remembered for good"), line, run) }, label))));

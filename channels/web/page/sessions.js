@@ -3,11 +3,12 @@ import * as api from "./api.js";
 import { asked, byId, h } from "./dom.js";
 import { chosen } from "./menu.js";
 import { download, importing } from "./transfer.js";
+import { t } from "./language.js";
 
 const PAUSE = 200; // milliseconds of silence after which a search begins
 const FIRST = 200; // that are drawn, of very many
 const DAY = 24 * 3600 * 1000;
-const CHANNELS = { terminal: "Terminal", telegram: "Telegram" };
+const CHANNELS = { terminal: t("Terminal"), telegram: "Telegram" };
 
 /** What a channel is called. */
 export const nameOf = (channel) => CHANNELS[channel] ?? channel.replace(/^./, (letter) => letter.toUpperCase());
@@ -53,7 +54,7 @@ export class Sessions {
     for (const item of byId("list").querySelectorAll("[data-session]")) {
       item.querySelector(".session").toggleAttribute("aria-current", item.dataset.session === current);
     }
-    const title = this.#known.get(current)?.title || "New conversation";
+    const title = this.#known.get(current)?.title || t("New conversation");
     byId("title").textContent = title;
     document.title = `${title} · Parley`;
   }
@@ -73,15 +74,15 @@ export class Sessions {
     const away = shown.filter(({ standing }) => standing === "archived" && !words);
     const groups = Map.groupBy?.(shown.filter((one) => !away.includes(one)), (one) => groupOf(one, words))
       ?? grouped(shown.filter((one) => !away.includes(one)), (one) => groupOf(one, words));
-    const order = [...groups].sort(([one], [other]) => (other === "Pinned") - (one === "Pinned"));
+    const order = [...groups].sort(([one], [other]) => (other === t("Pinned")) - (one === t("Pinned")));
     byId("list").replaceChildren(
       ...order.flatMap(([name, sessions]) => [
         name && h("li", { class: "group" }, h("h3", {}, name)),
         ...sessions.map((session) => this.#item(session, words)),
       ].filter(Boolean)),
-      ...(shown.length < found.length ? [h("li", {}, h("button", { type: "button", class: "wide", onclick: () => { this.#all = true; this.refresh(); } }, `Show all ${found.length}`))] : []),
-      ...(away.length ? [h("li", { class: "away" }, h("details", { id: "archived", open: isOpen }, h("summary", {}, `Archived (${away.length})`), h("ul", {}, away.map((session) => this.#item(session, words)))))] : []),
-      ...(!found.length && words ? [h("li", { class: "faint" }, "Nothing found.")] : []),
+      ...(shown.length < found.length ? [h("li", {}, h("button", { type: "button", class: "wide", onclick: () => { this.#all = true; this.refresh(); } }, t("Show all {n}", { n: found.length })))] : []),
+      ...(away.length ? [h("li", { class: "away" }, h("details", { id: "archived", open: isOpen }, h("summary", {}, t("Archived ({n})", { n: away.length })), h("ul", {}, away.map((session) => this.#item(session, words)))))] : []),
+      ...(!found.length && words ? [h("li", { class: "faint" }, t("Nothing found."))] : []),
     );
     this.#drawSelection();
   }
@@ -89,7 +90,7 @@ export class Sessions {
   #item(session, words) {
     const { name, title, channel, snippet } = session;
     const label = title || "…";
-    const box = this.#selected && h("input", { type: "checkbox", "aria-label": `Choose ${label}`, checked: this.#selected.has(name), onchange: (event) => {
+    const box = this.#selected && h("input", { type: "checkbox", "aria-label": t("Choose {label}", { label }), checked: this.#selected.has(name), onchange: (event) => {
       this.#selected[event.target.checked ? "add" : "delete"](name);
       this.#drawSelection();
     } });
@@ -99,7 +100,7 @@ export class Sessions {
         h("span", { class: "title", dir: "auto" }, label),
         channel !== "web" && h("small", { class: "channel" }, nameOf(channel)),
         snippet && h("small", { class: "snippet", dir: "auto" }, marked(snippet.text, words))),
-      !this.#selected && h("button", { type: "button", class: "icon", "aria-haspopup": "menu", "aria-label": `More for ${label}`, onclick: (event) => this.#menu(session, event.currentTarget) }, "⋯"));
+      !this.#selected && h("button", { type: "button", class: "icon", "aria-haspopup": "menu", "aria-label": t("More for {label}", { label }), onclick: (event) => this.#menu(session, event.currentTarget) }, "⋯"));
   }
 
   async #open({ name, snippet }) {
@@ -113,20 +114,20 @@ export class Sessions {
     const isPinned = session.standing === "pinned";
     const isAway = session.standing === "archived";
     const act = await chosen(button, [
-      ["Rename", () => this.#rename(session)],
-      [isPinned ? "Unpin" : "Pin", () => this.#run([session.name], isPinned ? "/pin --unset" : "/pin")],
-      [isAway ? "Unarchive" : "Archive", () => this.#run([session.name], isAway ? "/archive --unset" : "/archive")],
-      ["Save as Markdown", () => this.#export(session, "markdown")],
-      ["Save as JSON", () => this.#export(session, "json")],
-      ["Delete", () => this.#delete([session.name], `Delete “${session.title}” for good, with all its branches?`)],
+      [t("Rename"), () => this.#rename(session)],
+      [isPinned ? t("Unpin") : t("Pin"), () => this.#run([session.name], isPinned ? "/pin --unset" : "/pin")],
+      [isAway ? t("Unarchive") : t("Archive"), () => this.#run([session.name], isAway ? "/archive --unset" : "/archive")],
+      [t("Save as Markdown"), () => this.#export(session, "markdown")],
+      [t("Save as JSON"), () => this.#export(session, "json")],
+      [t("Delete"), () => this.#delete([session.name], t("Delete “{title}” for good, with all its branches?", { title: session.title }))],
     ]);
     await act?.();
   }
 
   async #more(button) {
     const act = await chosen(button, [
-      ["Choose several", () => this.#select(new Set())],
-      ["Import a file", () => byId("import").click()],
+      [t("Choose several"), () => this.#select(new Set())],
+      [t("Import a file"), () => byId("import").click()],
     ]);
     await act?.();
   }
@@ -142,12 +143,12 @@ export class Sessions {
     if (!this.#selected) return bar.replaceChildren();
     const names = [...this.#selected];
     const button = (label, act, isOffered = names.length > 0) => h("button", { type: "button", disabled: !isOffered, onclick: act }, label);
-    const count = names.length === 1 ? "1 conversation" : `${names.length} conversations`;
+    const count = names.length === 1 ? t("1 conversation") : t("{n} conversations", { n: names.length });
     return bar.replaceChildren(
       h("span", { role: "status" }, `${names.length} chosen`),
-      button("Archive", async () => { await this.#run(names, "/archive"); await this.#select(null); }),
-      button("Delete", () => this.#delete(names, `Delete ${count} for good, with all their branches?`)),
-      button("Done", () => this.#select(null), true));
+      button(t("Archive"), async () => { await this.#run(names, "/archive"); await this.#select(null); }),
+      button(t("Delete"), () => this.#delete(names, t("Delete {count} for good, with all their branches?", { count }))),
+      button(t("Done"), () => this.#select(null), true));
   }
 
   /** Carry a command out in each of these. */
@@ -161,12 +162,12 @@ export class Sessions {
   }
 
   async #rename({ name, title }) {
-    const words = await asked({ question: "What should this conversation be called?", label: "Title", value: title, action: "Rename" });
+    const words = await asked({ question: t("What should this conversation be called?"), label: t("Title"), value: title, action: t("Rename") });
     if (words !== null) await this.#run([name], `/title ${words.trim() || "--unset"}`);
   }
 
   async #delete(names, question) {
-    if (await asked({ question: `${question} Nothing can bring it back.`, action: "Delete" }) === null) return;
+    if (await asked({ question: t("{question} Nothing can bring it back.", { question }), action: t("Delete") }) === null) return;
     this.#selected = null;
     await this.#run(names, "/forget branches yes");
     for (const name of names) await this.#bot.forget(name);
@@ -199,13 +200,13 @@ const grouped = (list, of) => list.reduce((groups, one) => groups.set(of(one), [
 /** Under which heading a session stands; "" for what was searched. */
 function groupOf({ standing, at }, words, now = new Date()) {
   if (words) return "";
-  if (standing === "pinned") return "Pinned";
+  if (standing === "pinned") return t("Pinned");
   const then = new Date(at);
   const days = Math.round((new Date(now).setHours(0, 0, 0, 0) - new Date(then).setHours(0, 0, 0, 0)) / DAY);
-  if (days <= 0) return "Today";
-  if (days === 1) return "Yesterday";
-  if (days <= 7) return "Previous 7 days";
-  if (days <= 30) return "Previous 30 days";
+  if (days <= 0) return t("Today");
+  if (days === 1) return t("Yesterday");
+  if (days <= 7) return t("Previous 7 days");
+  if (days <= 30) return t("Previous 30 days");
   return then.toLocaleDateString([], { month: "long", year: "numeric" });
 }
 

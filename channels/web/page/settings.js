@@ -1,59 +1,60 @@
 // The settings in force, each with where its value comes from; changed by /config. A few matter to
 // everybody and have names of their own; all others are found by searching.
 import { h } from "./dom.js";
+import { t } from "./language.js";
 
 const FEW = 12; // values of a range that are offered as a list
 const LONG = 200; // characters that a text may have at least, where it is written in several lines
 
 /** The settings that matter: what they are called, and what their values mean. */
 const NAMED = {
-  model: { name: "Model", help: "Which model answers. Its name, or “embedded” for the small one that runs here." },
-  system_prompt: { name: "Instructions", help: "What the model is told before anything else: who it is, how it should answer." },
+  model: { name: t("Model"), help: t("Which model answers. Its name, or “embedded” for the small one that runs here.") },
+  system_prompt: { name: t("Instructions"), help: t("What the model is told before anything else: who it is, how it should answer.") },
   "context.strategy": {
-    name: "When the conversation gets long",
-    help: "What happens to older turns. They are only out of the model's sight; nothing is deleted.",
+    name: t("When the conversation gets long"),
+    help: t("What happens to older turns. They are only out of the model's sight; nothing is deleted."),
     values: {
-      trim: "Summarise the oldest half",
-      slim: "Keep a line for each older turn",
-      full: "Send everything",
-      truncate: "Leave older turns out",
-      summarize: "Summarise all but the newest",
-      structured: "Summarise in five fields",
-      stubs: "Shorten old tool results",
+      trim: t("Summarise the oldest half"),
+      slim: t("Keep a line for each older turn"),
+      full: t("Send everything"),
+      truncate: t("Leave older turns out"),
+      summarize: t("Summarise all but the newest"),
+      structured: t("Summarise in five fields"),
+      stubs: t("Shorten old tool results"),
     },
   },
-  agent_max_context_turns: { name: "Turns that the model sees", help: "With more, the oldest are summarised." },
-  agent_max_context_tokens: { name: "Size that the model sees", help: "More is remembered word for word, and each answer costs more." },
+  agent_max_context_turns: { name: t("Turns that the model sees"), help: t("With more, the oldest are summarised.") },
+  agent_max_context_tokens: { name: t("Size that the model sees"), help: t("More is remembered word for word, and each answer costs more.") },
   "context.compaction_approval": {
-    name: "Before older turns are summarised",
-    help: "Whether you are asked, and may change the summary first.",
-    values: { off: "Just do it", show: "Show me what leaves", ask: "Ask me first" },
+    name: t("Before older turns are summarised"),
+    help: t("Whether you are asked, and may change the summary first."),
+    values: { off: t("Just do it"), show: t("Show me what leaves"), ask: t("Ask me first") },
   },
-  "tools.web_fetch": { name: "May read web pages", help: "The bot asks you before it reads each one, unless you allow all." },
-  spend_limit_total: { name: "Most to spend in a month", help: "All conversations together. 0 is no limit." },
+  "tools.web_fetch": { name: t("May read web pages"), help: t("The bot asks you before it reads each one, unless you allow all.") },
+  spend_limit_total: { name: t("Most to spend in a month"), help: t("All conversations together. 0 is no limit.") },
 };
 
 const LAYERS = {
-  "--here": "Set in this conversation",
-  "/config": "Set everywhere",
-  file: "From the configuration file",
-  environment: "From the environment",
-  default: "Default",
+  "--here": t("Set in this conversation"),
+  "/config": t("Set everywhere"),
+  file: t("From the configuration file"),
+  environment: t("From the environment"),
+  default: t("Default"),
 };
 
 export class Settings {
   element = h("details", { class: "settings", id: "settings" });
   #page;
   #drawn = "";
-  #all = h("ul", { "aria-label": "All settings" });
-  #few = h("ul", { "aria-label": "Settings that matter" });
-  #search = h("input", { type: "search", placeholder: "Search all settings", "aria-label": "Search all settings", autocomplete: "off" });
+  #all = h("ul", { "aria-label": t("All settings") });
+  #few = h("ul", { "aria-label": t("Settings that matter") });
+  #search = h("input", { type: "search", placeholder: t("Search all settings"), "aria-label": t("Search all settings"), autocomplete: "off" });
 
   constructor(page) {
     this.#page = page;
     this.#search.addEventListener("input", () => this.#filter());
-    this.element.append(h("summary", {}, "Settings"), this.#few,
-      h("details", { id: "all-settings" }, h("summary", {}, "All settings"), this.#search, this.#all));
+    this.element.append(h("summary", {}, t("Settings")), this.#few,
+      h("details", { id: "all-settings" }, h("summary", {}, t("All settings")), this.#search, this.#all));
   }
 
   /** Show these, unless one is being changed. */
@@ -84,12 +85,12 @@ export class Settings {
     return h("li", { "data-words": `${key} ${name} ${help}`.toLowerCase(), class: field.matches("textarea") || NAMED[key]?.values ? "long" : "" },
       h("label", { for: id }, name),
       h("span", { class: "value" }, field, unit && h("span", { class: "unit" }, unit)),
-      h("p", { class: "help", id: `${id}-help` }, help, setting.wants && !setting.choices.length && !(key in NAMED) ? ` It can be ${setting.wants}.` : "",
-        setting.holds === "from the next start on" && !setting.is_fixed ? " A change takes effect at the next start." : ""),
+      h("p", { class: "help", id: `${id}-help` }, help, setting.wants && !setting.choices.length && !(key in NAMED) ? t(" It can be {wants}.", { wants: setting.wants }) : "",
+        setting.holds === "from the next start on" && !setting.is_fixed ? t(" A change takes effect at the next start.") : ""),
       h("p", { class: "source" },
-        h("span", {}, LAYERS[layer] ?? `From ${layer}`, name !== key ? [" · ", h("code", {}, key)] : ""),
-        setting.is_fixed ? h("span", {}, "Changed in the configuration, not here") : scope ?? h("span", {}, "Applies everywhere"),
-        isSet && h("button", { type: "button", "aria-label": `Reset ${name}`, onclick: () => this.#run(`/config ${key} --unset${layer === "--here" ? " --here" : ""}`) }, "Reset")));
+        h("span", {}, LAYERS[layer] ?? t("From {layer}", { layer }), name !== key ? [" · ", h("code", {}, key)] : ""),
+        setting.is_fixed ? h("span", {}, t("Changed in the configuration, not here")) : scope ?? h("span", {}, t("Applies everywhere")),
+        isSet && h("button", { type: "button", "aria-label": t("Reset {name}", { name }), onclick: () => this.#run(`/config ${key} --unset${layer === "--here" ? " --here" : ""}`) }, t("Reset"))));
   }
 
   #field(setting, id, scope) {
@@ -109,9 +110,9 @@ export class Settings {
 function scopeOf({ key, is_per_conversation: isLocal, is_fixed: isFixed, layer }, name, chosen) {
   if (!isLocal || isFixed) return null;
   const here = chosen === undefined ? layer !== "/config" : chosen === " --here";
-  return h("select", { "aria-label": `Where a change of ${name} applies`, "data-scope": key },
-    h("option", { value: " --here", selected: here }, "Applies here"),
-    h("option", { value: "", selected: !here }, "Applies everywhere"));
+  return h("select", { "aria-label": t("Where a change of {name} applies", { name }), "data-scope": key },
+    h("option", { value: " --here", selected: here }, t("Applies here")),
+    h("option", { value: "", selected: !here }, t("Applies everywhere")));
 }
 
 function control(setting, id) {

@@ -1,5 +1,6 @@
 // Text that the server has made HTML of and cleaned, made ready for the page.
 import { h } from "./dom.js";
+import { t } from "./language.js";
 
 /** An element with cleaned HTML: code can be copied, what is wide scrolls, each paragraph runs in
     its own direction. */
@@ -15,7 +16,7 @@ export function partsOf(html) {
   for (const code of content.querySelectorAll("code.language-diff")) colour(code);
   for (const block of content.querySelectorAll("pre")) frame(block);
   for (const table of content.querySelectorAll("table")) {
-    const wide = h("div", { class: "table", tabindex: 0, role: "group", "aria-label": "Table" });
+    const wide = h("div", { class: "table", tabindex: 0, role: "group", "aria-label": t("Table") });
     table.replaceWith(wide);
     wide.append(table);
   }
@@ -63,11 +64,11 @@ function colour(code) {
 }
 
 /** A button that copies a text. */
-export function copying(text, label = "Copy") {
+export function copying(text, label = t("Copy")) {
   const button = h("button", { type: "button", class: "copy" }, label);
   button.addEventListener("click", async () => {
     await navigator.clipboard.writeText(text);
-    button.textContent = "Copied";
+    button.textContent = t("Copied");
     setTimeout(() => { button.textContent = label; }, 1500);
   });
   return button;

@@ -46,7 +46,7 @@ const written = (messages) => messages.filter(({ role }) => role === "assistant"
 function ending(turn, { mark, notice }, page) {
   if (mark !== "failed") return h("p", { class: "ending" }, notice);
   return h("div", { class: "ending failed" }, h("p", {}, notice),
-    h("button", { type: "button", onclick: () => page.act(`/regenerate ${turn}`) }, "Retry"));
+    h("button", { type: "button", onclick: () => page.act(`/regenerate ${turn}`) }, t("Retry")));
 }
 
 const result = (name, message) => ({
@@ -61,11 +61,11 @@ export const question = (text, extras = []) => h("div", { class: "question", dir
 export const thoughts = (text) => h("details", { class: "thoughts" },
   h("summary", {}, t("What it thought first")), h("div", { dir: "auto", tabindex: 0 }, text));
 
-export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, "Waiting for the answer"),
+export const waiting = () => h("p", { class: "waiting" }, h("span", { class: "hidden" }, t("Waiting for the answer")),
   ...[1, 2, 3].map(() => h("span", { class: "dot", "aria-hidden": "true" })));
 
 export function toolLine({ tool, state, text, arguments: given }) {
-  const words = { running: "is running", done: "was used", failed: "failed", denied: "was not allowed" }[state];
+  const words = { running: t("is running"), done: t("was used"), failed: t("failed"), denied: t("was not allowed") }[state];
   const head = [h("code", {}, tool), ` ${words}`];
   const more = text ?? given;
   return more

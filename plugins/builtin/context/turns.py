@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from channels.language import _
+from channels.language import _, explain
 from memory.conversation import Conversation
 from memory.messages import Message
 from memory.record.ledger import Bill
@@ -119,7 +119,7 @@ def _settings(overview: Overview) -> str:
         "context.tool_result_limit": limits.longest_result,
         "context.summary_max_tokens": limits.summary_tokens,
     }
-    rows = [(key, amount(value), overview.layers[key]) for key, value in values.items()]
+    rows = [(key, amount(value), explain(overview.layers[key])) for key, value in values.items()]
     return table(("in effect", "tokens:", "from"), rows)
 
 
