@@ -35,9 +35,10 @@ from pathlib import Path
 
 from bot.cluster.rabbit import UNANSWERED
 from bot.cluster.slices import slice_of
-from memory.record import cluster
+from memory.record import cluster, mailbox
 from memory.record.engines import engine_for
 from memory.record.store import Store
+from memory.tasks import cancel_and_wait
 from tests.cluster import payments
 from tests.cluster.payments import PayingModel
 from tests.cluster.rabbitmq_server import RabbitMQServer
@@ -47,6 +48,8 @@ from tests.servers.postgresql import PostgresqlServer, find_binaries
 from tests.whole.process import BotProcess, Json, talking
 
 TICK = os.sysconf("SC_CLK_TCK")
+LAST = 120.0
+"""Seconds for which the last answers are waited for."""
 STOPPED = 14.0
 """Seconds for which a process stands still: more than the broker's heartbeats."""
 
@@ -112,6 +115,24 @@ class Bench:
         finally:
             await store.close()
         return {row.name: int(row.process.split("-")[-2]) for row in rows if row.process}
+
+    async def describe(self, missing: Mapping[str, str]) -> list[str]:
+        """What the record says of messages that nobody has heard an answer to, by their ids, and
+        the chat of each."""
+        store = await Store.open(engine_for(self.place))
+        try:
+            unanswered = {row.platform_id: row for row in await store.read(mailbox.list_inbox)}
+            unsent = {row.reply_to: row for row in await store.read(mailbox.list_outbox)}
+            owners = {row.name: row.process for row in await store.read(cluster.list_owners)}
+        finally:
+            await store.close()
+        lines = []
+        for name, chat in missing.items():
+            identity = json.dumps(name)  # as the pipe has it
+            known = unanswered.get(identity) or unsent.get(identity)
+            owner = owners.get(slice_name(chat)) or "nobody"
+            lines.append(f"{name}: {known or 'nothing waits of it'}; its owner is {owner}")
+        return lines
 
     async def until_shared(self, workers: int) -> float:
         """Until so many have even shares of the slices; the seconds that it took."""
@@ -233,7 +254,9 @@ def judge(chats: list[Chat], mail: Mail) -> Verdict:
             wrong = [one for one in replies if one["text"] != f"re: {chat.name}-{number}"]
             verdict.said += 1
             verdict.lost += not heard
-            verdict.late += len(replies) < len(heard)
+            if len(replies) < len(heard):
+                verdict.late += 1
+                print(f"  late, as was said: {chat.name}-{number}")
             verdict.wrong += bool(wrong)
             verdict.twice += len(plain) > 1
             verdict.marked += len(replies) - len(plain)
@@ -288,19 +311,15 @@ async def run_faults(bench: Bench, options: argparse.Namespace) -> bool:
         counts = {chat.name: len(mail.times.get(chat.name, [])) for chat in mine}
         died = time.monotonic()
         await victim.kill()
-        async with asyncio.timeout(90):
-            while number < calm and any(  # noqa: ASYNC110 - other processes tell no event
-                len(mail.times.get(one.name, [])) == counts[one.name] for one in mine
-            ):
-                await asyncio.sleep(0.005)
         if number < calm:
-            times += [mail.times[one.name][counts[one.name]] - died for one in mine]
+            times += await _time_next(bench, mail, mine, counts, died)
         await bench.add_worker()
     done = await run_cuts(bench, cuts, chance)
     is_over.set()
-    async with asyncio.timeout(120):
-        await asyncio.gather(*talking_)
-    following.cancel()
+    _, left = await asyncio.wait(talking_, timeout=LAST)
+    if left:
+        await _say_what_is_missing(bench, chats, mail)
+    await cancel_and_wait(*left, following)
     verdict = judge(chats, mail)
     print(f"kills {kills}, {stops} times a worker stood still for {STOPPED:g} s: {verdict}")
     if cuts:
@@ -313,6 +332,31 @@ async def run_faults(bench: Bench, options: argparse.Namespace) -> bool:
             f" {statistics.median(times):.2f} s, worst {max(times):.2f} s"
         )
     return verdict.is_good
+
+
+async def _time_next(
+    bench: Bench, mail: Mail, waiting: list[Chat], counts: Mapping[str, int], died: float
+) -> list[float]:
+    """Seconds from a worker's death to the next answer in each of these chats."""
+
+    def is_silent(chat: Chat) -> bool:
+        return len(mail.times.get(chat.name, [])) == counts[chat.name]
+
+    try:
+        async with asyncio.timeout(LAST):
+            while any(map(is_silent, waiting)):  # noqa: ASYNC110 - other processes tell no event
+                await asyncio.sleep(0.005)
+    except TimeoutError:
+        await _say_what_is_missing(bench, [chat for chat in waiting if is_silent(chat)], mail)
+    return [mail.times[c.name][counts[c.name]] - died for c in waiting if not is_silent(c)]
+
+
+async def _say_what_is_missing(bench: Bench, chats: list[Chat], mail: Mail) -> None:
+    said = {f"{chat.name}-{number}": chat.name for chat in chats for number in range(chat.said)}
+    missing = {name: chat for name, chat in said.items() if name not in mail.replies}
+    for line in await bench.describe(missing):
+        confirmed = "confirmed" if line.partition(":")[0] in mail.accepted else "not confirmed"
+        print(f"  missing after {LAST:g} s, {confirmed}: {line}")
 
 
 async def run_cuts(bench: Bench, cuts: int, chance: random.Random) -> Counter[str]:
@@ -421,6 +465,19 @@ async def measure(options: argparse.Namespace) -> bool:
     return is_good
 
 
+async def measure_until_told(options: argparse.Namespace) -> bool:
+    """SIGTERM and Ctrl-C end it, and with it all that it has started."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, lambda: task.cancelling() or task.cancel())
+    try:
+        return await measure(options)
+    except asyncio.CancelledError:
+        print("It was ended before it was through.")
+        return False
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=100)
@@ -438,7 +495,7 @@ def main() -> int:
     parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--short", action="store_true", help="the kills alone")
-    return 0 if asyncio.run(measure(parser.parse_args())) else 1
+    return 0 if asyncio.run(measure_until_told(parser.parse_args())) else 1
 
 
 if __name__ == "__main__":
