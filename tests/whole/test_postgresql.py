@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from uuid import uuid4
 
+import psycopg
+import pytest
+
 from benchmarks.damaged_files import SETTINGS, echo, lived_in
 from tests.fakes.openai_server import OpenAIServer
-from tests.servers.postgresql import PostgresqlServer
+from tests.servers.postgresql import PostgresqlServer, running_server
 from tests.whole.process import BotProcess, run_command, talking
 
 ON_SERVER = {**SETTINGS, "database": "{{secret.DATABASE_URL}}"}
@@ -103,3 +106,39 @@ def test_an_address_with_its_password_is_refused_in_the_configuration(tmp_path: 
     assert refused.returncode == 2
     assert "holds an address with its password as plain text" in refused.stderr
     assert "hunter2" not in refused.stderr
+
+
+@pytest.mark.parametrize("word", ["table", "index"])
+async def test_doctor_says_which_part_of_the_record_the_server_can_not_read_any_more(
+    tmp_path: Path, word: str
+) -> None:
+    with running_server() as server:
+        server.execute("CREATE DATABASE parley")
+        set_database(tmp_path, server.url("parley"))
+        async with OpenAIServer(echo) as endpoint, talking(tmp_path, endpoint) as bot:
+            await bot.says("Hi")
+            await bot.ended()
+        server.execute("CREATE EXTENSION amcheck", "parley")
+        name = "message" if word == "table" else _index_of(server.url("parley"), "inbox")
+        place = _file_of(server.url("parley"), name)
+        assert "The database is sound." in run_command(tmp_path, "doctor").stdout
+        server.stop()
+        with (server.folder / "data" / place).open("r+b") as file:
+            file.write(b"\xff" * 64)
+        server.start()
+        told = run_command(tmp_path, "doctor").stdout
+    assert "BAD  database: The PostgreSQL database is damaged: the " in told
+    assert f"the {word} {name} (invalid page in block 0 of " in told
+    assert "restore" in told.lower()
+
+
+def _file_of(url: str, name: str) -> str:
+    with psycopg.connect(url) as connection:
+        query = "SELECT pg_relation_filepath(oid) FROM pg_class WHERE relname = %s"
+        return str(connection.execute(query, (name,)).fetchall()[0][0])
+
+
+def _index_of(url: str, table: str) -> str:
+    with psycopg.connect(url) as connection:
+        query = "SELECT indexname FROM pg_indexes WHERE tablename = %s ORDER BY 1"
+        return str(connection.execute(query, (table,)).fetchall()[0][0])

@@ -527,7 +527,7 @@ class PostgresqlEngine:
         return []  # a server that was killed keeps what it had confirmed
 
     def find_damage(self, patience: float) -> str:
-        return ""  # the server's own affair: it checks what it reads
+        return ""  # the server checks what it reads; the doctor has it read all (`examine`)
 
     def save_to(self, path: Path) -> None:
         copy_out(self, path)
@@ -537,8 +537,36 @@ class PostgresqlEngine:
             _check_server(session)
             if not session.schema_version():
                 return ""
+            if damaged := _list_damaged(session):
+                return f"The PostgreSQL database is damaged: {damaged}."
             rows = _list_unreadable(session)
         return f"The PostgreSQL database holds {rows}." if rows else ""
+
+
+def _list_damaged(session: PostgresqlSession) -> str:
+    """What the server says when it reads all tables through; where somebody has installed its
+    extension amcheck, and allows it, when it compares the indexes with them, too."""
+    reads = {
+        f"table {name}": f'SELECT MAX(length(all_of_it::text)) FROM "{name}" AS all_of_it'
+        for name in session.get_tables()
+    }
+    query = """SELECT index.relname FROM pg_class AS index
+        JOIN pg_am AS kind ON kind.oid = index.relam AND kind.amname = 'btree'
+        JOIN pg_extension AS known ON known.extname = 'amcheck'
+        WHERE index.relkind = 'i' AND index.relnamespace = current_schema()::regnamespace
+            AND has_function_privilege('bt_index_check(regclass)', 'execute')"""
+    with suppress(peewee.ProgrammingError):  # amcheck is in a schema that is not looked into
+        for (name,) in session.execute_sql(query).fetchall():
+            reads[f"index {name}"] = f"SELECT bt_index_check('\"{name}\"'::regclass)"
+    found = []
+    for name, statement in reads.items():
+        try:
+            session.execute_sql(statement).fetchall()
+        except DatabaseError as error:
+            if not session.is_connection_usable():
+                raise
+            found.append(f"the {name} ({' '.join(str(error).split())})")
+    return ", ".join(found)
 
 
 def _list_unreadable(session: PostgresqlSession) -> str:
