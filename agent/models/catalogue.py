@@ -56,11 +56,13 @@ def readings(model: str, provider: str = "") -> list[tuple[str, Where]]:
 
 
 class _Rates(NamedTuple):
-    """What a token costs in US dollars: of a prompt, of one from the cache, of an answer."""
+    """What a token costs in US dollars: of a prompt, of one from the cache, of an answer, and of
+    one that is written into the cache."""
 
     prompt: Decimal
     cached: Decimal
     completion: Decimal
+    written: Decimal
 
 
 def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
@@ -69,7 +71,8 @@ def cost_of(model: str, usage: Usage, provider: str = "") -> float | None:
     if (rates := _flat_rates(model, provider)) is None:
         return _bill(model, usage, provider)
     cached = min(usage.cached, usage.prompt)
-    fresh = rates.prompt * (usage.prompt - cached)
+    written = min(usage.written, usage.prompt - cached)
+    fresh = rates.prompt * (usage.prompt - cached - written) + rates.written * written
     return float(fresh + rates.cached * cached + rates.completion * usage.completion)
 
 
@@ -83,6 +86,7 @@ def _bill(model: str, usage: Usage, provider: str) -> float | None:
     billed = Billed(
         input_tokens=usage.prompt,
         cache_read_tokens=min(usage.cached, usage.prompt),
+        cache_write_tokens=min(usage.written, max(0, usage.prompt - usage.cached)),
         output_tokens=usage.completion,
     )
     return float(known.model.calc_price(billed, known.provider).total_price)
@@ -96,15 +100,15 @@ def _flat_rates(model: str, provider: str) -> _Rates | None:
 
     if (known := _look_up(model, provider)) is None:
         return None
-    prices = known.model.prices
-    if not isinstance(prices, ModelPrice):
+    listed = known.model.prices
+    if not isinstance(listed, ModelPrice):
         return None
-    per_million = vars(prices)
-    kinds = ("input_mtok", "cache_read_mtok", "output_mtok")
-    fresh, cached, completion = (per_million.get(kind) for kind in kinds)
-    if cached is None:
-        cached = fresh
-    rates = [price for price in (fresh, cached, completion) if isinstance(price, Decimal)]
+    per_million = vars(listed)
+    kinds = ("input_mtok", "cache_read_mtok", "output_mtok", "cache_write_mtok")
+    fresh, cached, completion, written = (per_million.get(kind) for kind in kinds)
+    read, write = (fresh if price is None else price for price in (cached, written))
+    prices = (fresh, read, completion, write)
+    rates = [price for price in prices if isinstance(price, Decimal)]
     if len(rates) < len(kinds) or per_million.get("requests_kcount"):
         return None
     return _Rates(*(price / 1_000_000 for price in rates))
@@ -153,4 +157,5 @@ def price_reply(purpose: str, model: Model, reply: ModelReply, usage: Usage) -> 
         usage.completion,
         cost=0.0 if model.is_free else cost_of(reply.model, usage, model.provider),
         is_reported=reply.usage is not None,
+        written=usage.written,
     )

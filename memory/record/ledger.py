@@ -17,7 +17,8 @@ from memory.record.database import Database
 @dataclass(frozen=True, slots=True)
 class Spent:
     """One call to a model. Tokens as the provider reported them, or as counted by the meter
-    (`is_reported` False); `cost` in US dollars, None where the price is unknown."""
+    (`is_reported` False); of the prompt, `cached` were read from a cache, and `written` into one
+    that has a price of its own; `cost` in US dollars, None where the price is unknown."""
 
     purpose: str
     model: str
@@ -26,6 +27,7 @@ class Spent:
     completion: int
     cost: float | None
     is_reported: bool = True
+    written: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Bill:
     completion: int = 0
     cost: float = 0.0
     unknown: int = 0
+    written: int = 0
 
     def __add__(self, other: Bill) -> Bill:
         return Bill(*(one + two for one, two in zip(astuple(self), astuple(other), strict=True)))
@@ -50,6 +53,7 @@ class Bill:
             self.completion + spent.completion,
             self.cost + (spent.cost or 0.0),
             self.unknown + (spent.cost is None),
+            self.written + spent.written,
         )
 
 
@@ -61,6 +65,7 @@ _SUMS = (  # the columns of a Bill
     fn.COALESCE(fn.SUM(_USAGE.completion), 0),
     fn.COALESCE(fn.SUM(_USAGE.cost), 0.0),
     fn.COUNT(_USAGE.id) - fn.COUNT(_USAGE.cost),
+    fn.COALESCE(fn.SUM(_USAGE.written), 0),
 )
 
 
@@ -84,6 +89,7 @@ def insert(
         model=spent.model,
         prompt=spent.prompt,
         cached=spent.cached,
+        written=spent.written,
         completion=spent.completion,
         cost=spent.cost,
         is_reported=spent.is_reported,

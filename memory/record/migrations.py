@@ -480,6 +480,11 @@ def _scheduled_jobs(database: Database) -> None:
         database.execute_sql(statement)
 
 
+def _cache_writes(database: Database) -> None:
+    """What a provider wrote into its cache, which may have a price of its own."""
+    database.execute_sql("ALTER TABLE usage ADD COLUMN written INTEGER NOT NULL DEFAULT 0")
+
+
 MIGRATIONS: list[Callable[[Database], None]] = [
     _first_tables,
     _spending,
@@ -519,6 +524,7 @@ MIGRATIONS: list[Callable[[Database], None]] = [
     _logins,
     _steering,
     _scheduled_jobs,
+    _cache_writes,
 ]
 
 

@@ -32,6 +32,8 @@ HEADINGS = HERE, BY_CHAT, BY_DAY, BY_MODEL, ALL, EVER = (
     *("this month by model", "all chats", "ever"),
 )
 HEADER = ("", "calls:", "prompt:", "cached:", "completion:", "cost:")
+WRITTEN = "into the cache:"
+"""The column of what was written into a cache that charges for it; nobody else has it."""
 LIFT = Action("Lift the limit", "/usage lift")
 
 Bills = Mapping[str, Bill]
@@ -62,13 +64,15 @@ async def _show(ask: Ask) -> Reply:
         groups |= await _of_all(ask)
     branches = await ask.bot.branches.all(ask.conversation.key)
     names = _name_branches(ask.conversation.key, branches, groups.get(BY_CHAT, {}))
-    rows = [row for title, bills in groups.items() for row in _rows(title, bills, names)]
+    writes = any(bill.written for bills in groups.values() for bill in bills.values())
+    header = (*HEADER[:4], WRITTEN, *HEADER[4:]) if writes else HEADER
+    rows = [row for title, bills in groups.items() for row in _rows(title, bills, names, writes)]
     data: dict[str, Any] = {
         "limits": {account.setting: asdict(account) for account in shown},
         **{title or "chat": _data(bills) for title, bills in groups.items()},
     }
     is_stopped = any(account.is_used_up for account in shown)
-    text = "\n\n".join([*map(_limit, shown), table(HEADER, rows)])
+    text = "\n\n".join([*map(_limit, shown), table(header, rows)])
     return Reply(text, data, (LIFT,) if is_stopped else ())
 
 
@@ -115,19 +119,22 @@ def _name_branches(
     return names | ({HERE: _("this branch, in all")} if branches[1:] else {})
 
 
-def _rows(title: str, bills: Bills, names: Mapping[str, str]) -> Iterable[tuple[str, ...]]:
+def _rows(
+    title: str, bills: Bills, names: Mapping[str, str], writes: bool
+) -> Iterable[tuple[str, ...]]:
     if title and bills:
-        yield (f"**{_(title)}**", "", "", "", "", "")
+        yield (f"**{_(title)}**", *[""] * (len(HEADER) - 1 + writes))
     for name, bill in bills.items():
-        yield _row(cell(names.get(name, _(name))), bill)
+        yield _row(cell(names.get(name, _(name))), bill, writes)
 
 
-def _row(name: str, bill: Bill) -> tuple[str, ...]:
+def _row(name: str, bill: Bill, has_written: bool) -> tuple[str, ...]:
     return (
         name,
         figure(f"{bill.calls:,}"),
         amount(bill.prompt),
         amount(bill.cached),
+        *((amount(bill.written),) if has_written else ()),
         amount(bill.completion),
         _cost(bill),
     )

@@ -29,3 +29,25 @@ def test_every_model_is_billed_as_the_package_says_to_the_last_digit(provider: s
 
 def test_the_price_of_a_model_that_nobody_knows_is_unknown() -> None:
     assert cost_of("a-model-of-my-own", Usage(10, 10)) is None
+
+
+@pytest.mark.parametrize("model", ["claude-sonnet-4-5", "claude-haiku-4-5"])
+def test_what_is_written_into_the_cache_has_a_price_of_its_own(model: str) -> None:
+    fresh, read, written = (
+        cost_of(model, usage, "anthropic")
+        for usage in (
+            Usage(1_000, 0),
+            Usage(1_000, 0, cached=1_000),
+            Usage(1_000, 0, written=1_000),
+        )
+    )
+    assert fresh
+    assert read == pytest.approx(fresh / 10)
+    assert written == pytest.approx(fresh * 1.25)
+
+
+def test_where_nothing_is_charged_for_writing_it_costs_what_is_fresh() -> None:
+    plain, written = (
+        cost_of("gpt-4o-mini", usage) for usage in (Usage(90, 9), Usage(90, 9, 0, 50))
+    )
+    assert plain == written

@@ -67,7 +67,7 @@ def _named() -> Iterator[str]:
     yield from (*GROUPS, THE_BOT, *PARTS, *show.KINDS.values(), *LAYERS, *WEEKDAYS)
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
-    yield from (*usage.HEADINGS, people.OWN)
+    yield from (*usage.HEADINGS, *usage.HEADER[1:], usage.WRITTEN, people.OWN)
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

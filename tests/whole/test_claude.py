@@ -148,3 +148,29 @@ def test_the_line_that_installs_the_sdk_names_a_file_that_has_it() -> None:
 
 def test_anthropic_is_the_provider_that_speaks_it() -> None:
     assert [name for name, one in PROVIDERS.items() if one.speaks == "anthropic"] == ["anthropic"]
+
+
+async def test_the_ledger_has_what_the_cache_was_read_and_written_at_their_own_prices(
+    tmp_path: Path,
+) -> None:
+    def answer(received: Received) -> Say:
+        return Say("Yes.")
+
+    async with living_with_claude(tmp_path, answer) as (house, server):
+        for number in range(6):
+            await house.says(f"Question {number}. " + "It was a dark night. " * 60)
+        usage = await house.says("/usage")
+    assert usage.data is not None
+    bill = usage.data["chat"]["this chat, in all"]
+    fresh, read, written = (
+        sum(getattr(one, name) for one in server.bills) for name in ("fresh", "read", "written")
+    )
+    assert (bill["prompt"], bill["cached"], bill["written"]) == (
+        fresh + read + written,
+        read,
+        written,
+    )
+    assert read > written > 0
+    paid = 3 * fresh + 0.3 * read + 3.75 * written + 15 * bill["completion"]
+    assert bill["cost"] == pytest.approx(paid / 1e6)
+    assert "| into the cache |" in usage.text
