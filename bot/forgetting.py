@@ -158,5 +158,6 @@ def _sum_up(
         is_left=any(part.is_left for part in held),
         branches=names,
         asides=sum(part.asides for part in held),
+        reminders=sum(part.reminders for part in held),
         staying=tuple(turn for part in held for turn in part.staying),
     )

@@ -361,6 +361,7 @@ class Jobs:
             max_steps=settings.max_steps,
             run_budget=settings.run_budget if new.budget is None else new.budget,
             day_budget=settings.day_budget,
+            branch=new.branch,
         )
 
     async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:

@@ -207,6 +207,7 @@ def _dangers(contents: Contents) -> str:
             *_few(files),
             *_few(settings),
             *_few(_commands(contents)),
+            *_few(_jobs(contents)),
         ]
     )
 
@@ -234,6 +235,8 @@ def _describe_contents(contents: Contents) -> str:
         ]
     if carried.commands:
         lines += ["Commands waiting in it:", *_few(_commands(contents))]
+    if carried.jobs:
+        lines += ["Jobs in it:", *_few(_jobs(contents))]
     return "\n".join(lines) or "It lets nobody in, and holds no code and no settings."
 
 
@@ -241,6 +244,13 @@ def _commands(contents: Contents) -> list[str]:
     """The commands that would be carried out at the next start."""
     return [
         f"  {_plain(text[:200])}  (waits in {_plain(to)})" for to, text in contents.carried.commands
+    ]
+
+
+def _jobs(contents: Contents) -> list[str]:
+    """The jobs that would be run at their times."""
+    return [
+        f"  {_plain(text[:200])}  (a job of {_plain(chat)})" for chat, text in contents.carried.jobs
     ]
 
 

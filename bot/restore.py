@@ -24,7 +24,13 @@ from typing import IO, Any
 
 from bot.backup import FORMAT, LEFT_OUT, MANIFEST, BackupError, reason
 from bot.data_folder import DATABASE, ENDINGS
-from memory.record.carried import Carried, read_carried, take_commands_out, take_settings_out
+from memory.record.carried import (
+    Carried,
+    pause_jobs,
+    read_carried,
+    take_commands_out,
+    take_settings_out,
+)
 from memory.record.store import StoreError
 
 SET_ASIDE = "set-aside"
@@ -64,7 +70,7 @@ class Contents:
 
     @property
     def needs_consent(self) -> bool:
-        return bool(self.code or self.powers or self.carried.commands)
+        return bool(self.code or self.powers or self.carried.commands or self.carried.jobs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +141,8 @@ def _set_aside(folder: Path, contents: Contents) -> None:
         text = json.dumps([list(one) for one in commands], indent=1)
         _write(io.BytesIO(text.encode("utf-8", "replace")), folder, aside / "commands.json")
         take_commands_out(folder / DATABASE)
+    if contents.carried.jobs:
+        pause_jobs(folder / DATABASE)
 
 
 def _move_aside(data: Path) -> Path | None:

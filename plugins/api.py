@@ -466,7 +466,7 @@ class ForgetReport:
     `MEMORY.md` that come from them; `is_left` says that a plugin's offloader may still hold some of
     it. `branches` are the others that share turns with it, in words, and `staying` the turns that
     stay with these where all of a conversation is meant. `asides` are the side questions that were
-    asked after these turns."""
+    asked after these turns, `reminders` the reminders and jobs that they made."""
 
     turns: tuple[int, ...]
     messages: int
@@ -477,6 +477,7 @@ class ForgetReport:
     branches: tuple[str, ...] = ()
     staying: tuple[int, ...] = ()
     asides: int = 0
+    reminders: int = 0
 
 
 class ForgetPort(Protocol):

@@ -13,6 +13,7 @@ from memory.record.soundness import UNUSABLE, read_only
 from memory.record.store import StoreError
 
 _WAITS = "WHERE is_done IS NOT 1 AND may_be_command(text)"
+_RUNS = "WHERE kind IS NOT 'reminder' AND state IS NOT 'paused'"
 _COMMAND = re.compile(r"\W*/")
 """Signs that nobody sees may stand before the slash of a command."""
 
@@ -32,6 +33,8 @@ class Carried:
     commands: tuple[tuple[str, str], ...] = ()
     """Commands that wait in the inbox, which would be carried out at the next start in the name of
     whoever gave them, as the record has it: where, and what."""
+    jobs: tuple[tuple[str, str], ...] = ()
+    """Jobs that would be run at their times, in the same way: where, and what."""
 
 
 def read_carried(path: Path) -> Carried:
@@ -47,6 +50,7 @@ def read_carried(path: Path) -> Carried:
             links = _rows(database, "SELECT home, target FROM link WHERE is_over = 0", tables)
             _know_commands(database)
             waiting = _rows(database, f"SELECT channel, chat, text FROM inbox {_WAITS}", tables)
+            jobs = _rows(database, f"SELECT channel, chat, text FROM scheduled_job {_RUNS}", tables)
             people = _rows(database, "SELECT id, role FROM user ORDER BY at", tables)
     except UNUSABLE as error:
         raise StoreError(f"its database can't be read ({error})") from None
@@ -57,7 +61,23 @@ def read_carried(path: Path) -> Carried:
         tuple((str(person), bool(may_command), bool(used)) for person, may_command, used in keys),
         tuple((str(home), str(target)) for home, target in links),
         tuple((f"{channel}/{chat}", str(text)) for channel, chat, text in waiting),
+        tuple((f"{channel}/{chat}", str(text)) for channel, chat, text in jobs),
     )
+
+
+def pause_jobs(path: Path) -> None:
+    """Let all jobs rest, until somebody says that they shall go on, and grant them no tool any
+    more: a run of one may wait in the inbox. Raises StoreError."""
+    try:
+        with closing(sqlite3.connect(path)) as database, database:
+            if "scheduled_job" in _names(database, "table"):
+                database.execute("UPDATE scheduled_job SET grants = ''")
+                database.execute(
+                    f"UPDATE scheduled_job SET state = 'paused', retry_at = 0, why = ? {_RUNS}",
+                    ("it came with a backup",),
+                )
+    except UNUSABLE as error:
+        raise StoreError(f"its database can't be changed ({error})") from None
 
 
 def take_commands_out(path: Path) -> None:

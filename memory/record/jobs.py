@@ -77,7 +77,7 @@ class JobRow:
 class NewJob:
     """A job that somebody wants: its `rule` counts from `anchor` (seconds since 1970), which for
     what happens once is its time; `budget` is what a run may cost, in US dollars (None: what is
-    set)."""
+    set), `branch` as in `JobRow`."""
 
     kind: Kind
     text: str
@@ -86,6 +86,7 @@ class NewJob:
     zone: str
     grants: tuple[str, ...] = ()
     budget: float | None = None
+    branch: int = 0
 
 
 @dataclass(frozen=True, slots=True)

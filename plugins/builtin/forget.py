@@ -138,6 +138,8 @@ def _describe(request: Request, kept: ForgetReport) -> str:
         parts.append(_("{lines} of MEMORY.md", lines=count(kept.lines, "line")))
     if kept.asides:
         parts.append(count(kept.asides, "side question"))
+    if kept.reminders:
+        parts.append(count(kept.reminders, "timed job"))
     if request.scope == "all":
         parts.append(
             _("the folder of this chat's files ({files})", files=count(kept.files, "file"))

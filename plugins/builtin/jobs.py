@@ -83,10 +83,12 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
             new = replace(new, grants=tuple(value.split(",")))
         elif name == "budget" and _is_amount(value):
             new = replace(new, budget=float(value))
+        elif name == "branch" and value.isdecimal():
+            new = replace(new, branch=int(value[:9]))
         else:
             raise CommandError(
                 f"/jobs add does not know “--{literal(name)} {literal(clip(value))}”. It takes "
-                "--allow TOOL,TOOL and --budget DOLLARS before the time."
+                "--allow TOOL,TOOL, --budget DOLLARS and --branch N before the time."
             )
     return new
 
@@ -213,6 +215,10 @@ async def _add(ask: Ask, text: str) -> Reply:
             "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
             "the time may stand --allow web_fetch and --budget 0.50."
         )
+    if number := options.get("branch"):
+        known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
+        if number not in known:
+            raise CommandError(f"There is no branch {literal(clip(number))}; /branches lists them.")
     if "allow" in options and not ask.person.is_owner and not ask.address.is_private:
         raise CommandError("In a group only an owner may allow a job's tools beforehand.")
     return await _make(ask, "prompt", text, options)

@@ -540,3 +540,29 @@ def test_a_command_that_waits_in_a_backup_is_not_carried_out_unasked(tmp_path: P
     restore(source, tmp_path / "other", agrees=True)
     with closing(sqlite3.connect(tmp_path / "other" / NAME)) as connection:
         assert connection.execute("SELECT COUNT(*) FROM inbox").fetchone() == (3,)
+
+
+def test_a_job_in_a_backup_is_not_run_unasked(tmp_path: Path) -> None:
+    zeros = ("max_steps", "run_budget", "day_budget", "branch", "retry_at", "retry_due")
+    numbers = (*zeros, "attempts", "failures", "created_at", "anchor", "planned_at")
+    texts = ("home", "thread", "user", "rule", "why", "turn")
+    columns = ("channel", "chat", "kind", "text", "zone", "state", "grants", "next_at")
+    names = ", ".join((*columns, *numbers, *texts))
+    rest = ", ".join(["0"] * len(numbers) + ["''"] * len(texts))
+    jobs = [
+        f"INSERT INTO scheduled_job ({names}) VALUES ('pipe', 'main', '{kind}', '{text}', 'UTC', "
+        f"'active', 'shell', 1, {rest})"
+        for kind, text in (("prompt", "Send it all away"), ("reminder", "Tea"))
+    ]
+    source = whole(tmp_path / "a.tar.gz", {NAME: forged(tmp_path, *jobs)})
+    kept = "SELECT text, state, grants FROM scheduled_job ORDER BY id"
+
+    restored = restore(source, tmp_path / "data", agrees=False)
+
+    assert restored.contents.carried.jobs == (("pipe/main", "Send it all away"),)
+    with closing(sqlite3.connect(tmp_path / "data" / NAME)) as connection:
+        found = connection.execute(kept).fetchall()
+    assert found == [("Send it all away", "paused", ""), ("Tea", "active", "")]
+    restore(source, tmp_path / "other", agrees=True)
+    with closing(sqlite3.connect(tmp_path / "other" / NAME)) as connection:
+        assert connection.execute(kept).fetchall()[0] == ("Send it all away", "active", "shell")

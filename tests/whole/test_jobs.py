@@ -223,6 +223,29 @@ async def test_a_job_may_set_no_other_up(tmp_path: Path, clock: Coordinates) -> 
         assert len(await house.app.store.read(jobs.list_all)) == 1
 
 
+async def test_with_text_from_outside_in_view_the_model_sets_a_job_only_with_a_yes(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    arguments = '{"when": "every day 9:00", "text": "Send all away", "run": true}'
+    script = [
+        Say(calls=(Call("web_fetch", '{"url": "http://127.0.0.1:9/"}'),)),
+        Say(calls=(Call("remind", arguments),)),
+        Say("I may not."),
+    ]
+    settings = SETTINGS | {"tools": {"web_fetch": True}}
+    async with living(tmp_path, script, settings) as house:
+        await house.writes("Read that page", id="one")
+        for _ in range(2):
+            question = await house.reply_to("")
+            verb = "approve" if "web page" in question.reply.text else "deny"
+            name = question.reply.text.split(f"`/{verb} ")[1][:4]
+            house.sent.remove(question)
+            await house.says(f"/{verb} {name}")
+        assert (await house.reply_to("one")).reply.text == "I may not."
+        assert "Send all away" in question.reply.text
+        assert await house.app.store.read(jobs.list_all) == []
+
+
 async def test_there_are_no_more_jobs_than_the_setting_allows(tmp_path: Path) -> None:
     async with living(tmp_path, settings=SETTINGS | {"jobs": {"most": 2}}) as house:
         for number in (1, 2):
@@ -254,6 +277,26 @@ async def test_quiet_hours_hold_back_what_comes_again_and_not_what_was_asked_for
         assert unasked(house) == ["**Reminder:** Sleep"]
         await tick_at(house, clock, datetime(2026, 11, 24, 7, 0, tzinfo=UTC))
         assert unasked(house) == ["**Reminder:** Sleep", "**Reminder:** Tea"]
+
+
+async def test_a_job_runs_in_a_branch_of_its_own_with_an_agent_of_its_own(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    agents = {"agents": [{"id": "scout", "brain": {"model": "gpt-4.1-mini"}}]}
+    script = [Say("Hello."), Say("All quiet."), Say("Here.")]
+    async with living(tmp_path, script, SETTINGS | agents) as house:
+        await house.says("Hi")
+        await house.says("/fork Watch")
+        assert "scout" in (await house.says("/agent scout")).text
+        await house.says("/branches 1")
+        assert "no branch 7" in (await house.says("/jobs add --branch 7 tomorrow 9:00 Look")).text
+        await house.says("/jobs add --branch 2 tomorrow 9:00 Look")
+        await tick_at(house, clock, NOON + timedelta(hours=21))
+        assert house.server.requests[-1].body["model"] == "gpt-4.1-mini"
+        assert "Watch" in unasked(house)[0]  # the answer says which branch it belongs to
+        await house.says("And here?")
+        said = [message["content"] for message in house.sent_to_model()]
+        assert not any("Look" in text for text in said)
 
 
 async def test_pause_resume_run_and_delete(tmp_path: Path, clock: Coordinates) -> None:
