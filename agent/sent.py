@@ -14,7 +14,7 @@ from typing import Any
 
 import orjson
 
-from agent.models.anthropic_request import PROTOCOL, to_body
+from agent.models.endpoint import ANTHROPIC
 from agent.pictures import (
     Pictures,
     Wire,
@@ -74,7 +74,11 @@ async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Reb
 
 def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     """The body as its protocol has it."""
-    return to_body(body, beside) if body.get("protocol") == PROTOCOL else body
+    if body.get("protocol") != ANTHROPIC:
+        return body
+    from agent.models.anthropic_request import to_body  # noqa: PLC0415 - for those who use it
+
+    return to_body(body, beside)
 
 
 def _body(

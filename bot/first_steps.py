@@ -21,9 +21,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from agent.models import anthropic, embedded
+from agent.models import embedded
 from agent.models.base import ModelError, ModelRequest
-from agent.models.endpoint import ANTHROPIC, COMPATIBLE, OPENAI_URL, PROVIDERS, Endpoint, Protocol
+from agent.models.endpoint import (
+    ANTHROPIC,
+    COMPATIBLE,
+    OPENAI_URL,
+    PROVIDERS,
+    Endpoint,
+    Protocol,
+    is_anthropic_installed,
+)
 from agent.models.selection import AUTO, UNCACHED, USUAL, connect
 from bot.maintenance import say
 from bot.settings import SettingError
@@ -123,7 +131,7 @@ def set_up(config: Path) -> bool:
         say(f"Nothing was written: {error}")
         return False
     say(f"Done: {' and '.join(written)}." if written else "All of that was written down already.")
-    if served.protocol == ANTHROPIC and not anthropic.is_installed():
+    if served.protocol == ANTHROPIC and not is_anthropic_installed():
         say(UNCACHED)
     for name, value in served.secrets.items():
         if os.environ.get(name, value) != value:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import subprocess
+import sys
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
@@ -80,3 +82,11 @@ def test_nothing_but_the_cluster_itself_knows_of_the_cluster() -> None:
     }
     assert knowing, "it looks where the modules are"
     assert {name for name in knowing if not name.startswith("bot.cluster")} == set()
+
+
+def test_a_bot_without_claude_imports_nothing_of_it() -> None:
+    code = "import sys, bot.assembly; print([m for m in sys.modules if 'anthropic' in m])"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"

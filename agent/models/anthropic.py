@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from agent.models.anthropic_answer import AnthropicAnswer, layout
@@ -20,15 +19,13 @@ from agent.models.base import (
 )
 from agent.models.endpoint import Endpoint
 from agent.models.openai import adapt_request, is_about_pictures
-from agent.models.served import ServedModel, encode
+from agent.models.served import EndpointModel, encode
 from agent.pictures import blind
 from memory.messages import Beside
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
 
-INSTALL = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
-"""The one line that installs the SDK."""
 _MOST_PAUSES = 5
 _LEAST_ROOM = 1_024
 """Tokens below which an answer that must fit into what is left of the window is not asked for."""
@@ -36,12 +33,7 @@ _LONGEST = re.compile(r"max_tokens: \d+ > (\d{1,9})")
 _LEAST_THOUGHT = 1_024
 
 
-def is_installed() -> bool:
-    """Whether the SDK is there; nothing is imported to find out."""
-    return find_spec("anthropic") is not None
-
-
-class AnthropicModel(ServedModel):
+class AnthropicModel(EndpointModel):
     """A model asked by the Messages API."""
 
     LIST = "/v1/models"

@@ -27,7 +27,7 @@ MOST_BLOCKS = 2_000
 """In one answer."""
 
 
-class _Block:
+class _PartialBlock:
     """A block that is still coming in: its text, thoughts, or a call's arguments."""
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
@@ -48,7 +48,7 @@ class AnthropicAnswer(Answer):
 
     def __init__(self) -> None:
         super().__init__()
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: dict[int, _PartialBlock] = {}
         self._counted: dict[str, int] = {}
 
     def add(self, chunk: object) -> str:
@@ -86,7 +86,7 @@ class AnthropicAnswer(Answer):
         if len(self._blocks) >= MOST_BLOCKS:
             self.is_full = True
             return ""
-        block = self._blocks[count(event, "index")] = _Block({})
+        block = self._blocks[count(event, "index")] = _PartialBlock({})
         block.kind = get_string(fields, "type")
         for name in ("id", "name", "data"):
             if value := get_string(fields, name):
@@ -108,7 +108,7 @@ class AnthropicAnswer(Answer):
         names = ("text", "thinking", "partial_json")
         return self._write(block, next(filter(None, (get_string(delta, n) for n in names)), ""))
 
-    def _write(self, block: _Block, piece: str) -> str:
+    def _write(self, block: _PartialBlock, piece: str) -> str:
         block.body.write(kept := self._clip(piece))
         block.is_cut |= len(kept) < len(piece)
         if block.kind == "thinking":
@@ -165,7 +165,7 @@ _COUNTS = (
 )
 
 
-def _to_block(block: _Block) -> dict[str, Any]:
+def _to_block(block: _PartialBlock) -> dict[str, Any]:
     match block.kind:
         case "text" if block.text.strip():
             return {"type": "text", "text": block.text}

@@ -25,7 +25,7 @@ _SDK = Sdk(
 )
 
 
-class _PatientClient(Patient, DefaultAioHttpClient):
+class _PatientAnthropic(Patient, DefaultAioHttpClient):
     """The SDK's transport, bounded."""
 
 
@@ -36,7 +36,7 @@ def open_client(endpoint: Endpoint) -> SdkClient:
         _SDK,
         lambda known: AsyncAnthropic(
             base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"),
-            http_client=_PatientClient(endpoint),
+            http_client=_PatientAnthropic(endpoint),
             open_telemetry=False,  # what is said is nobody else's business
             **known,
         ),

@@ -28,12 +28,11 @@ from typing import Any
 
 from agent.models.anthropic_answer import THOUGHTS, read_layout
 from agent.models.base import ModelRequest
+from agent.models.endpoint import ANTHROPIC
 from memory.messages import Beside, mark_text
 
 Json = dict[str, Any]
 
-PROTOCOL = "anthropic"
-"""What a request's body says of itself, as long as it is in OpenAI's shape."""
 CACHED: Json = {"type": "ephemeral"}
 """A mark: five minutes from each use on."""
 _OWN = ("protocol", "messages", "tools", "is_once", "without_thoughts")
@@ -54,7 +53,7 @@ def to_neutral(model: str, request: ModelRequest, effort: str = "") -> Json:
     knows no temperature any more."""
     wanted = dict(request.parameters or {})
     body: Json = {
-        "protocol": PROTOCOL,
+        "protocol": ANTHROPIC,  # as long as it is in OpenAI's shape
         "model": model,
         "max_tokens": request.max_tokens or LONGEST_REPLY,
         "stream": True,

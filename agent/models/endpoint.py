@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
@@ -14,6 +15,13 @@ OPENAI_URL = "https://api.openai.com/v1"
 Protocol = Literal["openai_compat", "anthropic"]
 COMPATIBLE: Protocol = "openai_compat"
 ANTHROPIC: Protocol = "anthropic"
+INSTALL_ANTHROPIC = ".venv/bin/python -m pip install -r agent/models/requirements-anthropic.txt"
+"""The one line that installs the SDK of that protocol, which is an extra."""
+
+
+def is_anthropic_installed() -> bool:
+    """Whether Anthropic's SDK is there; nothing is imported to find out."""
+    return find_spec("anthropic") is not None
 
 
 @dataclass(frozen=True, slots=True)

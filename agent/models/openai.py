@@ -12,7 +12,7 @@ from agent.models import ollama
 from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelRefused, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, Endpoint
-from agent.models.served import ServedModel, encode
+from agent.models.served import EndpointModel, encode
 from agent.pictures import blind, has_pictures
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 __all__ = ["OPENAI_URL", "Endpoint", "OpenAIModel"]
 
 
-class OpenAIModel(ServedModel):
+class OpenAIModel(EndpointModel):
     """A model asked by OpenAI's chat-completions protocol."""
 
     def __init__(self, endpoint: Endpoint) -> None:

@@ -26,7 +26,7 @@ _SDK = Sdk(
 )
 
 
-class _PatientClient(Patient, DefaultAioHttpClient):
+class _PatientOpenAI(Patient, DefaultAioHttpClient):
     """The SDK's transport, bounded."""
 
 
@@ -36,6 +36,6 @@ def open_client(endpoint: Endpoint) -> SdkClient:
         endpoint,
         _SDK,
         lambda known: AsyncOpenAI(
-            base_url=endpoint.base_url, http_client=_PatientClient(endpoint), **known
+            base_url=endpoint.base_url, http_client=_PatientOpenAI(endpoint), **known
         ),
     )

@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from agent.models import anthropic
 from agent.models.base import (
     AccountRefused,
     Model,
@@ -21,13 +20,15 @@ from agent.models.embedded import EmbeddedModel
 from agent.models.endpoint import (
     ANTHROPIC,
     COMPATIBLE,
+    INSTALL_ANTHROPIC,
     OPENAI_URL,
     PROVIDERS,
     Endpoint,
     Protocol,
+    is_anthropic_installed,
 )
 from agent.models.openai import OpenAIModel
-from agent.models.served import ServedModel
+from agent.models.served import EndpointModel
 from agent.pictures import blind
 from agent.settings import Brain
 
@@ -185,7 +186,7 @@ def _usual_place(provider: str, given: Credentials) -> ModelEndpoint:
 UNCACHED = (
     "Claude is asked through Anthropic's OpenAI-compatible layer, which caches nothing: every "
     "request is paid in full. Its own protocol is installed by one line: "
-    f"`{anthropic.INSTALL}`; then restart the bot."
+    f"`{INSTALL_ANTHROPIC}`; then restart the bot."
 )
 
 
@@ -197,11 +198,13 @@ def protocol_of(brain: Brain) -> Protocol:
     return known.speaks if known else COMPATIBLE
 
 
-def connect(endpoint: Endpoint, protocol: Protocol) -> ServedModel:
+def connect(endpoint: Endpoint, protocol: Protocol) -> EndpointModel:
     """The model behind an endpoint, asked by this protocol where its SDK is installed; no loop
     needs to run."""
-    if protocol == ANTHROPIC and anthropic.is_installed():
-        return anthropic.AnthropicModel(replace(endpoint, protocol="Anthropic's API"))
+    if protocol == ANTHROPIC and is_anthropic_installed():
+        from agent.models.anthropic import AnthropicModel  # noqa: PLC0415 - for those who use it
+
+        return AnthropicModel(replace(endpoint, protocol="Anthropic's API"))
     return OpenAIModel(endpoint)
 
 
@@ -265,7 +268,7 @@ class Models:
         place = place_of(choice.brain, self._credentials)
         if place.missing:
             return _Unasked(choice.model, _want_key(choice.model, place.missing))
-        if choice.brain.backend == ANTHROPIC and not anthropic.is_installed():
+        if choice.brain.backend == ANTHROPIC and not is_anthropic_installed():
             return _Unasked(choice.model, _want_sdk(choice.model))
         if choice.model != AUTO:
             return self._connect_to_server(choice)
@@ -273,7 +276,7 @@ class Models:
             return self._connect_to_server(replace(choice, model=USUAL))
         return _FirstListed(lambda name: self._connect_to_server(replace(choice, model=name)))
 
-    def _connect_to_server(self, choice: ModelChoice) -> ServedModel:
+    def _connect_to_server(self, choice: ModelChoice) -> EndpointModel:
         if advice := self.advise(choice):
             log.warning("%s", advice)
         return connect(self._endpoint(choice), protocol_of(choice.brain))
@@ -282,7 +285,7 @@ class Models:
         """What to do so that a choice's models cost less, in a sentence; "": nothing."""
         at = choice.brain.provider, self._endpoint(choice).base_url
         is_theirs = at == ("anthropic", PROVIDERS["anthropic"].base_url)
-        is_asked_so = protocol_of(choice.brain) == ANTHROPIC and anthropic.is_installed()
+        is_asked_so = protocol_of(choice.brain) == ANTHROPIC and is_anthropic_installed()
         is_embedded = self.uses_embedded(choice)
         return UNCACHED if is_theirs and not is_asked_so and not is_embedded else ""
 
@@ -329,7 +332,7 @@ def _want_key(model: str, key_name: str) -> str:
 def _want_sdk(model: str) -> str:
     return (
         f"The model {model!r} is to be asked by Anthropic's protocol, which is not installed: run "
-        f"`{anthropic.INSTALL}`, and restart the bot."
+        f"`{INSTALL_ANTHROPIC}`, and restart the bot."
     )
 
 
@@ -365,9 +368,9 @@ class _FirstListed:
 
     takes_tools, sees, is_free = True, True, False
 
-    def __init__(self, served: Callable[[str], ServedModel]) -> None:
+    def __init__(self, served: Callable[[str], EndpointModel]) -> None:
         self._served = served
-        self._found: ServedModel | None = None
+        self._found: EndpointModel | None = None
         self._finding = asyncio.Lock()
 
     @property
@@ -388,13 +391,13 @@ class _FirstListed:
     async def reply(self, request: ModelRequest, on_delta: OnDelta) -> ModelReply:
         return await (await self._model()).reply(request, on_delta)
 
-    async def _model(self) -> ServedModel:
+    async def _model(self) -> EndpointModel:
         async with self._finding:
             if self._found is None:
                 self._found = await self._find()
         return self._found
 
-    async def _find(self) -> ServedModel:
+    async def _find(self) -> EndpointModel:
         usual = self._served(USUAL)
         name = await usual.first_listed_model()
         if name is None or name == USUAL:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 Encode = Callable[[], bytes]
 
 
-class ServedModel(Model):
+class EndpointModel(Model):
     """A model asked through an official SDK, which is loaded at the first request."""
 
     LIST = "/models"

@@ -25,7 +25,7 @@ from agent.models.base import (
 )
 from agent.models.endpoint import Endpoint
 from agent.models.openai import OpenAIModel
-from agent.models.served import ServedModel
+from agent.models.served import EndpointModel
 from memory.messages import Message, ToolCall
 from tests.fakes.anthropic_server import AnthropicServer, overflow
 from tests.fakes.openai_server import (
@@ -55,7 +55,7 @@ Server = OpenAIServer | AnthropicServer
 class Protocol:
     """A model that speaks it, and a strict server of it."""
 
-    model: Callable[[Endpoint], ServedModel]
+    model: Callable[[Endpoint], EndpointModel]
     server: Callable[..., Server]
 
 
@@ -70,7 +70,7 @@ def protocol(request: pytest.FixtureRequest) -> Protocol:
     return PROTOCOLS[request.param]
 
 
-def model_at(protocol: Protocol, server: Server, **settings: Any) -> ServedModel:
+def model_at(protocol: Protocol, server: Server, **settings: Any) -> EndpointModel:
     usual: dict[str, Any] = {"api_key": KEY, "timeout": 5.0, "max_retries": 0}
     return protocol.model(Endpoint("fake-model", server.base_url, **(usual | settings)))
 
@@ -78,7 +78,7 @@ def model_at(protocol: Protocol, server: Server, **settings: Any) -> ServedModel
 @asynccontextmanager
 async def conversation(
     protocol: Protocol, *script: Answer, **settings: Any
-) -> AsyncIterator[tuple[Server, ServedModel]]:
+) -> AsyncIterator[tuple[Server, EndpointModel]]:
     """A server with a script, and a model in front of it."""
     async with protocol.server(script) as server:
         model = model_at(protocol, server, **settings)
@@ -88,7 +88,7 @@ async def conversation(
             await model.close()
 
 
-async def ask(model: ServedModel, request: ModelRequest = HELLO) -> tuple[ModelReply, list[str]]:
+async def ask(model: EndpointModel, request: ModelRequest = HELLO) -> tuple[ModelReply, list[str]]:
     """The reply, and the pieces in which it streamed."""
     pieces: list[str] = []
     return await model.reply(request, pieces.append), pieces
@@ -289,7 +289,7 @@ async def test_a_key_that_cannot_be_sent_is_an_error_with_a_sentence(
     _assert_is_a_sentence(error)
 
 
-async def _failure(model: ServedModel) -> ModelError:
+async def _failure(model: EndpointModel) -> ModelError:
     with pytest.raises(ModelError) as caught:
         await ask(model)
     return caught.value

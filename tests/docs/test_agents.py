@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.models.anthropic import INSTALL
-from agent.models.endpoint import PROVIDERS
+from agent.models.endpoint import INSTALL_ANTHROPIC, PROVIDERS
 from agent.models.selection import place_of, protocol_of
 from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
@@ -48,7 +47,7 @@ def test_the_brain_of_claude_on_the_page_is_asked_by_its_own_protocol(tmp_path: 
 
     assert (choice.model, choice.brain.effort) == ("claude-sonnet-4-5", "medium")
     assert protocol_of(choice.brain) == "anthropic"
-    assert example("models.md", "sh").strip() == INSTALL
+    assert example("models.md", "sh").strip() == INSTALL_ANTHROPIC
 
 
 def test_the_page_names_all_providers_that_are_known() -> None:

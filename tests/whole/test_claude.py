@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from agent.models import anthropic
-from agent.models.endpoint import PROVIDERS
+from agent.models import selection
+from agent.models.endpoint import INSTALL_ANTHROPIC, PROVIDERS
 from tests.fakes.anthropic_server import AnthropicServer, Think
 from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, Script
 from tests.whole.house import House, running
@@ -108,7 +108,7 @@ async def test_a_wrong_key_is_told_by_its_name(tmp_path: Path) -> None:
 
 @pytest.fixture
 def without_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(anthropic, "is_installed", lambda: False)
+    monkeypatch.setattr(selection, "is_anthropic_installed", lambda: False)
 
 
 @pytest.mark.usefixtures("without_sdk")
@@ -121,7 +121,7 @@ async def test_without_its_sdk_the_bot_says_that_nothing_is_cached_and_what_to_d
         model, status = await house.says("/model"), await house.says("/status")
     for text in (model.text, status.text, caplog.text):
         assert "caches nothing" in text
-        assert anthropic.INSTALL in text
+        assert INSTALL_ANTHROPIC in text
 
 
 @pytest.mark.usefixtures("without_sdk")
@@ -129,7 +129,7 @@ async def test_its_protocol_at_another_address_wants_the_sdk(tmp_path: Path) -> 
     house = House()
     own = {"provider": "mine", "backend": "anthropic", "config": {"base_url": "http://127.0.0.1:9"}}
     async with running(tmp_path, house, {"model": MODEL, "brain": own}, {}):
-        assert anthropic.INSTALL in (await house.says("Hi")).text
+        assert INSTALL_ANTHROPIC in (await house.says("Hi")).text
 
 
 async def test_its_protocol_may_be_spoken_at_any_address(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ async def test_its_protocol_may_be_spoken_at_any_address(tmp_path: Path) -> None
 
 
 def test_the_line_that_installs_the_sdk_names_a_file_that_has_it() -> None:
-    assert "anthropic==" in Path(anthropic.INSTALL.split()[-1]).read_text()
+    assert "anthropic==" in Path(INSTALL_ANTHROPIC.split()[-1]).read_text()
 
 
 def test_anthropic_is_the_provider_that_speaks_it() -> None:
