@@ -2,8 +2,8 @@
 
 A rule is a text: "" for what happens once, "cron 0 9 * * 1-5" for five fields of crontab, "every
 7200" for so many seconds, "days 2" for every second day at the same time of the day. Clocks of
-people jump twice a year: what is due at a time of the day that is left out is due an hour later,
-and what is due at one that comes twice is due the first time.
+people jump twice a year: what is due at a time of the day that is left out is due within the hour
+after it, and what is due at one that comes twice is due the first time.
 """
 
 from __future__ import annotations
