@@ -12,12 +12,13 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 
 from bot.cluster.slices import SLICES
 from tests.fakes.openai_server import OpenAIServer
-from tests.whole.process import PATIENCE, BotProcess, talking
+from tests.whole.process import MAIN, PATIENCE, BotProcess, talking
 
 
 @dataclass
@@ -42,6 +43,14 @@ class Processes:
         """A process; `others` are what `talking` is told of it besides."""
         starting = talking(self.folder, self.endpoint, self.settings, arguments=arguments, **others)
         return await self.stack.enter_async_context(starting)
+
+    async def start_changed(self, program: str, *arguments: str, **others: Any) -> BotProcess:
+        """A process in which this is carried out before the bot begins."""
+        file = self.folder / f"changed-{uuid4().hex}.py"
+        file.write_text(f"{program}\nimport sys, main\nsys.exit(main.main())\n")
+        path = f"PYTHONPATH={MAIN.parent}"
+        shell = f'python=$1; shift 2; {path} exec "$python" {file} "$@"'
+        return await self.start(*arguments, shell=shell, **others)
 
 
 def send_signal(process: BotProcess, number: signal.Signals) -> None:

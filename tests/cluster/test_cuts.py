@@ -27,6 +27,12 @@ from tests.servers.link import Link
 from tests.servers.postgresql import PostgresqlServer
 from tests.whole.process import PATIENCE, BotProcess
 
+HASTY = """
+from bot.cluster import rabbit, worker
+rabbit.HEARTBEAT = 3
+worker.DEAF = 8.0
+"""
+"""A worker that is missed sooner, and sooner gives up, than others: the tests wait for that."""
 EACH, CHATS = 4, 4
 """Messages in each chat, and chats of each worker."""
 
@@ -99,7 +105,7 @@ async def living(
             "DATABASE_URL": f"postgresql://parley@127.0.0.1:{to_database.port}/{database}"
             "?sslmode=disable",
         }
-        victim = await processes.start("--role", "worker", environ=urls)
+        victim = await processes.start_changed(HASTY, "--role", "worker", environ=urls)
         processes.workers.append(victim)
         gateway = await processes.add_gateway()
         owners = await until_shared(postgresql, 2)

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ import pytest
 
 from tests.cluster.cluster_processes import cluster_of, read, send_signal
 from tests.fakes.openai_server import OpenAIServer, Received, Say
-from tests.servers.postgresql import running_server
+from tests.servers.postgresql import PostgresqlServer, find_binaries, running_server
 from tests.servers.small_disk import SmallDisk, small_disk
 
 FULL = "could not be saved: the disk of the PostgreSQL server is full; free some space there"
@@ -66,3 +69,65 @@ async def test_on_a_full_disk_nothing_is_confirmed_and_what_was_is_answered_once
             assert accepted <= {*answered}
         asked = read(url, "SELECT text FROM message WHERE role = 'user' ORDER BY id")
         assert [text for (text,) in asked] == ["hello", "fill it", "again", "after"]
+
+
+@contextmanager
+def server_with_little_room_for_its_log() -> Iterator[tuple[PostgresqlServer, SmallDisk]]:
+    """A server whose write-ahead log is on a small disk."""
+    binaries = find_binaries()
+    if binaries is None:
+        pytest.skip("PostgreSQL's server is not installed (Debian: apt install postgresql)")
+    settings = ("shared_buffers=32MB", "min_wal_size=2MB", "max_wal_size=4MB")
+    with tempfile.TemporaryDirectory(prefix="parley-pg-", ignore_cleanup_errors=True) as name:
+        server = PostgresqlServer(Path(name), binaries, settings)
+        server.initialize("--wal-segsize=1")
+        with small_disk(server.folder / "disk", 24, "postgres") as disk:
+            log = server.folder / "data" / "pg_wal"
+            shutil.copytree(log, place := disk.folder / "wal")
+            for path in (place, *place.rglob("*")):
+                shutil.chown(path, "postgres")
+            shutil.rmtree(log)
+            log.symlink_to(place)
+            server.start()
+            try:
+                yield server, disk
+            finally:
+                server.stop(signal.SIGQUIT)
+
+
+async def test_when_the_servers_log_finds_no_room_nothing_confirmed_is_lost_and_all_goes_on_later(
+    tmp_path: Path, servers: Mapping[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server ends itself then, and does not start before there is room."""
+
+    def answer(request: Received) -> Say:
+        return Say(f"re: {request.body['messages'][-1]['content'][:20]}")
+
+    with server_with_little_room_for_its_log() as (server, disk):
+        server.execute("CREATE DATABASE parley")
+        monkeypatch.setenv("DATABASE_URL", url := server.url("parley"))
+        async with (
+            OpenAIServer(answer) as endpoint,
+            cluster_of(tmp_path, endpoint, servers, workers=1) as processes,
+        ):
+            gateway = await processes.add_gateway()
+            assert (await gateway.says("hello"))["text"] == "re: hello"
+            disk.fill()
+            told: list[Any] = []
+            while server.process is not None and server.process.poll() is None:
+                told.append(await gateway.says(long(), id=f"n{len(told)}", chat=f"chat{len(told)}"))
+            refused = [line for line in told if not line["text"].startswith("re: ")]
+            assert refused, "there was room for all of it"
+            for line in refused:
+                assert "PostgreSQL server" in line["text"] or "took too long" in line["text"]
+
+            disk.free()
+            server.start()
+            assert (await gateway.says("again"))["text"] == "re: again"
+            accepted = {line["accepted"] for line in gateway.lines if "accepted" in line}
+            await gateway.until(lambda: accepted <= {line["reply_to"] for line in gateway.replies})
+            assert {"hello", "again"} <= accepted
+            for process in (gateway, *processes.workers):
+                assert "Traceback" not in process.errors, process.errors
+            texts = read(url, "SELECT platform_id FROM inbox WHERE is_done = 1")
+        assert {f'"{name}"' for name in accepted} <= {text for (text,) in texts}

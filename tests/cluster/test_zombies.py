@@ -10,13 +10,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.cluster.cluster_processes import Processes, cluster_of, send_signal, until_shared
+from tests.cluster.cluster_processes import cluster_of, send_signal, until_shared
 from tests.cluster.test_ownership import until
 from tests.fakes.openai_server import Call, OpenAIServer, Received, Say
 from tests.whole.process import BotProcess
 
 STOPS = """
-import os, signal, sys, threading
+import os, signal, threading
 sync = os.fsync
 def stop(file):
     sync(file)
@@ -25,14 +25,12 @@ def stop(file):
         # Sent to this thread, so that it does not get any further.
         signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
 os.fsync = stop
-import main
-sys.exit(main.main())
 """
 """A worker that stands still when a file that a tool writes is ready to take the other's place."""
 
 
 STOPS_AT_ITS_MEMORY = """
-import os, signal, sys, threading
+import os, signal, threading
 from memory.record import daily
 look = daily._is_written
 def stop(data, section):
@@ -40,8 +38,6 @@ def stop(data, section):
     signal.pthread_kill(threading.get_ident(), signal.SIGSTOP)
     return found
 daily._is_written = stop
-import main
-sys.exit(main.main())
 """
 """A worker that stands still when it is about to add to the daily memory."""
 
@@ -54,14 +50,6 @@ def answer(request: Received) -> Say:
     content = f"number {len(results) + 1}"
     arguments = json.dumps({"path": "files/notes.txt", "content": content})
     return Say(calls=(Call("write_file", arguments, f"c{len(results)}"),))
-
-
-async def start_stopping(processes: Processes, program: str = STOPS) -> BotProcess:
-    file = processes.folder / "stops.py"
-    file.write_text(program)
-    path = f"PYTHONPATH={Path(__file__).parents[2]}"
-    shell = f'python=$1; shift 2; {path} exec "$python" {file} "$@"'
-    return await processes.start("--role", "worker", shell=shell)
 
 
 def is_stopped(process: BotProcess) -> bool:
@@ -80,7 +68,7 @@ async def test_a_zombie_does_not_overwrite_the_file_that_its_successor_wrote(
         OpenAIServer(answer) as endpoint,
         cluster_of(tmp_path, endpoint, servers, workers=0) as processes,
     ):
-        zombie = await start_stopping(processes)
+        zombie = await processes.start_changed(STOPS, "--role", "worker")
         await until_shared(postgresql, 1)
         gateway = await processes.add_gateway()
         await gateway.tell("Write it down", id="m1")
@@ -112,7 +100,7 @@ async def test_a_zombie_does_not_tell_the_daily_memory_what_its_successor_has_to
         OpenAIServer(repeat) as endpoint,
         cluster_of(tmp_path, endpoint, settings, workers=0) as processes,
     ):
-        zombie = await start_stopping(processes, STOPS_AT_ITS_MEMORY)
+        zombie = await processes.start_changed(STOPS_AT_ITS_MEMORY, "--role", "worker")
         await until_shared(postgresql, 1)
         gateway = await processes.add_gateway()
         stopping = asyncio.create_task(until_stopped(zombie))

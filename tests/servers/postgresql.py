@@ -56,13 +56,13 @@ class PostgresqlServer:
         socket = "" if self.host else f"?host={self.folder}&port={self.port}"
         return f"postgresql://parley@{place}/{database}{socket}"
 
-    def initialize(self) -> None:
-        """Make the files that the server runs on."""
+    def initialize(self, *options: str) -> None:
+        """Make the files that the server runs on; `options` are initdb's."""
         if os.geteuid() == 0:
             shutil.chown(self.folder, "postgres")
         self._run(
             "initdb", "-D", "data", "-U", "parley", "-A", "trust", "-E", "UTF8", "--locale=C",
-            "--no-sync", "--no-instructions",
+            "--no-sync", "--no-instructions", *options,
         )  # fmt: skip
 
     def start(self) -> None:

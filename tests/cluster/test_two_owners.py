@@ -1,0 +1,146 @@
+"""A wake-up that comes twice or in the wrong order, and an owner that does not know that another
+has taken over: over a real broker."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from pathlib import Path
+
+from bot.cluster import wire
+from bot.cluster.node import topic_of
+from bot.cluster.slices import name_of_slice, slice_of
+from bot.cluster.worker import GROUP
+from bot.sending import dump_reply
+from channels.base import Activity, Delta
+from channels.message import Address, Inbound, Outbound, Reply
+from memory.record import mailbox
+from memory.record.mailbox import AddressColumns, OutboxRow
+from tests.cluster.cluster_house import Cluster, Member, clustered, hands
+from tests.cluster.rabbitmq_server import RabbitMQServer
+from tests.cluster.test_ownership import until
+from tests.fakes.openai_server import OpenAIServer, Received, Say
+from tests.servers.link import Link
+
+MAIN = AddressColumns("pipe", "main", "", "")
+
+
+def answer(request: Received) -> Say:
+    return Say(f"re: {request.body['messages'][-1]['content']}")
+
+
+async def test_a_duplicate_and_a_reordered_wake_up_of_replies_change_nothing(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    """Gateways are told of replies in any order, and as often as you like: each is sent once, and
+    in the order in which they were written."""
+    async with (
+        OpenAIServer(answer) as endpoint,
+        clustered(tmp_path, broker, endpoint, workers=1) as cluster,
+    ):
+        house = hands()
+        gateway = await cluster.add_gateway(house)
+        await house.says("Hi")
+        rows = [OutboxRow(MAIN, f"told-{n}", None, dump_reply(Reply(f"{n}"))) for n in range(4)]
+        store = cluster.workers[0].app.store
+        ids = await store.write(lambda db: [mailbox.put_out(db, row) for row in rows])
+        told = [
+            Outbound(number, Address("pipe", "main"), Reply(f"{n}"), f"told-{n}")
+            for n, number in enumerate(ids)
+        ]
+        for outbound in (told[2], told[0], told[3], told[2], told[1], told[0], told[3]):
+            body = wire.dump({"outbound": outbound})
+            await gateway.node.broker.tell(topic_of("pipe"), body)
+        assert (await house.says("Last")).text == "re: Last"
+        assert [one.reply.text for one in house.sent] == ["re: Hi", "0", "1", "2", "3", "re: Last"]
+        assert not any(one.is_resent for one in house.sent)
+
+
+async def test_a_duplicate_and_a_reordered_wake_up_of_an_owner_change_nothing(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    """An owner hears again of what it has answered, after what was said later, and as often as you
+    like: nothing is answered twice."""
+    async with (
+        OpenAIServer(answer) as endpoint,
+        clustered(tmp_path, broker, endpoint) as cluster,
+    ):
+        house = hands()
+        gateway = await cluster.add_gateway(house)
+        for text in ("one", "two", "three"):
+            await house.writes(text, id=text)
+        for text in ("one", "two", "three"):
+            assert (await house.reply_to(text)).reply.text == f"re: {text}"
+        name = name_of_slice(slice_of("pipe/main"))
+        for text in ("three", "one", "two", "one"):
+            inbound = Inbound(text, Address("pipe", "main"), text)
+            body = wire.dump({"do": "submit", **wire.spool(tmp_path / "data", inbound)})
+            (said,) = [piece async for piece in gateway.node.broker.call(name, body, 30)]
+            assert wire.parse(said)["value"] == {"id": text, "is_new": False}
+        assert (await house.says("Last")).text == "re: Last"
+        asked = [request.body["messages"][-1]["content"] for request in endpoint.requests]
+        assert asked == ["one", "two", "three", "Last"]
+        assert len(house.sent) == 4
+
+
+async def test_of_two_owners_the_one_that_was_passed_over_writes_nothing_and_reaches_nobody(
+    tmp_path: Path, broker: RabbitMQServer
+) -> None:
+    """It still believes that it owns the slice, and goes on with an answer, when it is connected
+    again."""
+    gate = asyncio.Event()
+    script = [Say("I am the first of two.", gate=gate), Say("I am the second.")]
+    async with (
+        OpenAIServer(script) as endpoint,
+        clustered(tmp_path, broker, endpoint, workers=1) as cluster,
+        Link(broker.port) as link,
+    ):
+        zombie = await add_worker_over(cluster, link)
+        chat = chat_of(zombie)
+        house = hands()
+        await cluster.add_gateway(house)
+        events: list[Activity] = []
+        watching = await house.watches(events, chat)
+        await house.writes("Who are you?", chat, id="asked")
+        await until(lambda: any(isinstance(event, Delta) for event in events))
+
+        link.take_down()
+        assert (await house.reply_to("asked")).reply.text == "I am the second."
+        assert not zombie.task.done()
+        link.mend()
+        await until(lambda: zombie.node.broker.is_up or zombie.node.is_fenced)
+        gate.set()
+        assert not await zombie.task, "it has to begin anew"
+        cluster.workers.remove(zombie)
+        assert (await house.says("/context", chat)).text
+        watching.cancel()
+        said = "".join(event.text for event in events if isinstance(event, Delta))
+        assert "two" not in said, "the rest of what the first of them said"
+        assert [one.reply_to for one in house.sent].count("asked") == 1
+        bot = await house.bot()
+        texts = [one.text for one in await bot.transcript(Address("pipe", chat))]
+        assert texts[:2] == ["Who are you?", "I am the second."]
+
+
+class Linked(RabbitMQServer):
+    """The broker, at the other end of a link."""
+
+    def __init__(self, link: Link) -> None:
+        super().__init__(Path())
+        self.port = link.port
+
+
+def chat_of(worker: Member) -> str:
+    """A chat that this worker has."""
+    held = worker.node.ownerships[GROUP].held
+    names = (f"chat{number}" for number in itertools.count())
+    return next(name for name in names if name_of_slice(slice_of(f"pipe/{name}")) in held)
+
+
+async def add_worker_over(cluster: Cluster, link: Link) -> Member:
+    """A worker that reaches the broker over this link, with its share."""
+    direct, cluster.broker = cluster.broker, Linked(link)
+    worker = await cluster.add_worker()
+    cluster.broker = direct
+    await cluster.until_shared()
+    return worker
