@@ -78,7 +78,7 @@ def explain(said: str) -> str:
     language = _spoken.get()
     if language == ENGLISH or not said:
         return said
-    known = words_of(language)
+    known = _below_of(language)
     if said in known:
         return known[said]
     for shape, translated in _shapes_of(language):
@@ -93,18 +93,24 @@ FROM_BELOW = "from a room below"
 
 
 @cache
-def _shapes_of(language: str) -> Sequence[tuple[re.Pattern[str], str]]:
-    """Those with places, the most words first."""
+def _below_of(language: str) -> Mapping[str, str]:
     texts = (one for one in _read(language) if FROM_BELOW in one.auto_comments and one.string)
-    found = [(str(one.id), str(one.string)) for one in texts if "{" in str(one.id)]
+    return {str(one.id): str(one.string) for one in texts}
+
+
+@cache
+def _shapes_of(language: str) -> Sequence[tuple[re.Pattern[str], str]]:
+    """Those with places, the most words first; with something in each place, and then without."""
+    found = [(text, translated) for text, translated in _below_of(language).items() if "{" in text]
     found.sort(key=lambda pair: -len(_PLACE.sub("", pair[0])))
-    return [(_to_shape(text), translated) for text, translated in found]
+    filled = [(_to_shape(text, "+?"), translated) for text, translated in found]
+    return [*filled, *((_to_shape(text, "*?"), translated) for text, translated in found)]
 
 
 _PLACE = re.compile(r"\{(\w+)\}")
 
 
-def _to_shape(text: str) -> re.Pattern[str]:
+def _to_shape(text: str, often: str) -> re.Pattern[str]:
     pieces = _PLACE.split(text)
     known: set[str] = set()
     shape = ""
@@ -112,7 +118,7 @@ def _to_shape(text: str) -> re.Pattern[str]:
         if place % 2 == 0:
             shape += re.escape(piece)
         else:
-            shape += f"(?P={piece})" if piece in known else f"(?P<{piece}>.+?)"
+            shape += f"(?P={piece})" if piece in known else f"(?P<{piece}>.{often})"
             known.add(piece)
     return re.compile(shape, re.DOTALL)
 

@@ -8,7 +8,7 @@ from datetime import date
 from typing import TypeVar
 
 import memory.turns
-from channels.language import _, figure, number_of
+from channels.language import _, explain, figure, number_of
 from memory.record.search import Hit
 from memory.record.search.said import Span
 
@@ -62,6 +62,11 @@ def weekday(day: date) -> str:
 
 
 WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def name_layer(layer: str) -> str:
+    """Where a setting's value comes from."""
+    return explain(_(layer))
 
 
 def bar(share: float, width: int = 20) -> str:

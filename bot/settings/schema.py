@@ -375,7 +375,9 @@ def _fault(fault: Any, written: Mapping[str, Any], named: Callable[[str], str]) 
     if isinstance(error, RuleFaults):
         return "\n".join(f"{named(rule.name(key))} {rule.text}" for rule in error.faults)
     setting, value = _ALL[key], written[key]
-    return f"{named(key)} is {quote(value)}; it must be {setting.wants}{_hint(setting, value)}"
+    if near := _nearest(setting, value):
+        return f"{named(key)} is {quote(value)}; it must be {setting.wants}; did you mean {near!r}?"
+    return f"{named(key)} is {quote(value)}; it must be {setting.wants}."
 
 
 def _key_of(place: tuple[str | int, ...]) -> str:
@@ -386,10 +388,9 @@ def _key_of(place: tuple[str | int, ...]) -> str:
     return next((key for key in keys if key in _ALL), "")
 
 
-def _hint(setting: Setting, value: Any) -> str:
+def _nearest(setting: Setting, value: Any) -> str:
     words = sorted(available_timezones()) if setting.key == "timezone" else setting.near
-    near = nearest(value, words) if isinstance(value, str) else ""
-    return f"; did you mean {near!r}?" if near else "."
+    return nearest(value, words) if isinstance(value, str) else ""
 
 
 def quote(value: Any) -> str:
@@ -414,12 +415,14 @@ def describe_unknown(key: str, where: str = "", known: Collection[str] = ()) -> 
         inside = ", ".join(name for name in SETTINGS if name.rpartition(".")[0] == key)
         return f"{key} is a group of settings: {inside}."
     near = nearest(key, known or SETTINGS)
-    subject = f"{where} has an unknown setting" if where else "There is no setting"
+    said = f"There is no setting {quote(key)}"
+    if where:
+        said = f"{where} has an unknown setting {quote(key)}"
     if near:
-        return f"{subject} {quote(key)}; did you mean {near!r}?"
+        return f"{said}; did you mean {near!r}?"
     if SECRET_NAME.search(key):
-        return f"{subject} {quote(key)}; keys and tokens belong in .env."
-    return f"{subject} {quote(key)}{'' if where else '; /config lists them'}."
+        return f"{said}; keys and tokens belong in .env."
+    return f"{said}." if where else f"{said}; /config lists them."
 
 
 def nearest(word: str, words: Collection[str]) -> str:

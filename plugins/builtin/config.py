@@ -12,7 +12,7 @@ from plugins import rules
 from plugins.api import Action, Ask, Command, CommandError, Reply, SettingInfo, command, hookimpl
 from plugins.builtin.context.show import BY_RULE, format_rules, too_small
 from plugins.builtin.help import format_strategies
-from plugins.wording import cell
+from plugins.wording import cell, format_list, name_layer
 
 SIZES = (
     "agent_max_context_tokens",
@@ -78,7 +78,8 @@ def _list_visible(ask: Ask) -> list[SettingInfo]:
 
 def _in_words(setting: SettingInfo) -> SettingInfo:
     """What is said about it in the language of whoever asked."""
-    meaning, wants = _(setting.meaning), explain(setting.wants)
+    meaning, choices = _(setting.meaning), setting.choices
+    wants = format_list(choices, "or") if choices else explain(setting.wants)
     return replace(setting, meaning=meaning, wants=wants, unit=_(setting.unit))
 
 
@@ -102,7 +103,7 @@ def _one(ask: Ask, setting: SettingInfo) -> Reply:
         key=found.key,
         value=quote(found.value),
         unit=unit,
-        layer=explain(found.layer),
+        layer=name_layer(found.layer),
         meaning=found.meaning,
         wants=found.wants,
         here=HERE,
@@ -185,7 +186,7 @@ def about(setting: SettingInfo) -> str:
         key=setting.key,
         value=quote(setting.value),
         unit=unit,
-        layer=explain(setting.layer),
+        layer=name_layer(setting.layer),
         default=quote(setting.default),
         meaning=setting.meaning,
         wants=setting.wants,
@@ -222,7 +223,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
             key=after.key,
             value=quote(after.value),
             unit=unit,
-            layer=explain(after.layer),
+            layer=name_layer(after.layer),
         )
     return _(
         "`{key}` is now **{value}**{unit} {where} (from: {layer}; before: {before}). It applies "
@@ -231,7 +232,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
         value=quote(after.value),
         unit=unit,
         where=where,
-        layer=explain(after.layer),
+        layer=name_layer(after.layer),
         before=quote(before.value),
         holds=_(after.holds),
     )
@@ -240,7 +241,7 @@ def describe_change(before: SettingInfo, after: SettingInfo, scope: str) -> str:
 def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
     """A change for all conversations that does not show in this one."""
     unit = f" {here.unit}" if here.unit else ""
-    how = _(" (from: {layer})", layer=explain(here.layer))
+    how = _(" (from: {layer})", layer=name_layer(here.layer))
     if here.layer == HERE:
         how = _(
             " (from: {layer}; `/config {key} {unset} {layer}` takes that back)",
@@ -254,7 +255,7 @@ def _elsewhere(everywhere: SettingInfo, here: SettingInfo) -> str:
         key=here.key,
         value=quote(everywhere.value),
         unit=unit,
-        layer=explain(everywhere.layer),
+        layer=name_layer(everywhere.layer),
         own=quote(here.value),
         how=how,
     )
@@ -304,7 +305,7 @@ def _members(settings: list[SettingInfo]) -> Reply:
 
 def _table(settings: list[SettingInfo]) -> str:
     rows = "\n".join(
-        f"| {setting.key} | {cell(quote(setting.value))} | {explain(setting.layer)} |"
+        f"| {setting.key} | {cell(quote(setting.value))} | {name_layer(setting.layer)} |"
         for setting in settings
     )
     return _("| setting | value | from |\n|---|---|---|\n{rows}", rows=rows)

@@ -137,7 +137,7 @@ def _import(path: Path) -> ModuleType:
 
 # --- sentences of the rooms below -----------------------------------------------------------
 
-BELOW = ("memory", "agent", "bot")
+BELOW = ("memory", "agent", "bot", "plugins")
 _PLACE = re.compile(r"\{[^{}]*\}")
 
 
@@ -149,7 +149,10 @@ def find_shapes() -> frozenset[str]:
     for room in BELOW:
         for path in (ROOT / room).rglob("*.py"):
             found.update(map(shape_of, _all_texts(ast.parse(path.read_text("utf-8")))))
-    return frozenset(found)
+    refused = {
+        shape.replace("{} is {};", "{} can't be {};") for shape in found
+    }  # bot/settings/book
+    return frozenset(found | refused)
 
 
 def shape_of(text: str) -> str:

@@ -9,11 +9,12 @@ from string import Formatter
 
 import pytest
 
-from channels.language import LANGUAGES, _, choose, number_of, speaking, words_of
+from channels.language import LANGUAGES, _, choose, explain, number_of, speaking, words_of
 from plugins.api import HookContext
 from plugins.loader import load
-from tests.channels.marked import collect
-from tests.fakes.openai_server import Received, Say
+from plugins.wording import amount, money
+from tests.channels.marked import collect, find_shapes, list_below, shape_of
+from tests.fakes.openai_server import Fail, Received, Say
 from tests.web.site import serving
 from tests.whole.house import living
 from tests.whole.telegram_house import at_telegram
@@ -142,3 +143,33 @@ async def test_users_may_choose_their_language(tmp_path: Path) -> None:
         await befriended(house, "ann")
         await house.says("/config language de --here", "ann", "ann")
         assert (await house.says("/start", "ann", "ann")).text.startswith("Hallo!")
+
+
+async def test_errors_of_the_rooms_below_reach_a_person_in_their_language(tmp_path: Path) -> None:
+    async with living(tmp_path, lambda request: Fail(401, "no"), settings=GERMAN) as house:
+        assert "API-Schlüssel abgelehnt" in (await house.says("Hallo")).text
+        assert (await house.says("/config agent_max_steps many")).text == (
+            "Nichts wurde geändert: agent_max_steps kann nicht 'many' sein; möglich ist eine ganze "
+            "Zahl von 1 bis 200."
+        )
+        assert "Es gibt keine Einstellung 'foo'" in (await house.says("/config foo")).text
+
+
+def test_what_a_room_below_says_is_recognised_by_its_shape() -> None:
+    with speaking("de"):
+        said = explain("21 turns were over the limit of 20")
+        assert said == "21 Runden waren über der Grenze von 20"
+        assert explain("Nobody knows this one.") == "Nobody knows this one."
+    assert explain("21 turns were over the limit of 20") == "21 turns were over the limit of 20"
+
+
+def test_each_sentence_of_the_rooms_below_that_is_translated_is_still_said() -> None:
+    assert [text for text in list_below() if shape_of(text) not in find_shapes()] == []
+
+
+def test_numbers_stand_as_the_language_writes_them() -> None:
+    with speaking("de"):
+        assert _("{n:,} of {share:.1f}", n=12345, share=0.5) == "12.345 of 0,5"
+        assert number_of(1234, "{n} turn", "{n} turns") == "1.234 Runden"
+        assert (amount(12_400), money(1.2)) == ("12,4k", "$1,20")
+    assert number_of(1234, "{n} turn", "{n} turns") == "1,234 turns"

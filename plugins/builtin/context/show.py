@@ -27,7 +27,7 @@ from plugins.builtin.context.overview import (
     parts,
 )
 from plugins.rules import AUTO_COMPACT
-from plugins.wording import amount, bar, count, format_turns, literal, money, table
+from plugins.wording import amount, bar, count, format_turns, literal, money, name_layer, table
 
 BY_RULE = ("truncate", "summarize")
 """Strategies that a rule carries out, the built-in one or the person's own."""
@@ -177,7 +177,7 @@ def format_counts(overview: Overview) -> str:
 def in_force(overview: Overview) -> str:
     """The limits, and the layer that each comes from."""
     limits, layers = overview.limits, overview.layers
-    strategy = f"{limits.strategy} ({explain(layers['context.strategy'])})"
+    strategy = f"{limits.strategy} ({name_layer(layers['context.strategy'])})"
     if overview.chosen != limits.strategy:
         strategy = _(
             "{strategy} ({chosen} from your next message on)",
@@ -185,7 +185,7 @@ def in_force(overview: Overview) -> str:
             chosen=overview.chosen,
         )
     governing = (*_own_limits(overview), *_rules(overview))
-    own = [f"{text} ({explain(layers[key])})" for text, key in governing]
+    own = [f"{text} ({name_layer(layers[key])})" for text, key in governing]
     named = ", ".join((_("strategy {name}", name=strategy), *own))
     learned = overview.learned and (
         _(

@@ -8,7 +8,7 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-from channels.language import _, explain
+from channels.language import _
 from memory.conversation import Conversation
 from memory.messages import Message
 from memory.record.ledger import Bill
@@ -17,7 +17,7 @@ from plugins.api import Ask, Reply
 from plugins.builtin.context.overview import Overview, as_data, gather
 from plugins.builtin.context.show import actions, as_text
 from plugins.builtin.context.state import States, name_states, states, turns_of
-from plugins.wording import amount, clip, format_turns, literal, shorten, table
+from plugins.wording import amount, clip, format_turns, literal, name_layer, shorten, table
 
 NEWEST = 30
 """Turns that are listed where none are named."""
@@ -119,7 +119,7 @@ def _settings(overview: Overview) -> str:
         "context.tool_result_limit": limits.longest_result,
         "context.summary_max_tokens": limits.summary_tokens,
     }
-    rows = [(key, amount(value), explain(overview.layers[key])) for key, value in values.items()]
+    rows = [(key, amount(value), name_layer(overview.layers[key])) for key, value in values.items()]
     return table(("in effect", "tokens:", "from"), rows)
 
 

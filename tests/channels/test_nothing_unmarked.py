@@ -1,0 +1,127 @@
+"""What the bot says to a person is marked to be translated: in a made-up language in which each
+marked text stands in ⟦…⟧, whatever stands outside of them was forgotten."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from bot.languages import Languages
+from channels import language
+from plugins.api import HookContext
+from plugins.loader import load
+from tests.fakes.openai_server import Received, Say
+from tests.whole.house import living
+
+LINES = """
+/start|/help|/help context|/help strategies|/help nonsense|/nonsense|/status|/whoami|/new|/new now
+Hello|Hello again|More|And more|/context|/context detail|/context turns|/context preview
+/context history|/context pin t1|/context pin t1|/context unpin t2|/context advise|/context drop t2
+/context undo|/context redo|/context undo e99|/context undo x|/context request|/context requests
+/context diff|/context request r99|/context summary|/context summary s9|/context summary edit
+/context keep|/context approve|/context decline|/context compact|/context compact t1-t2
+/context summaries|/context expand s9|/context compress|/context compress {"a": 1}|/context free
+/context clear|/context clear|/context search hello|/context search zebra|/context search
+/context export|/context export markdown|/context export x|/context import|/context import x.json
+/context nonsense|/context drop|/context drop t9-t3|/context drop t99|/context turns t99
+/title|/title Plans|/title --unset|/pin|/pin --unset|/pin x|/archive|/archive --unset|/stop|/cancel
+/undo|/undo x|/undo 99|/retry|/retry x|/approve|/approve XXXX|/deny|/version
+/config|/config context|/config context.strategy|/config context.strategy slim --here
+/config context.strategy --unset --here|/config agent_max_steps many|/config nonsense|/config --here
+/config hooks|/config log_level|/config tools.approve
+/model|/model list|/model --here|/agent|/agent x|/agent a b|/usage|/usage lift|/usage x
+/fork|/fork Other|/fork 5|/branches|/branches 1|/branches 9|/branches Other
+/regenerate t1|/regenerate t1 a b|/edit t1 Something else|/edit|/btw|/btw What?
+/memory|/memory yesterday|/memory status|/memory pending|/memory approve 7|/memory search hello
+/memory search|/memory list|/remember Ann likes tea|/remember|/memory list|/memory why 1
+/memory why|/memory why zebra|/memory diff|/memory edit|/cancel|/memory history|/memory undo
+/memory redo|/memory redo|/memory distill|/memory nonsense|/shell|/shell ls|/link|/link XXXX
+/link show|/unlink|/users|/pair|/pair XXXX|/pair here|/revoke|/revoke ann|/invite|/invite ann
+/logins|/logins end 9|/logins x|/forget|/forget t1|/forget yes|/forget chat
+"""
+NOT_YET: Mapping[str, str] = dict.fromkeys(
+    ("remind", "jobs"), "their sentences are written in English only so far"
+)
+"""Commands that are not tried, and why."""
+NAMES = re.compile(
+    r"`[^`]*`|```.*?```|https?://\S+|/[a-z]+(?: [a-z]+)*(?: [A-Z]+)*|--[a-z]+|\b[\w.]+_\w+\b"
+    r"|\*\*[^*⟦]*\*\*|“[^“”⟦]*”|^> .*$|'[^']*'|\"[^\"]*\"|\{.*?\}|\[[^\]]*\]",
+    re.DOTALL | re.MULTILINE,
+)
+"""Code, addresses, commands, settings, what the model or a person wrote, quoted."""
+EXCEPTIONS: Mapping[str, str] = {
+    "the system prompt, which is the model's own text": r"You are Parley[^|]*",
+    "names of commands and their arguments": r"\b(?:KEY|VALUE|NAME|COMMAND|GROUP|WORDS|Parley)\b",
+    "names of models, tools, plugins and strategies": (
+        r"\b(?:gpt[\w.-]*|scripted|embedded|trim|slim|full|truncate|summarize|structured|stubs|auto"
+        r"|agents|basics|branches|btw|config|context|files|forget|help|link|memory|people|rules"
+        r"|session|shell|usage|variants|calculate|delegate|glob|grep|pipe|web|terminal|SHA|JSON)\b"
+    ),
+    "what the test says, and what the model answers it": (
+        r"\b(?:Hello|again|More|And|more|Plans|Other|Something|else|What|Ann|likes|tea|hello|zebra"
+        r"|re|ls|nonsense)\b"
+    ),
+}
+
+
+@pytest.fixture
+def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The language qps, of which all that is marked can be said."""
+
+    class Marked(dict[str, str]):
+        def get(self, text: str, default: object = None) -> str:
+            return f"⟦{text}⟧" if text.strip() else text
+
+    monkeypatch.setattr(language, "words_of", lambda name: Marked())
+    monkeypatch.setattr(Languages, "of", lambda self, address, conversation="": "qps")
+    shapes = [(shape, f"⟦{_places(shape)}⟧") for shape, _text in language._shapes_of("de")]
+    below = {text: f"⟦{text}⟧" for text in language._below_of("de")}
+    monkeypatch.setattr(language, "_shapes_of", lambda name: shapes)
+    monkeypatch.setattr(language, "_below_of", lambda name: below)
+
+
+def _places(shape: re.Pattern[str]) -> str:
+    return " ".join(f"{{{name}}}" for name in shape.groupindex)
+
+
+def unmarked(text: str) -> list[str]:
+    """The words of a text that stand in no marks, names and exceptions apart."""
+    left, depth = [], 0
+    for character in NAMES.sub(" ", text):
+        depth += (character == "⟦") - (character == "⟧")
+        left.append(" " if depth or character == "⟧" else character)
+    rest = "".join(left)
+    for pattern in EXCEPTIONS.values():
+        rest = re.sub(pattern, " ", rest, flags=re.DOTALL)
+    return re.findall(r"(?<![\w.])[A-Za-z]{3,}(?: [A-Za-z]+)*", rest)
+
+
+def test_a_sentence_that_is_not_marked_would_be_seen() -> None:
+    assert unmarked("⟦Nothing was {x}⟧ but this was forgotten.") == ["but this was forgotten"]
+    assert unmarked("⟦Set⟧ `x.y` ⟦with /config {a ⟦b⟧}⟧") == []
+
+
+@pytest.mark.usefixtures("made_up")
+async def test_all_that_commands_say_is_marked(tmp_path: Path) -> None:
+    def echo(request: Received) -> Say:
+        return Say("re: " + str(request.body["messages"][-1]["content"])[:5])
+
+    found: dict[str, list[str]] = {}
+    lines = [line for line in LINES.replace("\n", "|").split("|") if line]
+    async with living(tmp_path, echo, settings={"language": "auto"}) as house:
+        for line in lines:
+            said = await house.says(line)
+            labels = [action.label for action in said.actions]
+            for text in (said.text, *labels):
+                if words := unmarked(text):
+                    found.setdefault(line, []).extend(words)
+    assert found == {}
+
+
+def test_every_command_is_tried() -> None:
+    names = load(Path("/nonexistent"), HookContext()).commands
+    untried = {name for name in names if not re.search(rf"/{name}\b", LINES)}
+    assert untried == set(NOT_YET)
