@@ -294,3 +294,24 @@ async def test_axe_finds_nothing_around_the_chat(
 async def find_nothing(tab: Tab) -> None:
     results = await Axe().run(tab.page)
     assert results.violations_count == 0, results.generate_report()
+
+
+@needs_chromium
+@pytest.mark.parametrize("language", ["en-GB", "de-DE", "zh-CN"])
+async def test_no_word_of_the_panel_runs_out_of_its_button_in_any_language(
+    tmp_path: Path, browser: Browser, language: str
+) -> None:
+    over = """() => [...document.querySelectorAll("#context button, #context .legend div")]
+        .filter(e => e.checkVisibility() && e.scrollWidth > e.clientWidth + 1)
+        .map(e => e.textContent)"""
+    async with (
+        serving(tmp_path, echo) as site,
+        browsing(browser, viewport=PHONE, locale=language) as tab,
+    ):
+        await site.says("How are you?")
+        await site.commands("/context pin t1")
+        await tab.opens_hidden(site.url)
+        await tab.page.click("#usage")
+        await tab.sees(".turns .acts")
+        assert await tab.page.evaluate(over) == []
+        await find_nothing(tab)
