@@ -156,7 +156,6 @@ const MOST_LEFT = 2; // a browser has few connections
 /** Wait for the answer of a session that is left. */
 function waitFor(name) {
   if (left.size >= MOST_LEFT || left.has(name)) return;
-  const title = byId("title").textContent;
   const stop = api.follow(name, "", {
     snapshot: async ({ draft }) => {
       if (draft) return;
@@ -165,12 +164,13 @@ function waitFor(name) {
     },
     done: (answer) => ready(answer),
   }, () => {});
-  function ready({ text }) {
+  async function ready({ text }) {
     if (!left.has(name)) return;
     over();
+    await listed(); // it may have had no title when it was left
+    const title = sessions.titleOf(name);
     announce(title, text, new URL(`#${encodeURIComponent(name)}`, location.href).href);
     chat.notice(t("The answer in “{title}” is ready.", { title }));
-    listed();
   }
   function over() {
     stop();

@@ -54,9 +54,13 @@ export class Sessions {
     for (const item of byId("list").querySelectorAll("[data-session]")) {
       item.querySelector(".session").toggleAttribute("aria-current", item.dataset.session === current);
     }
-    const title = this.#known.get(current)?.title || t("New conversation");
+    const title = this.titleOf(current);
     byId("title").textContent = title;
     document.title = `${title} · Parley`;
+  }
+
+  titleOf(name) {
+    return this.#known.get(name)?.title || t("New conversation");
   }
 
   /** Open the one above or below. */
