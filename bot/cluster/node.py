@@ -53,7 +53,7 @@ def topic_of(channel: str) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _ReplyInHand:
     """A reply that this gateway has had in hand, and whether it was given to the channel."""
 
     channel: str
@@ -68,7 +68,7 @@ class ClusterSender(Sender):
         super().__init__(store, channels, data)
         self.node: Node | None = None
         self.is_claimed: Callable[[str], bool] = lambda channel: True
-        self._known: OrderedDict[int, _Known] = OrderedDict()  # replies here
+        self._known: OrderedDict[int, _ReplyInHand] = OrderedDict()  # replies here
         self.put_off: set[int] = set()  # what their channel did not take
 
     def send(self, outbound: Outbound, tries: int = 0) -> None:
@@ -93,7 +93,7 @@ class ClusterSender(Sender):
         super().send(outbound, tries)
 
     def _know(self, outbound: Outbound, is_sent: bool) -> None:
-        self._known[outbound.id] = _Known(outbound.address.channel, is_sent)
+        self._known[outbound.id] = _ReplyInHand(outbound.address.channel, is_sent)
         while len(self._known) > MOST_KNOWN:
             self._known.popitem(last=False)
 
