@@ -471,7 +471,7 @@ def _describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) 
 
 
 @dataclass(frozen=True, slots=True)
-class _Ending:
+class _RunEnding:
     """How a run ended, and whether it is worth to be tried again."""
 
     outcome: Outcome
@@ -479,17 +479,17 @@ class _Ending:
     is_worth_again: bool = False
 
 
-def _judge(reply: Reply, mark: Mark) -> _Ending:
+def _judge(reply: Reply, mark: Mark) -> _RunEnding:
     if mark == "stopped":
-        return _Ending("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
+        return _RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
     if not reply.problem:
-        return _Ending("done")
+        return _RunEnding("done")
     why = " ".join(reply.text.split())[:300]
     outcome: Outcome = "refused" if reply.problem in ("refused", "spent") else "failed"
-    return _Ending(outcome, why, reply.problem in _WORTH_AGAIN)
+    return _RunEnding(outcome, why, reply.problem in _WORTH_AGAIN)
 
 
-def _plan_ended(job: JobRow, run: RunRow, ending: _Ending, now: float) -> JobRow:
+def _plan_ended(job: JobRow, run: RunRow, ending: _RunEnding, now: float) -> JobRow:
     """A job once a run of it has ended."""
     if ending.outcome == "done":
         return replace(job, failures=0, attempts=0, retry_at=0.0)
@@ -500,7 +500,7 @@ def _plan_ended(job: JobRow, run: RunRow, ending: _Ending, now: float) -> JobRow
     return replace(job, attempts=0, retry_at=0.0)
 
 
-def _describe_run(job: JobRow, after: JobRow, run: RunRow, ending: _Ending) -> str:
+def _describe_run(job: JobRow, after: JobRow, run: RunRow, ending: _RunEnding) -> str:
     """The line below the answer of a run: whose it is, and what follows."""
     zone = ZoneInfo(job.zone)
     parts = [f"Job {job.id}, {describe(job.rule, job.anchor, zone)}"]
