@@ -35,7 +35,7 @@ from memory.keys import ConversationKey
 from memory.messages import Mark
 from memory.record import jobs as rows
 from memory.record.database import Database
-from memory.record.jobs import Delivered, JobRow, NewJob, Outcome, RunRow
+from memory.record.jobs import JobRow, NewJob, Outcome, RunDelivery, RunRow
 from memory.record.mailbox import InboxRow, OutboxRow
 from memory.record.store import Store, StoreError
 from memory.turn_log import OpenTurn
@@ -449,7 +449,7 @@ class Jobs:
 
 def _to_view(db: Database, job: JobRow) -> JobView:
     last = next(iter(rows.list_runs(db, job.id, 1)), None)
-    return JobView(job, last, rows.delivery_of(db, last) if last else Delivered())
+    return JobView(job, last, rows.delivery_of(db, last) if last else RunDelivery())
 
 
 def _to_prompt(job: JobRow) -> str:

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 from channels.message import Address
 from memory.keys import ConversationKey
-from memory.record.jobs import Delivered, JobRow, NewJob, RunRow
+from memory.record.jobs import JobRow, NewJob, RunDelivery, RunRow
 from plugins.recurrence import describe, format_time
 
 
@@ -18,7 +18,7 @@ class JobView:
 
     job: JobRow
     last: RunRow | None = None
-    delivered: Delivered = field(default_factory=Delivered)
+    delivered: RunDelivery = field(default_factory=RunDelivery)
 
     @property
     def zone(self) -> ZoneInfo:

@@ -107,7 +107,7 @@ class RunRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Delivered:
+class RunDelivery:
     """How far what a run said has come: how many parts wait to be sent, how often the first of
     these was tried in vain, and how many were put aside."""
 
@@ -278,16 +278,16 @@ def spent_since(database: Database, job: int, since: float) -> float:
     return float(query.scalar(database) or 0.0)
 
 
-def delivery_of(database: Database, run: RunRow) -> Delivered:
+def delivery_of(database: Database, run: RunRow) -> RunDelivery:
     """How far what a run said has come."""
     if not (ids := [int(word) for word in run.outbox.split()]):
-        return Delivered()
+        return RunDelivery()
     outbox, aside = tables.Outbox, tables.Aside
     query = outbox.select(outbox.tries).where(outbox.id.in_(ids) & (outbox.is_sent == 0))
     tries = [count for (count,) in query.tuples().execute(database)]
     put_aside = aside.select(aside.content).where(aside.kind == "outbox").tuples().execute(database)
     named = [orjson.loads(content)["id"] for (content,) in put_aside]
-    return Delivered(len(tries), max(tries, default=0), len({*named} & {*ids}))
+    return RunDelivery(len(tries), max(tries, default=0), len({*named} & {*ids}))
 
 
 # --- what else happens to them ----------------------------------------------------------------
