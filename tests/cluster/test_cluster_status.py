@@ -112,6 +112,7 @@ async def test_calls_that_wait_for_an_owner_are_counted_and_tokens_are_not(
         assert server.version.split(".")[0].isdigit()
         assert await server.count_waiting(NAMES) == {}, "nothing is there yet"
         await server.declare(NAMES)
+        await asyncio.gather(*map(server.put_token, NAMES))  # as the first owners do
         calling = asyncio.create_task(anext(server.call(NAMES[1], b"{}", PATIENCE)))
         async with asyncio.timeout(PATIENCE):
             while (waiting := await server.count_waiting(NAMES))[NAMES[1]] == 0:
