@@ -248,8 +248,9 @@ async def test_a_second_token_makes_no_second_owner(cluster: Cluster) -> None:
 
 
 async def test_a_broker_that_was_killed_and_comes_back_finds_the_owners_it_left(
-    broker: RabbitMQServer,
+    broker: RabbitMQServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("bot.cluster.ownership.COURTESY", PATIENCE)  # however long the other takes
     async with living(broker) as cluster:
         one, two = await cluster.add("one"), await cluster.add("two")
         await cluster.shares(4, 4)
