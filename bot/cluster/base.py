@@ -61,7 +61,8 @@ class Broker(Protocol):
         ...
 
     async def consume(self, name: str, take: Take) -> None:
-        """Stand in line for a queue: whoever stood there first has it alone."""
+        """Stand in line for a queue: whoever stood there first has it alone. Raises BrokerError, at
+        once where there is no connection."""
         ...
 
     async def leave(self, name: str) -> None:

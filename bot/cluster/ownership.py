@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -155,6 +156,7 @@ class Ownership:
     def disconnected(self) -> None:
         """The connection is gone, and with it all that was in hand. What this process owned it goes
         on with, until it learns that somebody else has it."""
+        self._patient_until = math.inf  # until it is back, and a little longer
         for one in self._owned.values():
             one.token, one.place, one.is_sure = None, None, False
             one.waiting.clear()

@@ -275,8 +275,10 @@ class RabbitMQ:
         await self._publish(name, aio_pika.Message(b"", type=_TOKEN, delivery_mode=2), PATIENCE)
 
     async def consume(self, name: str, take: Take) -> None:
-        """Stand in line for a queue."""
-        link = await self._linked()
+        """Stand in line for a queue; where there is no connection, nobody waits for one with this:
+        by then, others may have to come first."""
+        if (link := self._link) is None or not self.is_up:
+            raise BrokerError(UNREACHABLE)
 
         async def on_message(message: AbstractIncomingMessage) -> None:
             take(name, _Delivered(message, self._call_in(message)))
