@@ -35,10 +35,11 @@ class Sitter:
     def types(self, keys: str) -> None:
         os.write(self._keyboard, keys.encode())
 
-    async def sees(self, text: str, times: int = 1) -> None:
-        """Wait until a text stands on the screen, so many times."""
+    async def sees(self, text: str | re.Pattern[str], times: int = 1) -> None:
+        """Wait until a text, or what a pattern finds, stands on the screen, so many times."""
+        found = re.compile(re.escape(text)) if isinstance(text, str) else text
         try:
-            await self.glass.until(lambda: self.glass.text.count(text) >= times, PATIENCE)
+            await self.glass.until(lambda: len(found.findall(self.glass.text)) >= times, PATIENCE)
         except TimeoutError:
             raise AssertionError(
                 f"{text!r} did not come; there stands\n{self.glass.text}"

@@ -546,7 +546,11 @@ async def test_summaries_leave_in_an_emergency_too(tmp_path: Path, name: str) ->
         for number in range(1, 13, 3):
             await say(house, number, number + 1, number + 2)
             await talk(house, f"/context compact t{number}-t{number + 2}")
-        reply = await house.says("word " * 2_000 + "mark99")
+        before = await state(house)
+        parts = before["parts"]
+        words = before["budget"] - parts["system prompt"] - parts["tools"] - 150
+        assert parts["summaries of turns"] > 150  # so that the question fits, but not beside them
+        reply = await house.says("word " * words + "mark99")
         assert reply.text.startswith("reply to mark99")
         now = await state(house)
         assert len(now["summarised_in_place"]) < 4, now["parts"]

@@ -166,7 +166,7 @@ async def test_up_changes_the_last_question_in_a_branch_and_goes_on_to_older_lin
         await person.sees("One.")
         person.types("second question\r")
         await person.sees("Two.")
-        await person.sees("\ngpt-4o-mini · 1.2k/50k ▓░░░░░░░ · 2/20 turns")  # and runs no more
+        await person.sees(re.compile("\ngpt-4o-mini · .* · 2/20 turns"))  # and runs no more
         person.types("\x1b[A")
         await person.sees("Enter asks it anew, in a branch")
         person.types("\x1b[A")
