@@ -18,7 +18,7 @@ from bot.clock import ClockWatch
 from bot.completions import clear_up
 from bot.delivery import Delivery
 from bot.forms import Forms
-from bot.jobs import Jobs
+from bot.jobs.firing import Jobs
 from bot.links import Links
 from bot.ports import (
     Processes,

@@ -32,7 +32,10 @@ from bot.delivery import Delivery
 from bot.forgetting import Forgetting
 from bot.forms import Forms
 from bot.intake import Intake
-from bot.jobs import JobRules, Jobs
+from bot.jobs.firing import Jobs
+from bot.jobs.orders import JobOrders
+from bot.jobs.runner import JobRules, JobRunner
+from bot.jobs.runs import JobTurns
 from bot.keys import ApiKeys
 from bot.languages import Languages
 from bot.links import Links
@@ -131,7 +134,7 @@ async def assemble(
         approvals,
         plugins.offloader,
         MemoryPrompts(data, meter),
-        lambda key, address, new: jobs.add_for_model(key, address, new),
+        lambda key, address, new: job_orders.add_for_model(key, address, new),
     )
 
     spending = Spending(
@@ -173,21 +176,17 @@ async def assemble(
     models.on_refused = alerts.model_refused_unheard
     forgetting = Forgetting(conversations, turns, by_name)
     clock = ClockWatch(store, alerts.clock_jumped, config.zone)
-    jobs = Jobs(
-        store,
-        delivery,
-        turns,
-        conversations,
-        access,
-        JobRules(
-            lambda key: config.settings(key).jobs,
-            lambda: book.effective().zone,
-            lambda: clock.believed,
-            lambda: spending.since_midnight,
-            lambda key: config.settings(key).tools.approve == "ask",
-        ),
+    job_rules = JobRules(
+        lambda key: config.settings(key).jobs,
+        lambda: book.effective().zone,
+        lambda: clock.believed,
+        lambda: spending.since_midnight,
+        lambda key: config.settings(key).tools.approve == "ask",
     )
-    jobs.on_failure, turns.runs, turns.list_made = alerts.job_failed, jobs, jobs.list_made
+    job_runner = JobRunner(store, delivery, turns, access, job_rules)
+    jobs, job_orders = Jobs(job_runner, conversations), JobOrders(job_runner, conversations)
+    turns.runs = JobTurns(job_runner, delivery, alerts.job_failed)
+    turns.list_made = job_orders.list_made
 
     logins = Logins(store, access)
 
@@ -220,7 +219,7 @@ async def assemble(
     )
 
     schedule = Schedule(config.zone, retention, run_often, jobs.tick)
-    jobs.wake_at = schedule.wake_at
+    job_runner.wake_at = schedule.wake_at
 
     problems = (*left_out, *plugins.problems)
     ports = Ports(
@@ -251,7 +250,7 @@ async def assemble(
         tools=OfferedTools(config.agent),
         approvals=approvals,
         forms=forms,
-        jobs=jobs,
+        jobs=job_orders,
         commands=plugins.commands,
         workspace=config.workspace,
         zone=config.zone,

@@ -1,5 +1,5 @@
 """What happens by the clock: one tick at the start of the bot and one each night, what is done
-every few minutes, and what people want at a time of theirs (`bot/jobs.py`)."""
+every few minutes, and what people want at a time of theirs (`bot/jobs/`)."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ class TurnRules:
 
 
 class JobRuns(Protocol):
-    """What turns must know of those that are runs of jobs (`bot/jobs.py`), and that they end."""
+    """What turns must know of those that are runs of jobs (`bot/jobs/`), and that they end."""
 
     async def refusal(self, received: Received) -> str:
         """Why a run that waited does not begin; "": it does."""

@@ -1,0 +1,184 @@
+"""What people and the model want of jobs (`plugins.jobs.JobsPort`)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from zoneinfo import ZoneInfo
+
+from agent.tools import ToolError
+from bot.delivery import columns_of
+from bot.jobs.runner import JobRunner
+from bot.sending import address_of
+from channels.message import Address, Reply
+from memory.conversations import Conversations
+from memory.keys import ConversationKey
+from memory.record import jobs as rows
+from memory.record.database import Database
+from memory.record.jobs import JobRow, NewJob, RunDelivery
+from memory.record.store import StoreError
+from memory.turn_log import OpenTurn
+from plugins.api import CommandError
+from plugins.jobs import JobView, describe_made
+from plugins.recurrence import format_time, next_time, postpone
+
+MOST_A_TURN = 5
+"""Jobs that the model may make in one turn."""
+LONGEST_TEXT = 4_000
+"""Characters of a reminder or a prompt."""
+
+
+class JobOrders:
+    """Makes jobs, shows and changes them."""
+
+    def __init__(self, runner: JobRunner, conversations: Conversations) -> None:
+        self._runner, self._conversations = runner, conversations
+        self._made: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+
+    def list_made(self, turn: OpenTurn) -> list[str]:
+        """What a turn has made for a later time, in sentences; told once."""
+        if not self._made:
+            return []
+        return self._made.pop((turn.log.state.key.id, turn.number), [])
+
+    async def add(self, address: Address, key: ConversationKey, new: NewJob) -> JobView:
+        """Keep a new job. Raises CommandError, and StoreError."""
+        job = self._make(address, key, new, "")
+        return await self._keep(job, key)
+
+    async def add_for_model(self, key: ConversationKey, address: Address, new: NewJob) -> str:
+        """Keep a job that the model wants; returns what it is told. The person is told beside the
+        answer. Raises ToolError."""
+        conversation = await self._conversations.get(key)
+        number = conversation.turns.state.current
+        made = self._made[key.id, number]
+        try:
+            if len(made) >= MOST_A_TURN:
+                raise ToolError(f"Not made: {MOST_A_TURN} in one turn are the most.")
+            view = await self._keep(self._make(address, key, new, f"{key.id} t{number}"), key)
+        except (CommandError, StoreError) as error:
+            raise ToolError(str(error)) from None
+        finally:
+            if not made:
+                self._made.pop((key.id, number), None)
+        self._made[key.id, number].append(describe_made(view))
+        return describe_made(view)
+
+    def _make(self, address: Address, key: ConversationKey, new: NewJob, turn: str) -> JobRow:
+        text = new.text.strip()
+        if not text:
+            raise CommandError("Say what about: the text is empty.")
+        if len(text) > LONGEST_TEXT:
+            raise CommandError(f"That is longer than the {LONGEST_TEXT:,} characters there may be.")
+        now, settings = self._runner.clock(), self._runner.rules.settings(key)
+        zone = ZoneInfo(new.zone)
+        quiet = settings.quiet_hours if new.rule or new.kind == "prompt" else ""
+        at = postpone(next_time(new.rule, new.anchor, now, zone), quiet, zone)
+        if not at:
+            raise CommandError(f"{format_time(new.anchor, zone)} has passed already.")
+        return JobRow(
+            home=key.home,
+            place=columns_of(address),
+            kind=new.kind,
+            text=text,
+            rule=new.rule,
+            zone=new.zone,
+            next_at=at,
+            anchor=new.anchor,
+            planned_at=now,
+            turn=turn,
+            grants=" ".join(new.grants),
+            max_steps=settings.max_steps,
+            run_budget=settings.run_budget if new.budget is None else new.budget,
+            day_budget=settings.day_budget,
+            branch=new.branch,
+        )
+
+    async def _keep(self, job: JobRow, key: ConversationKey) -> JobView:
+        most = self._runner.rules.settings(key).most
+        number = await self._runner.store.write(lambda db: rows.insert(db, job, most))
+        if not number:
+            raise CommandError(
+                f"Not made: this chat has {most} reminders and jobs, the most that there may be "
+                "(jobs.most). /jobs lists them; /jobs delete N makes room."
+            )
+        await self._runner.wake()
+        return JobView(replace(job, id=number))
+
+    async def all(self, address: Address) -> list[JobView]:
+        """The jobs of the chat that an address leads to."""
+        home = self._runner.home_of(address)
+
+        def work(db: Database) -> list[JobView]:
+            mine = [job for job in rows.list_all(db) if self._runner.lead(job).home == home]
+            return [_to_view(db, job) for job in mine]
+
+        return await self._runner.store.read(work)
+
+    async def run(self, address: Address, number: int) -> JobView:
+        """Tell or run a job now, besides its times. Raises CommandError, and StoreError."""
+        job = await self._find(address, number)
+        now = self._runner.clock()
+        if job.kind == "reminder":
+            await self._runner.tell_run(job, job, Reply(f"**Reminder:** {job.text}"), "told", now)
+        elif not await self._runner.run(job, self._runner.lead(job), job, now, due=now):
+            raise CommandError(f"Job {number} is running already, or waits for its turn.")
+        return await self._view(number)
+
+    async def pause(self, address: Address, number: int) -> JobView:
+        """Let a job rest. Raises CommandError, and StoreError."""
+        job = await self._find(address, number)
+        if job.state != "active":
+            raise CommandError(f"Job {number} is {job.state} already.")
+        await self._runner.move(
+            job, replace(job, state="paused", why="you paused it", retry_at=0.0)
+        )
+        return await self._view(number)
+
+    async def resume(self, address: Address, number: int) -> JobView:
+        """Let a job go on. Raises CommandError, and StoreError."""
+        job, now = await self._find(address, number), self._runner.clock()
+        if job.state != "paused":
+            raise CommandError(f"Job {number} is not paused.")
+        at = job.next_at if job.next_at > now else 0.0
+        if job.rule:
+            at = next_time(job.rule, job.anchor, now, ZoneInfo(job.zone))
+        if not at:
+            raise CommandError(
+                f"The time of job {number} has passed; `/jobs run {number}` does it now."
+            )
+        going = replace(job, state="active", why="", next_at=at, planned_at=now, failures=0)
+        await self._runner.move(job, going)
+        await self._runner.wake()
+        return await self._view(number)
+
+    async def delete(self, address: Address, number: int) -> JobView:
+        """Delete a job; returns what it was. Raises CommandError, and StoreError."""
+        job = await self._find(address, number)
+        await self._runner.store.write(lambda db: rows.delete(db, job.id))
+        return JobView(job)
+
+    async def _find(self, address: Address, number: int) -> JobRow:
+        """A job that may be changed from an address: by who made it, or an owner."""
+        job = await self._runner.store.read(lambda db: rows.find(db, number))
+        if job is None or self._runner.lead(job).home != self._runner.home_of(address):
+            raise CommandError(f"There is no job {number} in this chat; /jobs lists them.")
+        person, maker = self._runner.access.identify(address), address_of(job.place)
+        is_maker = (address.channel, address.user) == (maker.channel, maker.user)
+        if person is None or not (person.is_owner or is_maker):
+            raise CommandError(f"Only who made job {number}, or an owner, may change it.")
+        return job
+
+    async def _view(self, number: int) -> JobView:
+        def work(db: Database) -> JobView | None:
+            job = rows.find(db, number)
+            return _to_view(db, job) if job else None
+
+        if (view := await self._runner.store.read(work)) is None:
+            raise CommandError(f"Job {number} was deleted meanwhile.")
+        return view
+
+
+def _to_view(db: Database, job: JobRow) -> JobView:
+    last = next(iter(rows.list_runs(db, job.id, 1)), None)
+    return JobView(job, last, rows.delivery_of(db, last) if last else RunDelivery())

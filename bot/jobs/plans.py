@@ -1,0 +1,119 @@
+"""What becomes of a job at its time and after a run, and in which words; pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from zoneinfo import ZoneInfo
+
+from bot.turns import INTERRUPTED
+from channels.language import _
+from channels.message import Problem, Reply
+from memory.messages import Mark
+from memory.record.jobs import JobRow, Outcome, RunRow
+from plugins.recurrence import describe, format_time, next_time, postpone
+
+GRACE = 300.0
+"""Seconds after its time from which on what is told or run is called late."""
+CATCH_UP = 86_400.0
+"""Seconds after its time up to which a prompt is still run: what costs money is not made up for
+after a long absence, or when an old backup is restored."""
+WAITS = (300.0, 900.0)
+"""Seconds until a run that failed is tried again, for each attempt after the first."""
+ATTEMPTS = len(WAITS) + 1
+MOST_FAILURES = 3
+"""Runs in a row that may fail for good until a job rests."""
+
+SHUT_OUT = "whoever made it is let in no more"
+_WORTH_AGAIN: frozenset[Problem] = frozenset(
+    {"failed", "busy", "unavailable", "upstream", "timeout"}
+)
+
+
+def plan_after(job: JobRow, now: float, quiet: str = "") -> JobRow:
+    """A job once it is fired: with when it is due next, outside of the quiet hours."""
+    if 0 < job.retry_at <= now:
+        return replace(job, retry_at=0.0)
+    zone = ZoneInfo(job.zone)
+    at = postpone(next_time(job.rule, job.anchor, now, zone), quiet, zone) if job.rule else 0.0
+    state = job.state if at else "done"
+    return replace(job, next_at=at, planned_at=now, state=state, attempts=0, retry_at=0.0)
+
+
+def is_doubtful(job: JobRow, now: float, believed: float) -> bool:
+    """Whether a job is due by a clock alone that is not believed: planned before it jumped, for a
+    time that may not have come."""
+    return believed < now and job.planned_at <= believed < job.due
+
+
+def plan_retry(job: JobRow, due: float, now: float) -> JobRow:
+    """A job after a run of it has failed: tried again, or when that was the last attempt, counted;
+    one that fails again and again rests."""
+    if job.attempts < len(WAITS):
+        at = now + WAITS[job.attempts]
+        return replace(job, retry_at=at, retry_due=due, attempts=job.attempts + 1)
+    failed = replace(job, attempts=0, retry_at=0.0, failures=job.failures + 1)
+    if job.state == "active" and failed.failures >= MOST_FAILURES:
+        return replace(failed, state="paused", why=f"{failed.failures} runs in a row failed")
+    return failed
+
+
+def to_prompt(job: JobRow) -> str:
+    """What the model reads of a prompt that runs by the clock. It never begins with a slash, which
+    would make it a command."""
+    zone = ZoneInfo(job.zone)
+    when = format_time(job.due, zone) if job.due else "now"
+    return (
+        f"[Job {job.id}, {describe(job.rule, job.anchor, zone)}; due {when}. Nobody is here to "
+        f"answer questions.]\n{job.text}"
+    )
+
+
+def describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) -> str:
+    if now - due <= GRACE:
+        return ""
+    besides = f", and {missed} more times since" if missed else ""
+    return f"\n\n(Late: this was due on {format_time(due, zone)}{besides}.)"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEnding:
+    """How a run ended, and whether it is worth to be tried again."""
+
+    outcome: Outcome
+    why: str = ""
+    is_worth_again: bool = False
+
+
+def judge(reply: Reply, mark: Mark) -> RunEnding:
+    if mark == "stopped":
+        return RunEnding("stopped", "it was stopped", _(INTERRUPTED) in reply.text)
+    if not reply.problem:
+        return RunEnding("done")
+    why = " ".join(reply.text.split())[:300]
+    outcome: Outcome = "refused" if reply.problem in ("refused", "spent") else "failed"
+    return RunEnding(outcome, why, reply.problem in _WORTH_AGAIN)
+
+
+def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRow:
+    """A job once a run of it has ended."""
+    if ending.outcome == "done":
+        return replace(job, failures=0, attempts=0, retry_at=0.0)
+    if ending.is_worth_again and job.state != "paused":
+        return plan_retry(job, run.due, now)
+    if ending.outcome == "failed":
+        return plan_retry(replace(job, attempts=len(WAITS)), run.due, now)
+    return replace(job, attempts=0, retry_at=0.0)
+
+
+def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> str:
+    """The line below the answer of a run: whose it is, and what follows."""
+    zone = ZoneInfo(job.zone)
+    parts = [f"Job {job.id}, {describe(job.rule, job.anchor, zone)}"]
+    if run.at - run.due > GRACE:
+        parts.append(f"late: it was due on {format_time(run.due, zone)}")
+    if after.retry_at:
+        again = format_time(after.retry_at, zone)
+        parts.append(f"it is tried again on {again}, attempt {after.attempts + 1} of {ATTEMPTS}")
+    if after.state == "paused":
+        parts.append(f"it rests now, since {after.why}; /jobs resume {job.id} lets it go on")
+    return "; ".join(parts)

@@ -1,0 +1,110 @@
+"""One job happens: it is told, or its prompt is put into the line of its conversation."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from zoneinfo import ZoneInfo
+
+from bot.access import Access
+from bot.delivery import Delivery, to_received
+from bot.jobs.plans import to_prompt
+from bot.received import key_of
+from bot.sending import address_of
+from bot.settings.jobs import JobSettings
+from bot.turns import Turns
+from channels.message import Address, Reply
+from memory.keys import ConversationKey
+from memory.record import jobs as rows
+from memory.record.database import Database
+from memory.record.jobs import JobRow, Outcome, RunRow
+from memory.record.mailbox import InboxRow, OutboxRow
+from memory.record.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class JobRules:
+    """What holds for the jobs of a conversation, asked each time. `believed` is the time that is
+    believed, where the clock is in doubt (`bot/clock.py`), and `midnight` when the day began, in
+    seconds since 1970; `is_asked` says whether tools ask a person there."""
+
+    settings: Callable[[ConversationKey], JobSettings]
+    zone: Callable[[], ZoneInfo]
+    believed: Callable[[], float]
+    midnight: Callable[[], float]
+    is_asked: Callable[[ConversationKey], bool]
+
+
+class JobRunner:
+    """Moves jobs on, and lets them happen. `wake_at` is told when the next is due; `clock` gives
+    seconds since 1970."""
+
+    def __init__(
+        self,
+        store: Store,
+        delivery: Delivery,
+        turns: Turns,
+        access: Access,
+        rules: JobRules,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.store, self.access, self.rules = store, access, rules
+        self._delivery, self._turns = delivery, turns
+        self.clock = clock
+        self.wake_at: Callable[[float], None] = lambda at: None
+
+    def lead(self, job: JobRow) -> ConversationKey:
+        """The conversation that a job belongs to now."""
+        key = self._turns.lead(address_of(job.place))
+        return key.branch(job.branch) if job.branch else key
+
+    def home_of(self, address: Address) -> str:
+        """The chat's conversation that an address leads to."""
+        return self._turns.lead(address).home
+
+    async def wake(self) -> None:
+        """Have what is due next happen in time."""
+        at = await self.store.read(rows.next_due)
+        if at > self.clock():
+            self.wake_at(at)
+
+    async def move(self, before: JobRow, after: JobRow) -> None:
+        """Keep what comes after a job, unless somebody else has changed it."""
+        await self.store.write(lambda db: rows.claim(db, before, after))
+
+    async def tell_run(
+        self, job: JobRow, after: JobRow, reply: Reply, outcome: Outcome, now: float
+    ) -> None:
+        """Say something of a job in its chat, which is all that there is to this run."""
+
+        def put(db: Database, parts: list[OutboxRow]) -> list[int]:
+            if not rows.claim(db, job, after):
+                return []
+            why = "" if outcome == "told" else "it was due over a day before"
+            run = rows.begin_run(db, RunRow(job.id, job.due, now, outcome, why, ended=now))
+            return rows.put_out(db, run, parts)
+
+        await self._delivery.tell_if(address_of(job.place), reply, put)
+
+    async def run(
+        self, job: JobRow, key: ConversationKey, after: JobRow, now: float, due: float = 0.0
+    ) -> bool:
+        """Put a prompt into the inbox and its conversation's line, unless an earlier run of it is
+        still under way; says whether it was."""
+        address, text = address_of(job.place), to_prompt(job)
+
+        def work(db: Database) -> InboxRow | None:
+            if not rows.claim(db, job, after) or rows.is_running(db, job.id):
+                return None
+            run = rows.begin_run(db, RunRow(job.id, due or job.due, now))
+            branch = key.id if key.id != key_of(address).id else ""
+            name = f"job-{job.id}-{run}"
+            message = InboxRow(0, job.place, name, text, "", now, branch=branch)
+            return rows.put_in(db, run, message, hashlib.sha256(text.encode()).hexdigest()[:32])
+
+        row = await self.store.write(work)
+        if row is not None:
+            self._turns.put(to_received(row, key, None), text)
+        return row is not None
