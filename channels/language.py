@@ -58,7 +58,7 @@ def speaking(language: str) -> Iterator[None]:
         _spoken.reset(token)
 
 
-def _(text: str, **values: Any) -> str:
+def _(text: str, /, **values: Any) -> str:
     """A sentence in the language of whoever asked, with what stands in its places."""
     language = _spoken.get()
     if language == ENGLISH:
@@ -67,7 +67,7 @@ def _(text: str, **values: Any) -> str:
     return _FORMATTER.vformat(text, (), values) if values else text
 
 
-def number_of(number: int, one: str, many: str, **values: Any) -> str:
+def number_of(number: int, one: str, many: str, /, **values: Any) -> str:
     """So many of something in that language: `number_of(3, "{n} turn", "{n} turns")`."""
     return _(one if number == 1 else many, n=figure(f"{number:,}"), **values)
 

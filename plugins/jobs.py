@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, get_args
 from zoneinfo import ZoneInfo
 
+from channels.language import _, explain, figure
 from channels.message import Address
 from memory.keys import ConversationKey
-from memory.record.jobs import JobRow, NewJob, RunDelivery, RunRow
+from memory.record.jobs import JobRow, NewJob, Outcome, RunDelivery, RunRow
 from plugins.recurrence import describe, format_time
 
 
@@ -61,14 +62,21 @@ def describe_when(view: JobView) -> str:
     if not job.next_at:
         return rule
     at = format_time(job.next_at, zone)
-    return f"{rule}, next on {at}" if job.rule else f"on {at}"
+    return _("{rule}, next on {at}", rule=rule, at=at) if job.rule else _("on {at}", at=at)
 
 
 def describe_made(view: JobView) -> str:
     """What was made, in a sentence for the person and for the model."""
-    what = "Reminder" if view.job.kind == "reminder" else "Job"
-    number = view.job.id
-    return f"{what} {number} is set: {describe_when(view)}. /jobs delete {number} takes it back."
+    return _("{made} /jobs delete {n} takes it back.", made=describe_set(view), n=view.job.id)
+
+
+def describe_set(view: JobView) -> str:
+    """That it is set, and for when."""
+    return (
+        _("Reminder {n} is set: {when}.", n=view.job.id, when=describe_when(view))
+        if view.job.kind == "reminder"
+        else _("Job {n} is set: {when}.", n=view.job.id, when=describe_when(view))
+    )
 
 
 def describe_last(view: JobView) -> str:
@@ -78,17 +86,28 @@ def describe_last(view: JobView) -> str:
         return ""
     at = format_time(run.at, view.zone)
     if not run.outcome:
-        return f"last run on {at}: under way, or waiting for its turn"
-    cost = f", ${run.cost:.4f}" if run.cost else ""
-    why = f" ({run.why})" if run.why else ""
-    return f"last run on {at}: {run.outcome}{why}{cost}; {_describe_delivery(view)}"
+        return _("last run on {at}: under way, or waiting for its turn", at=at)
+    cost = figure(f"${run.cost:.4f}") if run.cost else ""
+    outcome = f"{_(run.outcome)} ({explain(run.why)})" if run.why else _(run.outcome)
+    return _(
+        "last run on {at}: {outcome}; {delivery}",
+        at=at,
+        outcome=f"{outcome}, {cost}" if cost else outcome,
+        delivery=_describe_delivery(view),
+    )
+
+
+OUTCOMES = get_args(Outcome)[1:]
 
 
 def _describe_delivery(view: JobView) -> str:
     delivered = view.delivered
     if delivered.aside:
-        return "its message could not be sent and was put aside"
+        return _("its message could not be sent and was put aside")
     if delivered.waiting:
-        tried = f", tried {delivered.tries} times" if delivered.tries else ""
-        return f"its message waits to be sent{tried}"
-    return "its message was sent"
+        return (
+            _("its message waits to be sent, tried {n} times", n=delivered.tries)
+            if delivered.tries
+            else _("its message waits to be sent")
+        )
+    return _("its message was sent")

@@ -14,6 +14,8 @@ from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
 
+from channels.language import _, number_of
+
 SHORTEST = 60
 """Seconds between two times of a rule, at least."""
 _QUIET = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)\s*[-–]\s*([01]?\d|2[0-3]):([0-5]\d)")
@@ -26,7 +28,7 @@ class RuleError(ValueError):
 def next_time(rule: str, anchor: float, after: float, zone: tzinfo) -> float:
     """The first time after `after` at which something is due by a rule that is counted from
     `anchor`; 0 where there is none. Times are in seconds since 1970. Raises RuleError."""
-    kind, _, rest = rule.partition(" ")
+    kind, _space, rest = rule.partition(" ")
     match kind:
         case "":
             return anchor if anchor > after else 0.0
@@ -57,7 +59,9 @@ def _next_by_cron(fields: str, after: float, zone: tzinfo) -> float:
     except StopIteration:
         return 0.0
     except CronSimError as error:
-        raise RuleError(f"{fields!r} are no five fields of crontab ({error}).") from None
+        raise RuleError(
+            _("{fields} are no five fields of crontab ({error}).", fields=repr(fields), error=error)
+        ) from None
 
 
 def in_zone(wall: datetime, zone: tzinfo) -> float:
@@ -70,9 +74,9 @@ def check(rule: str, zone: tzinfo, now: float) -> None:
     """Raise RuleError for a rule that means nothing, never happens, or happens too often."""
     first = next_time(rule, now, now, zone)
     if not first:
-        raise RuleError("That never happens.")
+        raise RuleError(_("That never happens."))
     if next_time(rule, now, first, zone) - first < SHORTEST:
-        raise RuleError("That is too often: once a minute is the most.")
+        raise RuleError(_("That is too often: once a minute is the most."))
 
 
 def count_missed(rule: str, anchor: float, due: float, now: float, zone: tzinfo) -> int:
@@ -108,16 +112,19 @@ _AT = re.compile(r"(\d{1,2}) (\d{1,2}) \* \* (\*|[0-6](?:[,-][0-6])*)")
 
 def describe(rule: str, anchor: float, zone: tzinfo) -> str:
     """A rule in words: "every day at 09:00", "every 2 hours"; "once"."""
-    kind, _, rest = rule.partition(" ")
+    kind, _space, rest = rule.partition(" ")
     match kind:
         case "every":
-            return f"every {format_seconds(int(rest))}"
+            count, unit = _in_units(int(rest))
+            return number_of(count, f"every {unit}", f"every {{n}} {unit}s")
         case "days":
             at = datetime.fromtimestamp(anchor, zone)
-            return f"every {_number(int(rest), 'day')} at {at:%H:%M}"
+            return number_of(
+                int(rest), "every day at {at}", "every {n} days at {at}", at=f"{at:%H:%M}"
+            )
         case "cron":
             return _describe_cron(rest)
-    return "once"
+    return _("once")
 
 
 def _describe_cron(fields: str) -> str:
@@ -125,30 +132,42 @@ def _describe_cron(fields: str) -> str:
         return f"cron {fields}"
     at = f"{int(found[2]):02}:{int(found[1]):02}"
     if found[3] == "*":
-        return f"every day at {at}"
+        return _("every day at {at}", at=at)
     if found[3] == "1-5":
-        return f"every weekday at {at}"
+        return _("every weekday at {at}", at=at)
     if "-" in found[3]:
         return f"cron {fields}"
-    days = [_DAYS[int(day)] for day in found[3].split(",")]
-    return f"every {' and '.join(days)} at {at}"
+    days = [_(_DAYS[int(day)]) for day in found[3].split(",")]
+    return _("every {days} at {at}", days=f" {_('and')} ".join(days), at=at)
 
 
 def format_seconds(seconds: int) -> str:
-    """A span in its largest unit that it is a whole number of: "2 hours"."""
-    for size, unit in ((604_800, "week"), (86_400, "day"), (3_600, "hour"), (60, "minute")):
-        if seconds % size == 0:
-            return _number(seconds // size, unit)
-    return _number(seconds, "second")
-
-
-def _number(count: int, unit: str) -> str:
+    """A span in its largest unit that it is a whole number of: "2 hours"; for the model."""
+    count, unit = _in_units(seconds)
     return unit if count == 1 else f"{count} {unit}s"
+
+
+UNITS = {604_800: "week", 86_400: "day", 3_600: "hour", 60: "minute", 1: "second"}
+
+
+def _in_units(seconds: int) -> tuple[int, str]:
+    return next((seconds // size, unit) for size, unit in UNITS.items() if seconds % size == 0)
+
+
+DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def format_time(at: float, zone: tzinfo) -> str:
     """A moment as people are told it, with its zone: "Mon 23 Nov 2026, 09:00 (Europe/Berlin)"."""
     name = zone.key if isinstance(zone, ZoneInfo) else "UTC"
     wall = datetime.fromtimestamp(at, zone)
-    seconds = ":%S" if wall.second else ""
-    return f"{wall:%a} {wall.day} {wall:%b %Y, %H:%M{seconds}} ({name})"
+    return _(
+        "{weekday} {day} {month} {year}, {clock} ({zone})",
+        weekday=_(DAYS[wall.weekday()]),
+        day=wall.day,
+        month=_(MONTHS[wall.month - 1]),
+        year=wall.year,
+        clock=wall.strftime("%H:%M:%S" if wall.second else "%H:%M"),
+        zone=name,
+    )

@@ -14,6 +14,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from channels.language import _
 from plugins.recurrence import RuleError, check, in_zone
 
 if TYPE_CHECKING:
@@ -51,9 +52,11 @@ def read(text: str, now: float, zone: ZoneInfo) -> When:
     found = _read_cron(text) or _read_span(text, now) or _read_repetition(text, now, zone)
     found = found or _read_day(text, now, zone)
     if found is None:
-        raise WhenError(f"I can't tell when you mean. Begin with the time: {EXAMPLES}.")
+        raise WhenError(
+            _("I can't tell when you mean. Begin with the time: {examples}.", examples=_(EXAMPLES))
+        )
     if found.is_assumed and (odd := _ODD.match(found.rest)):
-        raise WhenError(f"{odd[0]} is no time of the day.")
+        raise WhenError(_("{time} is no time of the day.", time=odd[0]))
     try:
         if found.rule:
             check(found.rule, zone, now)
@@ -315,7 +318,9 @@ def _iso(year: str | None, month: str, day: str, here: datetime) -> str:
         if not year and named < here.date():
             named = named.replace(year=here.year + 1)
     except ValueError:
-        raise WhenError(f"There is no day {day} in month {month}.") from None
+        raise WhenError(
+            _("There is no day {day} in month {month}.", day=day, month=month)
+        ) from None
     return f" {named.isoformat()} "
 
 
@@ -325,8 +330,15 @@ def _in_order(found: re.Match[str]) -> tuple[str, str]:
     if int(first) <= 12 and int(second) <= 12 and first != second:
         year = found[3] or "2027"
         raise WhenError(
-            f"{found[0]} could be day {first} of month {second}, or the other way around. Write "
-            f"{year}-{int(second):02}-{int(first):02} or {year}-{int(first):02}-{int(second):02}."
+            _(
+                "{date} could be day {first} of month {second}, or the other way around. Write "
+                "{one} or {other}.",
+                date=found[0],
+                first=first,
+                second=second,
+                one=f"{year}-{int(second):02}-{int(first):02}",
+                other=f"{year}-{int(first):02}-{int(second):02}",
+            )
         )
     return (second, first) if int(first) > 12 else (first, second)
 

@@ -7,9 +7,17 @@ import logging
 from dataclasses import replace
 from zoneinfo import ZoneInfo
 
-from bot.jobs.plans import CATCH_UP, SHUT_OUT, describe_lateness, is_doubtful, plan_after
+from bot.jobs.plans import (
+    CATCH_UP,
+    SHUT_OUT,
+    describe_lateness,
+    is_doubtful,
+    plan_after,
+    to_reminder,
+)
 from bot.jobs.runner import JobRunner
 from bot.sending import address_of
+from channels.language import _
 from channels.message import Address, Reply
 from memory.conversations import Conversations
 from memory.record import jobs as rows
@@ -72,14 +80,19 @@ class Jobs:
     async def _remind(self, job: JobRow, address: Address, now: float, quiet: str) -> None:
         zone = ZoneInfo(job.zone)
         missed = count_missed(job.rule, job.anchor, job.due, now, zone)
-        text = f"**Reminder:** {job.text}{describe_lateness(job.due, now, zone, missed)}"
-        await self._runner.tell_run(job, plan_after(job, now, quiet), Reply(text), "told", now)
+        with self._runner.speaking_to(job):
+            late = describe_lateness(job.due, now, zone, missed)
+            reply = to_reminder(job, late)
+        await self._runner.tell_run(job, plan_after(job, now, quiet), reply, "told", now)
 
     async def _pass_over(self, job: JobRow, address: Address, now: float, quiet: str) -> None:
         """Say that a prompt was not run, since that would have been too late."""
         zone = ZoneInfo(job.zone)
-        text = (
-            f"Job {job.id} was due on {format_time(job.due, zone)}, when I was not running. That "
-            f"is over a day ago, so it was not run. `/jobs run {job.id}` runs it now."
-        )
+        with self._runner.speaking_to(job):
+            text = _(
+                "Job {n} was due on {due}, when I was not running. That is over a day ago, so it "
+                "was not run. `/jobs run {n}` runs it now.",
+                n=job.id,
+                due=format_time(job.due, zone),
+            )
         await self._runner.tell_run(job, plan_after(job, now, quiet), Reply(text), "refused", now)

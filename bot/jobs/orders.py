@@ -8,9 +8,11 @@ from zoneinfo import ZoneInfo
 
 from agent.tools import ToolError
 from bot.delivery import columns_of
+from bot.jobs.plans import to_reminder
 from bot.jobs.runner import JobRunner
 from bot.sending import address_of
-from channels.message import Address, Reply
+from channels.language import _
+from channels.message import Address
 from memory.conversations import Conversations
 from memory.keys import ConversationKey
 from memory.record import jobs as rows
@@ -33,13 +35,14 @@ class JobOrders:
 
     def __init__(self, runner: JobRunner, conversations: Conversations) -> None:
         self._runner, self._conversations = runner, conversations
-        self._made: defaultdict[tuple[str, int], list[str]] = defaultdict(list)
+        self._made: defaultdict[tuple[str, int], list[JobView]] = defaultdict(list)
 
     def list_made(self, turn: OpenTurn) -> list[str]:
         """What a turn has made for a later time, in sentences; told once."""
         if not self._made:
             return []
-        return self._made.pop((turn.log.state.key.id, turn.number), [])
+        made = self._made.pop((turn.log.state.key.id, turn.number), [])
+        return [describe_made(view) for view in made]
 
     async def add(self, address: Address, key: ConversationKey, new: NewJob) -> JobView:
         """Keep a new job. Raises CommandError, and StoreError."""
@@ -61,21 +64,23 @@ class JobOrders:
         finally:
             if not made:
                 self._made.pop((key.id, number), None)
-        self._made[key.id, number].append(describe_made(view))
+        self._made[key.id, number].append(view)
         return describe_made(view)
 
     def _make(self, address: Address, key: ConversationKey, new: NewJob, turn: str) -> JobRow:
         text = new.text.strip()
         if not text:
-            raise CommandError("Say what about: the text is empty.")
+            raise CommandError(_("Say what about: the text is empty."))
         if len(text) > LONGEST_TEXT:
-            raise CommandError(f"That is longer than the {LONGEST_TEXT:,} characters there may be.")
+            raise CommandError(
+                _("That is longer than the {most:,} characters there may be.", most=LONGEST_TEXT)
+            )
         now, settings = self._runner.clock(), self._runner.rules.settings(key)
         zone = ZoneInfo(new.zone)
         quiet = settings.quiet_hours if new.rule or new.kind == "prompt" else ""
         at = postpone(next_time(new.rule, new.anchor, now, zone), quiet, zone)
         if not at:
-            raise CommandError(f"{format_time(new.anchor, zone)} has passed already.")
+            raise CommandError(_("{at} has passed already.", at=format_time(new.anchor, zone)))
         return JobRow(
             home=key.home,
             place=columns_of(address),
@@ -99,8 +104,11 @@ class JobOrders:
         number = await self._runner.store.write(lambda db: rows.insert(db, job, most))
         if not number:
             raise CommandError(
-                f"Not made: this chat has {most} reminders and jobs, the most that there may be "
-                "(jobs.most). /jobs lists them; /jobs delete N makes room."
+                _(
+                    "Not made: this chat has {most} reminders and jobs, the most that there may be "
+                    "(jobs.most). /jobs lists them; /jobs delete N makes room.",
+                    most=most,
+                )
             )
         await self._runner.wake()
         return JobView(replace(job, id=number))
@@ -120,16 +128,22 @@ class JobOrders:
         job = await self._find(address, number)
         now = self._runner.clock()
         if job.kind == "reminder":
-            await self._runner.tell_run(job, job, Reply(f"**Reminder:** {job.text}"), "told", now)
+            with self._runner.speaking_to(job):
+                reply = to_reminder(job)
+            await self._runner.tell_run(job, job, reply, "told", now)
         elif not await self._runner.run(job, self._runner.lead(job), job, now, due=now):
-            raise CommandError(f"Job {number} is running already, or waits for its turn.")
+            raise CommandError(_("Job {n} is running already, or waits for its turn.", n=number))
         return await self._view(number)
 
     async def pause(self, address: Address, number: int) -> JobView:
         """Let a job rest. Raises CommandError, and StoreError."""
         job = await self._find(address, number)
         if job.state != "active":
-            raise CommandError(f"Job {number} is {job.state} already.")
+            raise CommandError(
+                _("Job {n} is paused already.", n=number)
+                if job.state == "paused"
+                else _("Job {n} is done already.", n=number)
+            )
         await self._runner.move(
             job, replace(job, state="paused", why="you paused it", retry_at=0.0)
         )
@@ -139,13 +153,13 @@ class JobOrders:
         """Let a job go on. Raises CommandError, and StoreError."""
         job, now = await self._find(address, number), self._runner.clock()
         if job.state != "paused":
-            raise CommandError(f"Job {number} is not paused.")
+            raise CommandError(_("Job {n} is not paused.", n=number))
         at = job.next_at if job.next_at > now else 0.0
         if job.rule:
             at = next_time(job.rule, job.anchor, now, ZoneInfo(job.zone))
         if not at:
             raise CommandError(
-                f"The time of job {number} has passed; `/jobs run {number}` does it now."
+                _("The time of job {n} has passed; `/jobs run {n}` does it now.", n=number)
             )
         going = replace(job, state="active", why="", next_at=at, planned_at=now, failures=0)
         await self._runner.move(job, going)
@@ -162,11 +176,13 @@ class JobOrders:
         """A job that may be changed from an address: by who made it, or an owner."""
         job = await self._runner.store.read(lambda db: rows.find(db, number))
         if job is None or self._runner.lead(job).home != self._runner.home_of(address):
-            raise CommandError(f"There is no job {number} in this chat; /jobs lists them.")
+            raise CommandError(
+                _("There is no job {number} in this chat; /jobs lists them.", number=number)
+            )
         person, maker = self._runner.access.identify(address), address_of(job.place)
         is_maker = (address.channel, address.user) == (maker.channel, maker.user)
         if person is None or not (person.is_owner or is_maker):
-            raise CommandError(f"Only who made job {number}, or an owner, may change it.")
+            raise CommandError(_("Only who made job {n}, or an owner, may change it.", n=number))
         return job
 
     async def _view(self, number: int) -> JobView:
@@ -175,7 +191,7 @@ class JobOrders:
             return _to_view(db, job) if job else None
 
         if (view := await self._runner.store.read(work)) is None:
-            raise CommandError(f"Job {number} was deleted meanwhile.")
+            raise CommandError(_("Job {n} was deleted meanwhile.", n=number))
         return view
 
 

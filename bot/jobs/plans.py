@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from zoneinfo import ZoneInfo
 
 from bot.turns import INTERRUPTED
-from channels.language import _
+from channels.language import ENGLISH, _, explain, speaking
 from channels.message import Problem, Reply
 from memory.messages import Mark
 from memory.record.jobs import JobRow, Outcome, RunRow
@@ -61,18 +61,26 @@ def to_prompt(job: JobRow) -> str:
     """What the model reads of a prompt that runs by the clock. It never begins with a slash, which
     would make it a command."""
     zone = ZoneInfo(job.zone)
-    when = format_time(job.due, zone) if job.due else "now"
-    return (
-        f"[Job {job.id}, {describe(job.rule, job.anchor, zone)}; due {when}. Nobody is here to "
-        f"answer questions.]\n{job.text}"
-    )
+    with speaking(ENGLISH):
+        when = format_time(job.due, zone) if job.due else "now"
+        rule = describe(job.rule, job.anchor, zone)
+    return f"[Job {job.id}, {rule}; due {when}. Nobody is here to answer questions.]\n{job.text}"
 
 
 def describe_lateness(due: float, now: float, zone: ZoneInfo, missed: int = 0) -> str:
     if now - due <= GRACE:
         return ""
-    besides = f", and {missed} more times since" if missed else ""
-    return f"\n\n(Late: this was due on {format_time(due, zone)}{besides}.)"
+    at = format_time(due, zone)
+    late = (
+        _("Late: this was due on {at}, and {n} more times since.", at=at, n=missed)
+        if missed
+        else _("Late: this was due on {at}.", at=at)
+    )
+    return f"\n\n({late})"
+
+
+def to_reminder(job: JobRow, late: str = "") -> Reply:
+    return Reply(_("**Reminder:** {text}", text=job.text) + late)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +116,21 @@ def plan_ended(job: JobRow, run: RunRow, ending: RunEnding, now: float) -> JobRo
 def describe_run(job: JobRow, after: JobRow, run: RunRow, ending: RunEnding) -> str:
     """The line below the answer of a run: whose it is, and what follows."""
     zone = ZoneInfo(job.zone)
-    parts = [f"Job {job.id}, {describe(job.rule, job.anchor, zone)}"]
+    parts = [_("Job {n}, {rule}", n=job.id, rule=describe(job.rule, job.anchor, zone))]
     if run.at - run.due > GRACE:
-        parts.append(f"late: it was due on {format_time(run.due, zone)}")
+        parts.append(_("late: it was due on {at}", at=format_time(run.due, zone)))
     if after.retry_at:
-        again = format_time(after.retry_at, zone)
-        parts.append(f"it is tried again on {again}, attempt {after.attempts + 1} of {ATTEMPTS}")
+        parts.append(
+            _(
+                "it is tried again on {at}, attempt {n} of {most}",
+                at=format_time(after.retry_at, zone),
+                n=after.attempts + 1,
+                most=ATTEMPTS,
+            )
+        )
     if after.state == "paused":
-        parts.append(f"it rests now, since {after.why}; /jobs resume {job.id} lets it go on")
+        why = explain(after.why)
+        parts.append(
+            _("it rests now, since {why}; /jobs resume {n} lets it go on", why=why, n=job.id)
+        )
     return "; ".join(parts)

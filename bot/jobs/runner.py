@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
@@ -59,6 +60,10 @@ class JobRunner:
         """The conversation that a job belongs to now."""
         key = self._turns.lead(address_of(job.place))
         return key.branch(job.branch) if job.branch else key
+
+    def speaking_to(self, job: JobRow) -> AbstractContextManager[None]:
+        """What is said in here is in the language of who is where a job is told."""
+        return self._delivery.speaking_to(address_of(job.place), self.lead(job).id)
 
     def home_of(self, address: Address) -> str:
         """The chat's conversation that an address leads to."""

@@ -13,6 +13,7 @@ from bot.jobs.plans import describe_run, judge, plan_ended
 from bot.jobs.runner import JobRunner
 from bot.received import Received
 from bot.spending import BudgetedModel, RunBudget
+from channels.language import _
 from channels.message import Address, Reply
 from memory.conversation import Conversation
 from memory.messages import Mark
@@ -68,7 +69,7 @@ class JobTurns:
     async def refusal(self, received: Received) -> str:
         """Why a run that waited does not begin; "": it does."""
         run = await self._runner.store.read(lambda db: rows.find_run(db, received.run))
-        return "" if run is not None else "The job was deleted before its turn came."
+        return "" if run is not None else _("The job was deleted before its turn came.")
 
     async def answer(
         self, received: Received, reply: Reply, turn: str | None = None, mark: Mark = ""

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from agent.tools.base import NOT_RUN
 from agent.tools.toolbox import permission_for
-from channels.language import _
+from channels.language import _, explain
 from memory.record.jobs import Kind, NewJob
 from plugins.api import (
     Action,
@@ -29,10 +29,10 @@ from plugins.api import (
     hookimpl,
     tool,
 )
-from plugins.jobs import JobView, describe_last, describe_when
+from plugins.jobs import JobView, describe_last, describe_set, describe_when
 from plugins.recurrence import format_seconds, format_time
 from plugins.when import EXAMPLES, When, WhenError, read
-from plugins.wording import clip, literal, money
+from plugins.wording import clip, format_list, literal, money
 
 SHOWN = 20
 """Jobs that are listed."""
@@ -58,7 +58,7 @@ async def remind_command(ask: Ask) -> Reply:
             _(
                 "Say when, and of what: /remind tomorrow 9:00 Call Mom. I understand {examples}. "
                 "/jobs lists what is set.",
-                examples=EXAMPLES,
+                examples=_(EXAMPLES),
             )
         )
     return await _make(ask, "reminder", ask.text, {})
@@ -87,8 +87,11 @@ def _with_options(new: NewJob, options: dict[str, str]) -> NewJob:
             new = replace(new, branch=int(value[:9]))
         else:
             raise CommandError(
-                f"/jobs add does not know “--{literal(name)} {literal(clip(value))}”. It takes "
-                "--allow TOOL,TOOL, --budget DOLLARS and --branch N before the time."
+                _(
+                    "/jobs add does not know “{option}”. It takes --allow TOOL,TOOL, "
+                    "--budget DOLLARS and --branch N before the time.",
+                    option=f"--{literal(name)} {literal(clip(value))}",
+                )
             )
     return new
 
@@ -99,13 +102,8 @@ def _is_amount(text: str) -> bool:
 
 def _confirm(view: JobView, when: When) -> Reply:
     number = view.job.id
-    what = (
-        _("Reminder {n} is set: {when}.", n=number, when=describe_when(view))
-        if view.job.kind == "reminder"
-        else _("Job {n} is set: {when}.", n=number, when=describe_when(view))
-    )
     assumed = [_("You gave no time of the day, so I took one.")] if when.is_assumed else []
-    text = " ".join((what, *assumed, *_describe_bounds(view)))
+    text = " ".join((describe_set(view), *assumed, *_describe_bounds(view)))
     actions = (Action(_("Take it back"), f"/jobs delete {number}"),)
     return Reply(text, _data(view), actions)
 
@@ -115,15 +113,19 @@ def _describe_bounds(view: JobView) -> list[str]:
     job = view.job
     if job.kind == "reminder":
         return []
-    budgets = [
-        f"{money(limit)} a {span}"
-        for limit, span in ((job.run_budget, "run"), (job.day_budget, "day"))
-        if limit
-    ]
-    costs = f"may cost {' and '.join(budgets)}" if budgets else "has no budget"
+    budgets = (
+        _("{amount} a run", amount=money(job.run_budget)) if job.run_budget else "",
+        _("{amount} a day", amount=money(job.day_budget)) if job.day_budget else "",
+    )
+    most = format_list([budget for budget in budgets if budget])
+    costs = _("may cost {budgets}", budgets=most) if most else _("has no budget")
     granted = ", ".join(job.grants.split())
-    tools = f"may use {granted} without asking" if granted else "may use no tool that has to ask"
-    return [f"It {costs}, and {tools}."]
+    tools = (
+        _("may use {tools} without asking", tools=granted)
+        if granted
+        else _("may use no tool that has to ask")
+    )
+    return [_("It {costs}, and {tools}.", costs=costs, tools=tools)]
 
 
 def _data(view: JobView) -> dict[str, Any]:
@@ -167,14 +169,21 @@ async def jobs_command(ask: Ask) -> Reply:
         return await _show(ask, _number(word))
     if word.lower() == "add":
         return await _add(ask, rest.strip())
-    change = _CHANGES.get(word.lower())
+    change = CHANGES.get(word.lower())
     if change is None:
         names = ", ".join(name for name, _summary in _SUBS)
-        raise CommandError(f"/jobs does not know “{literal(clip(word))}”; it takes {names}.")
+        raise CommandError(
+            _(
+                "/jobs does not know “{word}”; it takes {names}.",
+                word=literal(clip(word)),
+                names=names,
+            )
+        )
     view = await change.act(ask)(ask.address, _number(rest))
-    text = f"{_name(view)} {change.done}."
-    if change.says_when and view.job.next_at:
-        text = f"{text[:-1]}: {describe_when(view)}."
+    if change.next and view.job.next_at:
+        text = _(change.next, name=_name(view), when=describe_when(view))
+    else:
+        text = _(change.done, name=_name(view))
     return Reply(text, _data(view))
 
 
@@ -183,25 +192,29 @@ Act = Callable[[Address, int], Awaitable[JobView]]
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What a subcommand does, and how that is told."""
+    """What a subcommand does, its button, and how that it is done is told; `next` also says
+    when it happens next."""
 
     act: Callable[[Ask], Act]
+    label: str
     done: str
-    says_when: bool = False
+    next: str = ""
 
 
-_CHANGES = {
-    "run": _Change(lambda ask: ask.bot.jobs.run, "runs now"),
-    "pause": _Change(lambda ask: ask.bot.jobs.pause, "is paused"),
-    "resume": _Change(lambda ask: ask.bot.jobs.resume, "goes on", says_when=True),
-    "delete": _Change(lambda ask: ask.bot.jobs.delete, "is deleted"),
+CHANGES = {
+    "run": _Change(lambda ask: ask.bot.jobs.run, "Run", "{name} runs now."),
+    "pause": _Change(lambda ask: ask.bot.jobs.pause, "Pause", "{name} is paused."),
+    "resume": _Change(
+        lambda ask: ask.bot.jobs.resume, "Resume", "{name} goes on.", "{name} goes on: {when}."
+    ),
+    "delete": _Change(lambda ask: ask.bot.jobs.delete, "Delete", "{name} is deleted."),
 }
 
 
 def _number(text: str) -> int:
     number = text.strip().removeprefix("#")
     if not number.isdecimal() or len(number) > 15:
-        raise CommandError("Say which: a number that /jobs lists, as in /jobs pause 3.")
+        raise CommandError(_("Say which: a number that /jobs lists, as in /jobs pause 3."))
     return int(number)
 
 
@@ -212,15 +225,22 @@ async def _add(ask: Ask, text: str) -> Reply:
         text = text[found.end() :]
     if not text:
         raise CommandError(
-            "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
-            "the time may stand --allow web_fetch and --budget 0.50."
+            _(
+                "Say when, and what to do: /jobs add every weekday 8:00 Sum up what is new. Before "
+                "the time may stand --allow web_fetch and --budget 0.50."
+            )
         )
     if number := options.get("branch"):
         known = {str(one.number) for one in await ask.bot.branches.all(ask.conversation.key)}
         if number not in known:
-            raise CommandError(f"There is no branch {literal(clip(number))}; /branches lists them.")
+            raise CommandError(
+                _(
+                    "There is no branch {number}; /branches lists them.",
+                    number=literal(clip(number)),
+                )
+            )
     if "allow" in options and not ask.person.is_owner and not ask.address.is_private:
-        raise CommandError("In a group only an owner may allow a job's tools beforehand.")
+        raise CommandError(_("In a group only an owner may allow a job's tools beforehand."))
     return await _make(ask, "prompt", text, options)
 
 
@@ -240,37 +260,40 @@ async def _list(ask: Ask) -> Reply:
     ]
     lines = [_line(view) for view in shown[:SHOWN]]
     if len(shown) > SHOWN:
-        lines.append(f"and {len(shown) - SHOWN} more")
+        lines.append(_("and {n} more", n=len(shown) - SHOWN))
     return Reply("\n".join(lines), data)
 
 
 def _name(view: JobView) -> str:
-    return f"{'Reminder' if view.job.kind == 'reminder' else 'Job'} {view.job.id}"
+    number = view.job.id
+    return _("Reminder {n}", n=number) if view.job.kind == "reminder" else _("Job {n}", n=number)
 
 
 def _line(view: JobView) -> str:
     job = view.job
-    rests = f" (paused: {job.why})" if job.state == "paused" else ""
-    by = ", made by the model" if job.turn else ""
-    when = "done" if job.state == "done" else describe_when(view)
-    last = describe_last(view)
-    again = f"; tried again on {format_time(job.retry_at, view.zone)}" if job.retry_at else ""
-    return (
-        f"- **{job.id}** {literal(clip(job.text, 60))}: {when}{rests}{by}"
-        f"{'; ' if last else ''}{last}{again}"
-    )
+    when = _("done") if job.state == "done" else describe_when(view)
+    if job.state == "paused":
+        when += _(" (paused: {why})", why=explain(job.why))
+    if job.turn:
+        when += _(", made by the model")
+    retry_at = format_time(job.retry_at, view.zone) if job.retry_at else ""
+    again = _("tried again on {at}", at=retry_at) if retry_at else ""
+    parts = filter(None, (when, describe_last(view), again))
+    return f"- **{job.id}** {literal(clip(job.text, 60))}: {'; '.join(parts)}"
 
 
 async def _show(ask: Ask, number: int) -> Reply:
     found = [view for view in await ask.bot.jobs.all(ask.address) if view.job.id == number]
     if not found:
-        raise CommandError(f"There is no job {number} in this chat; /jobs lists them.")
+        raise CommandError(
+            _("There is no job {number} in this chat; /jobs lists them.", number=number)
+        )
     (view,) = found
     parts = [_line(view), *_describe_bounds(view), literal(view.job.text)]
     controls = ("pause", "run", "delete") if view.job.state == "active" else ("run", "delete")
     if view.job.state == "paused":
         controls = ("resume", "run", "delete")
-    actions = tuple(Action(word.capitalize(), f"/jobs {word} {number}") for word in controls)
+    actions = tuple(Action(CHANGES[word].label, f"/jobs {word} {number}") for word in controls)
     return Reply("\n\n".join(parts), _data(view), actions)
 
 

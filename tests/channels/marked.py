@@ -21,7 +21,9 @@ from babel.messages.pofile import write_po
 from bot.settings.schema import SETTINGS
 from channels.language import CATALOGUE, FROM_BELOW, LANGUAGES, words_of
 from channels.web.words import list_words
+from plugins import jobs, recurrence
 from plugins.api import HookContext
+from plugins.builtin import jobs as job_commands
 from plugins.builtin import people, session, usage
 from plugins.builtin.context import overview, ranges, show, state
 from plugins.builtin.help import GROUPS, STRATEGIES, THE_BOT
@@ -68,6 +70,11 @@ def _named() -> Iterator[str]:
     yield from (*state.STATES, *overview.BECAUSE.values(), *ranges.PLACES)
     yield from (text for standing in session.STANDINGS.values() for text in standing)
     yield from (*usage.HEADINGS, *usage.HEADER[1:], usage.WRITTEN, people.OWN)
+    yield from (*recurrence.DAYS, *recurrence.MONTHS, *jobs.OUTCOMES)
+    for unit in recurrence.UNITS.values():
+        yield from (f"every {unit}", f"every {{n}} {unit}s")
+    for change in job_commands.CHANGES.values():
+        yield from (change.label, change.done, change.next)
     for what, when in STRATEGIES.values():
         yield from (what, when)
     for setting in SETTINGS.values():

@@ -64,6 +64,28 @@ async def test_a_reminder_is_told_at_its_time_and_once(tmp_path: Path, clock: Co
         assert "told" in (await house.says("/jobs")).text
 
 
+async def test_what_jobs_say_unasked_is_in_the_language_of_their_chat_and_the_model_reads_english(
+    tmp_path: Path, clock: Coordinates
+) -> None:
+    settings = {**SETTINGS, "language": "de"}
+    async with living(tmp_path, [Say("Nichts."), Say("Noch nichts.")], settings) as house:
+        made = await house.says("/remind jeden Tag 9:00 Wasser")
+        assert "jeden Tag um 09:00, das nächste Mal am Di., 24. Nov. 2026, 09:00" in made.text
+        await house.says("/jobs add jeden Tag 9:00 Was ist neu?")
+        await tick_at(house, clock, NOON + timedelta(hours=21, minutes=20))
+        assert sorted(unasked(house)) == [
+            "**Erinnerung:** Wasser\n\n(Verspätet: fällig war das am Di., 24. Nov. 2026, 09:00 "
+            "(UTC).)",
+            "Nichts.\n\n(Auftrag 2, jeden Tag um 09:00; verspätet: er war am Di., 24. Nov. 2026, "
+            "09:00 (UTC) fällig)",
+        ]
+        await house.says("/jobs run 2")
+        await house.app.idle()
+        read = [line["content"] for line in house.sent_to_model() if line["role"] == "user"]
+        assert [text.partition(";")[0] for text in read] == ["[Job 2, every day at 09:00"] * 2
+        assert "gesagt" in (await house.says("/jobs 1")).text
+
+
 async def test_a_job_runs_as_a_turn_of_its_chat_and_says_what_it_is(
     tmp_path: Path, clock: Coordinates
 ) -> None:
