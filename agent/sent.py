@@ -14,6 +14,7 @@ from typing import Any
 
 import orjson
 
+from agent.models import openai_request
 from agent.models.endpoint import ANTHROPIC
 from agent.pictures import (
     Pictures,
@@ -75,7 +76,7 @@ async def rebuild(log: RequestLog, sent: SentRequest, pictures: Pictures) -> Reb
 def in_protocol(body: Mapping[str, Any], beside: Beside) -> Mapping[str, Any]:
     """The body as its protocol has it."""
     if body.get("protocol") != ANTHROPIC:
-        return body
+        return openai_request.to_body(body)
     from agent.models.anthropic_request import to_body  # noqa: PLC0415 - for those who use it
 
     return to_body(body, beside)

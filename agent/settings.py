@@ -15,7 +15,7 @@ from pydantic import (
 )
 from pydantic.config import JsonDict
 
-from agent.models.endpoint import PROVIDERS
+from agent.models.providers import PROVIDERS
 
 TURN: JsonDict = {"holds": "from the next turn on"}
 """When a change takes effect; the next step is meant where nothing is said."""

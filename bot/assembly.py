@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.distiller import ModelDistiller
-from agent.models.endpoint import PROVIDERS
+from agent.models.providers import PROVIDERS
 from agent.models.selection import Credentials, Models
 from agent.prompt import Prompt
 from agent.skills import Library
@@ -358,7 +358,11 @@ def credentials(layers: Layers) -> Credentials:
     return Credentials(
         secrets.get("OPENAI_API_KEY", ""),
         secrets.get("OPENAI_BASE_URL", ""),
-        {provider.key_name: secrets.get(provider.key_name, "") for provider in PROVIDERS.values()},
+        {
+            name: secrets.get(name, "")
+            for provider in PROVIDERS.values()
+            for name in (provider.key_name, *provider.variables)
+        },
     )
 
 

@@ -12,9 +12,14 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from agent.models.base import ModelError
-from agent.models.selection import AUTO, EMBEDDED
+from agent.models.base import ModelError, ModelUnlisted
+from agent.models.listed import ListedModel
+from agent.models.providers import NOBODY, PROVIDERS, find_provider
+from agent.models.selection import AUTO, EMBEDDED, ModelEndpoint
+from agent.settings import Brain
+from bot.ports import choice_of, summary_choice_of
 from bot.settings import Layers, SettingError, Settings, SettingsStore, load_layers
+from bot.settings.schema import NO_AGENT
 from memory.record.store import StoreError
 
 PINS = Path(__file__).parents[1] / "requirements.txt"
@@ -48,12 +53,14 @@ class Probes:
 
     `database` tells what is wrong with the database, "" for nothing or where there is none yet, or
     raises StoreError where it can't be reached;
-    `models` lists the endpoint's models or raises ModelError; `has_embedded` says whether the
+    `place` says where a brain's models are served, `models` lists them or raises ModelError;
+    `has_embedded` says whether the
     embedded model is installed; `cluster` looks at a bot of several processes.
     """
 
     database: Callable[[], Awaitable[str]]
-    models: Callable[[Layers], Awaitable[Sequence[str]]]
+    place: Callable[[Layers, Brain], ModelEndpoint]
+    models: Callable[[Layers, Brain], Awaitable[Sequence[ListedModel]]]
     has_embedded: Callable[[], bool]
     cluster: ClusterProbe = _no_cluster
 
@@ -70,13 +77,14 @@ async def examine(
     ]
     try:
         layers = load_layers(config, environ)
-        settings = SettingsStore(layers).effective()
+        book = SettingsStore(layers)
+        settings = book.effective()
     except SettingError as error:
         return [*findings, Finding("settings", False, str(error), f"Correct {config}.")]
     findings.append(Finding("settings", True, f"{config} is valid."))
     if settings.broker:
         findings += await probes.cluster(settings)
-    return findings + await _check_models(settings, layers, probes)
+    return findings + await _check_models(book, layers, probes)
 
 
 def report(findings: Sequence[Finding]) -> str:
@@ -153,28 +161,86 @@ def check_database(fault: str) -> Finding:
     return Finding("database", not fault, fault or "The database is sound.", advice)
 
 
-async def _check_models(settings: Settings, layers: Layers, probes: Probes) -> list[Finding]:
-    names = (settings.model, *settings.fallback_models)
-    has_endpoint = any(layers.secrets.get(f"OPENAI_{part}") for part in ("API_KEY", "BASE_URL"))
-    is_needed = EMBEDDED in names or (AUTO in names and not has_endpoint)
-    findings = [check_key(has_endpoint, names), check_embedded(probes.has_embedded(), is_needed)]
-    if has_endpoint:
-        findings.append(await _check_endpoint(layers, names, probes))
-    return findings
+@dataclass(slots=True)
+class _Served:
+    """A place where models are served, the names of those that are wanted there, and for whom ("":
+    for everybody)."""
+
+    whom: str
+    brain: Brain
+    place: ModelEndpoint
+    names: list[str]
+
+    @property
+    def needing(self) -> list[str]:
+        """The models that nobody but this place serves."""
+        small = (EMBEDDED,) if self.brain.is_elsewhere else (AUTO, EMBEDDED)
+        return [name for name in self.names if name not in small]
+
+    @property
+    def is_asked(self) -> bool:
+        return not self.place.missing and any(name != EMBEDDED for name in self.names)
+
+    @property
+    def needs_embedded(self) -> bool:
+        is_usual = self.brain.is_elsewhere or not self.place.missing
+        return EMBEDDED in self.names or (AUTO in self.names and not is_usual)
+
+    def called(self, what: str) -> str:
+        return f"{what} of {self.whom}" if self.whom else what
 
 
-def check_key(has_endpoint: bool, names: Sequence[str]) -> Finding:
-    if has_endpoint:
-        return Finding("key", True, "OPENAI_API_KEY or OPENAI_BASE_URL is set.")
-    unserved = [name for name in names if name not in (AUTO, EMBEDDED)]
-    if not unserved:
-        return Finding("key", True, "No key is set, and none is needed: the small model answers.")
-    return Finding(
-        "key",
-        False,
-        f"No key is set, and {unserved[0]!r} needs one.",
-        "Put OPENAI_API_KEY or OPENAI_BASE_URL into the environment or .env.",
-    )
+def _list_served(book: SettingsStore, find: Callable[[Brain], ModelEndpoint]) -> list[_Served]:
+    """All places that answers, agents and summaries are asked of, each once."""
+    served: dict[tuple[ModelEndpoint, str], _Served] = {}
+    for agent in (NO_AGENT, *book.agents):
+        settings = book.with_agent(agent)
+        whom = "" if agent == NO_AGENT else agent
+        wanted = [(whom, choice_of(settings))]
+        if settings.context.summary_brain.model:
+            wanted.append(
+                (" ".join(filter(None, ("summaries", whom))), summary_choice_of(settings))
+            )
+        for name, choice in wanted:
+            place = find(choice.brain)
+            known = served.setdefault(
+                (place, choice.brain.provider), _Served(name, choice.brain, place, [])
+            )
+            known.names += [one.model for one in choice.alone if one.model not in known.names]
+    return list(served.values())
+
+
+async def _check_models(book: SettingsStore, layers: Layers, probes: Probes) -> list[Finding]:
+    served = _list_served(book, lambda brain: probes.place(layers, brain))
+    findings = [check_key(one) for one in served]
+    is_needed = any(one.needs_embedded for one in served)
+    findings.append(check_embedded(probes.has_embedded(), is_needed))
+    asked = (one for one in served if one.is_asked)
+    return findings + [await _check_endpoint(layers, one, probes) for one in asked]
+
+
+def check_key(served: _Served) -> Finding:
+    """Whether what a place wants to know of the environment is there."""
+    name, missing = served.called("key"), served.place.missing
+    is_usual = served.brain.provider in ("", "openai") and not served.brain.is_elsewhere
+    what = "OPENAI_API_KEY or OPENAI_BASE_URL" if is_usual else missing
+    if missing and served.needing:
+        return Finding(
+            name,
+            False,
+            f"No key is set, and {served.needing[0]!r} needs one."
+            if is_usual
+            else f"{missing} is not set, and {served.needing[0]!r} needs it.",
+            f"Put {what} into the environment or .env.",
+        )
+    if missing:
+        return Finding(name, True, "No key is set, and none is needed: the small model answers.")
+    if is_usual:
+        return Finding(name, True, f"{what} is set.")
+    if served.brain.config.api_key:
+        return Finding(name, True, "The configuration names one.")
+    key = PROVIDERS.get(served.brain.provider, NOBODY).key_name
+    return Finding(name, True, f"{key} is set." if key else "None is set, and none is needed.")
 
 
 def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
@@ -186,22 +252,31 @@ def check_embedded(is_installed: bool, is_needed: bool) -> Finding:
     return Finding("embedded model", False, "It is not installed.", advice)
 
 
-async def _check_endpoint(layers: Layers, names: Sequence[str], probes: Probes) -> Finding:
+async def _check_endpoint(layers: Layers, served: _Served, probes: Probes) -> Finding:
+    name = served.called("endpoint")
     try:
         async with asyncio.timeout(PATIENCE):
-            return check_listing(await probes.models(layers), names)
+            listed = await probes.models(layers, served.brain)
+    except ModelUnlisted as error:
+        return Finding(name, True, str(error))
     except ModelError as error:
-        return Finding("endpoint", False, str(error))
+        return Finding(name, False, str(error))
     except TimeoutError:
         sentence = f"The endpoint has not answered for {PATIENCE:.0f} seconds."
-        return Finding("endpoint", False, sentence, "Check OPENAI_BASE_URL and the network.")
+        return Finding(name, False, sentence, "Check its address and the network.")
+    return check_listing(listed, served, name)
 
 
-def check_listing(listed: Sequence[str], names: Sequence[str]) -> Finding:
-    """Whether the endpoint has the models that are set; one that lists none has to be believed."""
-    missing = [name for name in names if name not in (AUTO, EMBEDDED, *listed)]
+def check_listing(listed: Sequence[ListedModel], served: _Served, finding: str) -> Finding:
+    """Whether the endpoint has the models that are set; one that lists none has to be believed, and
+    so is who sets one that is none to talk to."""
+    provider = find_provider(served.brain.provider, served.place.base_url)
+    names = [one.name for one in listed]
+    there = {AUTO, EMBEDDED, *names, *(name.removesuffix(":latest") for name in names)}
+    wanted = [name.removeprefix(provider.prefix) for name in served.names]
+    missing = [name for name in wanted if name not in there and provider.may_chat(name)]
     if not listed or not missing:
-        return Finding("endpoint", True, f"It answers; models listed: {len(listed)}.")
-    some = ", ".join(sorted(listed)[:10])
+        return Finding(finding, True, f"It answers; models listed: {len(listed)}.")
+    some = ", ".join(sorted(names)[:10])
     sentence = f"It answers, but does not list the model {missing[0]!r}."
-    return Finding("endpoint", False, sentence, f"Set one that it lists, such as: {some}")
+    return Finding(finding, False, sentence, f"Set one that it lists, such as: {some}")

@@ -17,7 +17,7 @@ import tempfile
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,11 @@ from agent.models.endpoint import (
     ANTHROPIC,
     COMPATIBLE,
     OPENAI_URL,
-    PROVIDERS,
     Endpoint,
     Protocol,
     is_anthropic_installed,
 )
+from agent.models.providers import PROVIDERS
 from agent.models.selection import AUTO, UNCACHED, USUAL, connect
 from bot.maintenance import say
 from bot.settings import SettingError
@@ -42,6 +42,7 @@ SECONDS = 60.0
 _INTERRUPTED = 130
 _MOST_SHOWN = 12  # names of models
 _NAMES = ", ".join(name for name in PROVIDERS if name != "openai")
+_VALUE = re.compile(r"[\w./:-]+", re.ASCII)
 _PLAIN = re.compile(r"[\w./:@%+=,-]+", re.ASCII)
 _KEY = re.compile(r"[!-&(-~]*")  # what a key is made of: no blanks, no apostrophes
 _ADDRESS = re.compile(r"https?://[^\s'\"]+")
@@ -54,13 +55,14 @@ class GivenUp(Exception):
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     """What was answered. `provider` is "" for an address of one's own, `key_name` the name that
-    the key has in `.env`."""
+    the key has in `.env`; `variables` is what else stands there of the address."""
 
     provider: str
     base_url: str
     key_name: str
     key: str = ""
     model: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
 
     def endpoint(self, model: str) -> Endpoint:
         provider = "" if self.provider == "openai" else self.provider
@@ -81,7 +83,9 @@ class ServedModel:
     @property
     def secrets(self) -> dict[str, str]:
         """What `.env` is to say."""
-        found = {self.key_name: self.key} if self.key_name and self.key else {}
+        found = {**self.variables}
+        if self.key_name and self.key:
+            found[self.key_name] = self.key
         if not self.provider:
             found["OPENAI_BASE_URL"] = self.base_url
         return found
@@ -187,8 +191,19 @@ def _ask_for_place() -> ServedModel:
         if _ADDRESS.fullmatch(place):
             return ServedModel("", place.rstrip("/"), "OPENAI_API_KEY")
         if known := PROVIDERS.get(place.lower()):
-            return ServedModel(place.lower(), known.base_url, known.key_name)
+            variables = {name: _ask_for_value(name) for name in known.variables}
+            url = known.address(variables)
+            return ServedModel(place.lower(), url, known.key_name, variables=variables)
         say(f"{place!r} is neither a name in the list nor an address that begins with http.")
+
+
+def _ask_for_value(name: str) -> str:
+    """What stands in an address under this name."""
+    while True:
+        value = _ask(f"Its address has your {name}, which is").rstrip("/")
+        if _VALUE.fullmatch(value):
+            return value
+        say("It is made of letters, digits and . / : - alone.")
 
 
 def _ask_for_key(served: ServedModel) -> ServedModel:
@@ -205,7 +220,7 @@ def _ask_for_key(served: ServedModel) -> ServedModel:
         if key and not _KEY.fullmatch(key):
             say("This is no key: it has blanks or other characters that keys don't have.")
         elif key or not served.provider:
-            return ServedModel(served.provider, served.base_url, served.key_name, key)
+            return replace(served, key=key)
 
 
 def _ask_for_model(served: ServedModel) -> ServedModel:
@@ -219,7 +234,7 @@ def _ask_for_model(served: ServedModel) -> ServedModel:
     model = ""
     while not model:
         model = _ask("Model", usual)
-    return ServedModel(served.provider, served.base_url, served.key_name, served.key, model)
+    return replace(served, model=model)
 
 
 def _list_models(served: ServedModel) -> list[str]:
@@ -228,7 +243,7 @@ def _list_models(served: ServedModel) -> list[str]:
     async def ask() -> list[str]:
         model = connect(served.endpoint(USUAL), served.protocol)
         try:
-            return await model.list_models()
+            return [one.name for one in await model.list_models()]
         finally:
             await model.close()
 

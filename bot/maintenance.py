@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from agent.models.embedded import is_installed
-from agent.models.selection import Models
+from agent.models.selection import Models, place_of
 from bot import doctor
 from bot.app import VERSION
 from bot.assembly import credentials
@@ -69,7 +69,8 @@ def _examine(options: argparse.Namespace, look_at_cluster: doctor.ClusterProbe) 
             os.environ,
             doctor.Probes(
                 database=lambda: asyncio.to_thread(_examine_database, options),
-                models=lambda layers: Models(credentials(layers)).list_models(),
+                place=lambda layers, brain: place_of(brain, credentials(layers)),
+                models=lambda layers, brain: Models(credentials(layers)).list_models(brain),
                 has_embedded=is_installed,
                 cluster=look_at_cluster,
             ),

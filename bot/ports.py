@@ -15,6 +15,7 @@ import orjson
 from agent.loop import Agent
 from agent.models.base import Model, ModelError, Usage
 from agent.models.catalogue import cost_of, input_price, window_of
+from agent.models.listed import ListedModel
 from agent.models.long_context import long_context_of
 from agent.models.selection import ModelChoice, Models
 from agent.settings import Brain
@@ -49,6 +50,7 @@ from plugins.api import (
     CommandError,
     ModelInfo,
     ModelOption,
+    OfferedModels,
     Person,
     SettingInfo,
     Status,
@@ -182,28 +184,29 @@ class ChosenModels:
             self._models.advise(choice),
         )
 
-    async def offered(self, key: ConversationKey) -> list[ModelOption]:
-        """The models that the endpoint lists, those that are set before them. Raises
-        CommandError."""
+    async def offered(self, key: ConversationKey) -> OfferedModels:
+        """The models that the endpoint lists, those that are set before them."""
         choice = choice_of(self._book.effective(key.id))
         own = [self._models.of(one) for one in choice.alone]
-        listed: list[str] = []
+        listed, why_not = list[ListedModel](), ""
         if not self._models.uses_embedded(choice):
             try:
                 listed = await self._models.list_models(choice.brain)
             except ModelError as error:
-                raise CommandError(
-                    _("The models can't be listed now: {error}", error=explain(str(error)))
-                ) from None
+                why_not = str(error)
         provider = own[0].provider
-        names = dict.fromkeys((*(one.name for one in own), *sorted(listed)))
+        windows = {one.name: one.window for one in listed}
+        names = dict.fromkeys((*(one.name for one in own), *sorted(windows)))
         free = {one.name for one in own if one.is_free}
-        return [
+        options = [
             ModelOption(
-                name, window_of(name, provider), None if name in free else price(name, provider)
+                name,
+                windows.get(name) or window_of(name, provider),
+                None if name in free else price(name, provider),
             )
             for name in names
         ]
+        return OfferedModels(options, why_not)
 
 
 def price(model: str, provider: str) -> tuple[float, float] | None:

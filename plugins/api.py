@@ -207,12 +207,20 @@ class ModelOption:
     price: tuple[float, float] | None
 
 
+@dataclass(frozen=True, slots=True)
+class OfferedModels:
+    """Models that may be chosen; `why_not` says why the endpoint listed none ("": it did, or there
+    is none)."""
+
+    options: Sequence[ModelOption]
+    why_not: str = ""
+
+
 class ModelsPort(Protocol):
     def about(self, key: ConversationKey) -> ModelInfo: ...
 
-    async def offered(self, key: ConversationKey) -> Sequence[ModelOption]:
-        """Those that may answer there: those that are set, and those that the endpoint lists.
-        Raises CommandError where it can't be asked."""
+    async def offered(self, key: ConversationKey) -> OfferedModels:
+        """Those that may answer there: those that are set, and those that the endpoint lists."""
         ...
 
 

@@ -193,6 +193,10 @@ class AccountRefused(ModelRefused):
     """The key was refused, or nothing is left on the account: only the bot's owner can mend it."""
 
 
+class ModelUnlisted(ModelError):
+    """The endpoint has no list of its models."""
+
+
 class ModelUnreachable(ModelError):
     """No connection, a time-out, or a server that fails, after all retries."""
 

@@ -16,11 +16,13 @@ from agent.models.base import (
     ModelError,
     ModelRefused,
     ModelSilent,
+    ModelUnlisted,
     ModelUnreachable,
 )
 from agent.models.endpoint import Endpoint
 
-# Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI and OpenAI's newer models.
+# Digitorn's phrases, then those of Anthropic, llama.cpp, Gemini, xAI, OpenAI's newer models,
+# Bedrock, LM Studio and Together. tests/fakes/provider_errors.toml has whole ones.
 _OVERFLOW = (
     "maximum context length",
     "context_length_exceeded",
@@ -36,6 +38,10 @@ _OVERFLOW = (
     "maximum prompt length",
     "input tokens exceed",
     "exceed context limit",
+    "input is too long",
+    "tokens to keep from the initial prompt",
+    "context length of only",
+    "`inputs` tokens + `max_new_tokens`",
 )
 _WINDOW = re.compile(
     r"n_ctx\W{1,4}(\d{1,12})"
@@ -45,12 +51,26 @@ _WINDOW = re.compile(
     r"|maximum number of tokens allowed \((\d{1,12})"
     r"|maximum prompt length (?:is|of) (\d[\d,]{0,14})"
     r"|input tokens exceed the configured limit of (\d[\d,]{0,14})"
-    r"|exceed context limit: \d{1,12} \+ \d{1,12} > (\d{1,12})",
+    r"|exceed context limit: \d{1,12} \+ \d{1,12} > (\d{1,12})"
+    r"|with (\d{1,12}) maximum context length"
+    r"|current length is \d{1,12} while limit is (\d{1,12})"
+    r"|context length of only (\d{1,12})"
+    r"|`max_new_tokens` must be <= (\d{1,12})",
     re.IGNORECASE,
 )
 _ROOM = re.compile(r"exceed context limit: (\d{1,12}) \+ \d{1,12} > (\d{1,12})")
 # Rate limits and quotas speak of token limits too, and are no overflow.
 _NO_CREDIT = ("insufficient_quota", "credit balance is too low")
+_TOO_LARGE = re.compile(
+    r"request too large for .{1,300}?: limit (\d{1,12}), requested", re.I | re.S
+)
+"""Of a key that may send so many tokens a minute, for a request that has more all by itself."""
+_WRONG_KEY = ("api key not valid", "incorrect api key")
+_NO_MODEL = (
+    *("model not exist", "invalid model", "is not a valid model id"),
+    "model identifier is invalid",
+)
+_FILTERED = ("content_filter", "content management policy")
 _NEVER_OVERFLOW = frozenset({401, 402, 403, 404, 429})
 _LONGEST_QUOTE = 300
 _LONGEST_ERROR = 65_536
@@ -79,6 +99,8 @@ def refusal(endpoint: Endpoint, status: int, body: str, retry_after: str = "") -
 
 
 def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
+    if limit := _TOO_LARGE.search(body):
+        return _over_limit(endpoint, int(limit[1]))
     if status not in _NEVER_OVERFLOW and is_overflow(body):
         return overflow(endpoint, body)
     if status == 402 or any(words in body for words in _NO_CREDIT):
@@ -101,12 +123,40 @@ def _refusal(endpoint: Endpoint, status: int, body: str) -> ModelError:
             f"{endpoint.shown_url} failed with error {status}; ask again later, or choose another "
             "model."
         )
-    kind = AccountRefused if status in (401, 403) else ModelRefused
-    return kind(_refusal_sentence(endpoint, status, body))
+    if "tool_use_failed" in body:  # Groq's, of what the model wrote
+        return ModelAnswerBroken(
+            f"{endpoint.model} called a tool in a way that can't be read; ask again, or choose "
+            "another model."
+        )
+    meant = _meant_by(status, body.lower())
+    kind = AccountRefused if meant in (401, 403) else ModelRefused
+    return kind(_refusal_sentence(endpoint, meant, body))
+
+
+def _meant_by(status: int, body: str) -> int:
+    """The status that fits best: some say 400 to all that they don't take."""
+    if status == 400 and any(words in body for words in _WRONG_KEY):
+        return 401
+    return 404 if status == 400 and any(words in body for words in _NO_MODEL) else status
+
+
+def _over_limit(endpoint: Endpoint, limit: int) -> ContextOverflow:
+    return ContextOverflow(
+        f"{endpoint.shown_url} takes {limit:,} tokens a minute with this key, and the request has "
+        "more; send less at once, or have the limit raised there.",
+        limit,
+    )
 
 
 def _refusal_sentence(endpoint: Endpoint, status: int, body: str) -> str:
+    if status == 400 and any(words in body for words in _FILTERED):
+        return (
+            f"The content filter of {endpoint.shown_url} blocked the question; try putting it in "
+            "other words."
+        )
     match status:
+        case 404 if "support tool use" in body:
+            return f"{endpoint.shown_url} serves {endpoint.model!r} without tools; choose another."
         case 401:
             return f"{endpoint.shown_url} refused the API key; check {endpoint.key_name}."
         case 403:
@@ -140,6 +190,14 @@ def overflow(endpoint: Endpoint, text: str) -> ContextOverflow:
 def _parse_room(text: str) -> int:
     found = _ROOM.search(text)
     return max(0, int(found[2]) - int(found[1])) if found else 0
+
+
+def unlisted(endpoint: Endpoint) -> ModelUnlisted:
+    """The error for an endpoint whose models can't be asked for."""
+    return ModelUnlisted(
+        f"{endpoint.shown_url} does not say which models there are; a model there is named by "
+        "whoever wants it."
+    )
 
 
 def unreachable(endpoint: Endpoint) -> ModelUnreachable:
@@ -267,7 +325,10 @@ def _message(body: str) -> str:
         value = orjson.loads(body)
     except ValueError:
         value = body
+    if isinstance(value, list) and value:  # as Gemini has it
+        value = value[0]
     while isinstance(value, dict):
-        value = next((value[key] for key in ("error", "message", "detail") if key in value), body)
+        keys = ("error", "message", "detail", "Message")
+        value = next((value[key] for key in keys if key in value), body)
     text = value if isinstance(value, str) else body
     return "it gave no reason" if not text.strip() or text.lstrip().startswith("<") else text

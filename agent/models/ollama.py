@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from agent.models.base import ModelError
-from agent.models.endpoint import PROVIDERS, Endpoint
+from agent.models.endpoint import Endpoint
+from agent.models.providers import NOBODY, find_provider
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -21,7 +22,6 @@ PATIENCE = 2.0
 _TAGGED = re.compile(r"[\w.-]+(/[\w.-]+){0,3}:[\w.-]+")
 _SET = re.compile(r"^\s*num_ctx\s+(\d{1,9})\s*$", re.MULTILINE)
 _MOST = 10**8
-_ELSEWHERE = {urlsplit(one.base_url).hostname for name, one in PROVIDERS.items() if one.key_name}
 
 
 def inquiries(endpoint: Endpoint) -> int:
@@ -35,7 +35,8 @@ def inquiries(endpoint: Endpoint) -> int:
     except ValueError:
         return 0
     is_its_name = _TAGGED.fullmatch(endpoint.model) is not None
-    return 2 if place.hostname not in _ELSEWHERE and (is_its_port or is_its_name) else 0
+    is_elsewhere = find_provider("", endpoint.base_url) is not NOBODY
+    return 2 if not is_elsewhere and (is_its_port or is_its_name) else 0
 
 
 async def window(client: SdkClient, endpoint: Endpoint) -> int:

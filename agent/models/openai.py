@@ -8,10 +8,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agent.models import ollama
+from agent.models import listed
 from agent.models.answer import Answer
 from agent.models.base import ModelError, ModelRefused, ModelReply, ModelRequest, OnDelta
 from agent.models.endpoint import OPENAI_URL, Endpoint
+from agent.models.openai_request import CALL_IDS, to_body
+from agent.models.providers import find_provider
 from agent.models.served import EndpointModel, encode
 from agent.pictures import blind, has_pictures
 
@@ -28,20 +30,21 @@ class OpenAIModel(EndpointModel):
 
     def __init__(self, endpoint: Endpoint) -> None:
         super().__init__(endpoint)
+        self._provider = find_provider(endpoint.provider, endpoint.base_url)
         self._unwanted: frozenset[str] = frozenset()
         self._window = endpoint.window
-        self._inquiries = 0 if self._window else ollama.inquiries(endpoint)
+        self._inquiries = 0 if self._window else listed.inquiries(endpoint)
 
     @property
     def window(self) -> int:
         return self._window
 
     async def ready(self) -> None:
-        """Ask a server that may be Ollama which window it runs the model with."""
+        """Ask a server that may know which window it runs the model with."""
         if self._inquiries:
             self._inquiries -= 1
             try:
-                self._window = await ollama.window(await self._connect(), self._endpoint)
+                self._window = await listed.ask_window(await self._connect(), self._endpoint)
             except ModelError as error:
                 log.info("%s did not say its window: %s", self.name, error)
             if self._window:
@@ -51,6 +54,8 @@ class OpenAIModel(EndpointModel):
         """Answer, streaming. A parameter that the endpoint refuses by name is left out for good;
         where it refuses pictures, words stand for them in this request."""
         whole = wire_body(self.name, adapt_request(request, self._endpoint))
+        if self._provider.call_ids:
+            whole[CALL_IDS] = self._provider.call_ids
         while True:
             body = without(whole, self._unwanted)
             try:
@@ -67,7 +72,7 @@ class OpenAIModel(EndpointModel):
         self, body: Mapping[str, Any], on_delta: OnDelta, request: ModelRequest
     ) -> ModelReply:
         def make() -> bytes:
-            content = encode(body)
+            content = encode(to_body(body))
             request.on_sent(body, content)
             return content
 

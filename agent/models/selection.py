@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -22,12 +24,13 @@ from agent.models.endpoint import (
     COMPATIBLE,
     INSTALL_ANTHROPIC,
     OPENAI_URL,
-    PROVIDERS,
     Endpoint,
     Protocol,
     is_anthropic_installed,
 )
+from agent.models.listed import ListedModel
 from agent.models.openai import OpenAIModel
+from agent.models.providers import PROVIDERS
 from agent.models.served import EndpointModel
 from agent.pictures import blind
 from agent.settings import Brain
@@ -134,7 +137,7 @@ class ModelChoice:
 class Credentials:
     """Where models are served, and the key to it; both from the environment or `.env` alone.
 
-    `keys` has the keys of other providers, by the names that keys have in the environment.
+    `keys` has what other providers want to know, by the names that it has in the environment.
     """
 
     api_key: str = field(default="", repr=False)
@@ -148,7 +151,8 @@ class Credentials:
 
 @dataclass(frozen=True, slots=True)
 class ModelEndpoint:
-    """Where a brain's model is served; `missing` names a key that is wanted and not there."""
+    """Where a brain's model is served; `missing` names what is wanted of the environment and not
+    there: a key, or a part of the address."""
 
     base_url: str
     api_key: str = field(repr=False)
@@ -179,8 +183,10 @@ def _usual_place(provider: str, given: Credentials) -> ModelEndpoint:
         missing = "" if given.are_given else "OPENAI_API_KEY"
         return ModelEndpoint(given.base_url or OPENAI_URL, given.api_key, missing=missing)
     known = PROVIDERS[provider]
+    wanted = (*known.variables, *filter(None, [known.key_name]))
+    missing = next((name for name in wanted if not given.keys.get(name)), "")
     key = given.keys.get(known.key_name, "")
-    return ModelEndpoint(known.base_url, key, known.is_free, "" if key else known.key_name)
+    return ModelEndpoint(known.address(given.keys), key, known.is_free, missing)
 
 
 UNCACHED = (
@@ -218,6 +224,7 @@ class Models:
         self._embedded = EmbeddedModel()
         self._single: dict[ModelChoice, Model] = {}
         self._chosen: dict[ModelChoice, Model] = {}
+        self._lists = ModelLists()
 
     def of(self, choice: ModelChoice) -> Model:
         """The model that this choice means, with its fallbacks behind it."""
@@ -239,15 +246,14 @@ class Models:
         is_given = self._credentials.are_given or choice.brain.is_elsewhere
         return choice.model == EMBEDDED or (choice.model == AUTO and not is_given)
 
-    async def list_models(self, brain: Brain | None = None) -> list[str]:
-        """The models that the endpoint of this brain lists (None: of the one that is set for all).
-        Raises ModelError."""
-        choice = ModelChoice(USUAL, (), LISTING_TIMEOUT, brain or Brain())
-        endpoint = connect(self._endpoint(choice), protocol_of(choice.brain))
-        try:
-            return await endpoint.list_models()
-        finally:
-            await endpoint.close()
+    async def list_models(self, brain: Brain) -> list[ListedModel]:
+        """The models that the endpoint of this brain lists, as it did not long ago. Raises
+        ModelError."""
+        choice = ModelChoice(USUAL, (), LISTING_TIMEOUT, brain)
+        if missing := place_of(brain, self._credentials).missing:
+            raise ModelRefused(_want(missing))
+        endpoint = self._endpoint(choice)
+        return await self._lists.of(endpoint, lambda: connect(endpoint, protocol_of(brain)))
 
     async def start_embedded(self, on_progress: Callable[[str], None]) -> None:
         """Load the embedded model ahead of its first question; raises ModelError."""
@@ -267,7 +273,9 @@ class Models:
     def _connect(self, choice: ModelChoice) -> Model:
         place = place_of(choice.brain, self._credentials)
         if place.missing:
-            return _Unasked(choice.model, _want_key(choice.model, place.missing))
+            is_key = any(place.missing == one.key_name for one in PROVIDERS.values())
+            told = _want_key(choice.model, place.missing) if is_key else _want(place.missing)
+            return _Unasked(choice.model, told)
         if choice.brain.backend == ANTHROPIC and not is_anthropic_installed():
             return _Unasked(choice.model, _want_sdk(choice.model))
         if choice.model != AUTO:
@@ -329,6 +337,13 @@ def _want_key(model: str, key_name: str) -> str:
     )
 
 
+def _want(name: str) -> str:
+    return (
+        f"{name} is missing: put it into the environment, or into a file .env beside config.json, "
+        "and restart the bot."
+    )
+
+
 def _want_sdk(model: str) -> str:
     return (
         f"The model {model!r} is to be asked by Anthropic's protocol, which is not installed: run "
@@ -360,6 +375,36 @@ class _Unasked:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+
+class ModelLists:
+    """What endpoints said of their models, for `FRESH` seconds; whoever asks meanwhile waits for
+    the same answer. `clock` gives seconds."""
+
+    FRESH = 600.0
+    MOST = 50  # endpoints
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._known: dict[Endpoint, tuple[float, list[ListedModel]]] = {}
+        self._asking: dict[Endpoint, asyncio.Lock] = {}
+
+    async def of(
+        self, endpoint: Endpoint, connect: Callable[[], EndpointModel]
+    ) -> list[ListedModel]:
+        """The models that this endpoint lists. Raises ModelError, and asks again next time."""
+        async with self._asking.setdefault(endpoint, asyncio.Lock()):
+            since, listed = self._known.get(endpoint, (-math.inf, []))
+            if self._clock() - since > self.FRESH:
+                model = connect()
+                try:
+                    listed = await model.list_models()
+                finally:
+                    await model.close()
+                if len(self._known) >= self.MOST:
+                    self._known.clear()
+                self._known[endpoint] = self._clock(), listed
+            return listed
 
 
 class _FirstListed:

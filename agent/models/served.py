@@ -23,6 +23,8 @@ from agent.models.base import (
     OnDelta,
 )
 from agent.models.endpoint import Endpoint
+from agent.models.listed import ListedModel, read_list
+from agent.models.providers import find_provider
 
 if TYPE_CHECKING:
     from agent.models.sdk_client import SdkClient
@@ -68,14 +70,17 @@ class EndpointModel(Model):
     async def first_listed_model(self) -> str | None:
         """The first model that the endpoint lists; None where it lists none, or fails."""
         try:
-            return next(iter(await self.list_models()), None)
+            return next((one.name for one in await self.list_models()), None)
         except ModelError:
             return None
 
-    async def list_models(self) -> list[str]:
-        """The names of all models that the endpoint lists. Raises ModelError."""
+    async def list_models(self) -> list[ListedModel]:
+        """All models that the endpoint lists and that one can talk to. Raises ModelError."""
+        provider = find_provider(self._endpoint.provider, self._endpoint.base_url)
+        if not provider.lists:
+            raise failures.unlisted(self._endpoint)
         client = await self._connect()
-        return names_in(await client.fetch(self.LIST))
+        return read_list(await client.fetch(self.LIST), provider)
 
     async def close(self) -> None:
         if self._client is not None:
@@ -149,15 +154,3 @@ def finish_reply(endpoint: Endpoint, answer: Answer, may_be_empty: bool = False)
     if not answer.is_whole:
         raise failures.broke_off(endpoint)
     return reply
-
-
-LONGEST_NAME = 200
-"""Characters of a model's name."""
-
-
-def names_in(listing: object) -> list[str]:
-    """The models' names in what `GET /models` answered; what is none is left out."""
-    data = listing.get("data") if isinstance(listing, dict) else None
-    entries = data if isinstance(data, list) else []
-    names = [entry.get("id") for entry in entries if isinstance(entry, dict)]
-    return [name for name in names if isinstance(name, str) and 0 < len(name) <= LONGEST_NAME]

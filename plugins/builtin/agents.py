@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field
 
-from channels.language import _
+from channels.language import _, explain
 from plugins.api import (
     Action,
     AgentInfo,
@@ -147,12 +147,19 @@ async def model(ask: Ask) -> Reply:
 async def list_models(ask: Ask) -> Reply:
     """`/model list`; as data, also what the person who asks may change, and where."""
     key = ask.conversation.key
-    offered, about = await ask.bot.models.offered(key), ask.bot.models.about(key)
+    found, about = await ask.bot.models.offered(key), ask.bot.models.about(key)
+    offered = found.options
     may = {
         "everywhere": ask.person.is_owner,
         "here": ask.person.is_owner or ask.bot.settings.may_set("model", key.id) is not None,
     }
-    data = {"model": about.name, "models": [asdict(one) for one in offered], "may_set": may}
+    data: dict[str, Any] = {
+        "model": about.name,
+        "models": [asdict(one) for one in offered],
+        "may_set": may,
+    }
+    if found.why_not:
+        data["problem"] = explain(found.why_not)
     rows = [
         (
             f"**{literal(one.name)}**" if one.name == about.name else literal(one.name),
@@ -164,6 +171,8 @@ async def list_models(ask: Ask) -> Reply:
     text = wording_table(("model", "window:", "$ for 1M read / written:"), rows)
     if len(offered) > _MOST:
         text += _("\n\nThe first {most} of {n} are shown.", most=_MOST, n=len(offered))
+    if found.why_not:
+        text += _("\n\nOthers can't be listed now: {error}", error=explain(found.why_not))
     where = _("`/model NAME` changes it everywhere, `/model NAME --here` in this conversation.")
     return Reply(
         _(

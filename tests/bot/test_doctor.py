@@ -9,8 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from agent.models.base import ModelRefused
+from agent.models.base import ModelRefused, ModelUnlisted
+from agent.models.listed import ListedModel
+from agent.models.selection import ModelEndpoint, place_of
+from agent.settings import Brain
 from bot import doctor
+from bot.assembly import credentials
 from bot.doctor import Finding, Probes, examine, exit_code, report
 from bot.settings import Layers
 
@@ -19,15 +23,19 @@ async def sound() -> str:
     return ""
 
 
-async def two_models(layers: Layers) -> Sequence[str]:
-    return ("big", "small")
+async def two_models(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+    return (ListedModel("big"), ListedModel("small"))
 
 
-async def refused(layers: Layers) -> Sequence[str]:
+async def refused(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
     raise ModelRefused("The endpoint refuses the key; check OPENAI_API_KEY.")
 
 
-HEALTHY = Probes(sound, two_models, lambda: True)
+def place(layers: Layers, brain: Brain) -> ModelEndpoint:
+    return place_of(brain, credentials(layers))
+
+
+HEALTHY = Probes(sound, place, two_models, lambda: True)
 
 
 class House:
@@ -124,10 +132,78 @@ async def test_an_endpoint_that_refuses_is_quoted(house: House) -> None:
     assert "sk-hush" not in report(list(found.values()))
 
 
+GROQ = '{"model": "llama", "brain": {"provider": "groq"}}'
+
+
+async def test_the_key_of_the_provider_that_is_set_is_looked_for(house: House) -> None:
+    house.config.write_text(GROQ)
+
+    without = await house.examined(OPENAI_API_KEY="sk-another")
+    assert without["key"] == Finding(
+        "key",
+        False,
+        "GROQ_API_KEY is not set, and 'llama' needs it.",
+        "Put GROQ_API_KEY into the environment or .env.",
+    )
+    assert "endpoint" not in without
+    assert (await house.examined(GROQ_API_KEY="k"))["key"].sentence == "GROQ_API_KEY is set."
+
+
+async def test_the_places_of_agents_and_summaries_are_looked_at_too(house: House) -> None:
+    house.config.write_text(
+        """{"model": "big", "context": {"summary_brain": {"provider": "mistral", "model": "small"}},
+        "agents": [{"id": "writer", "brain": {"provider": "deepseek", "model": "gone"}},
+                   {"id": "twin", "system_prompt": "You are two."},
+                   {"id": "home", "brain": {"provider": "ollama", "model": "big"}}]}"""
+    )
+
+    found = await house.examined(OPENAI_API_KEY="k", DEEPSEEK_API_KEY="k")
+
+    assert [name for name in found if name.startswith(("key", "endpoint"))] == [
+        *("key", "key of summaries", "key of writer", "key of home"),
+        *("endpoint", "endpoint of writer", "endpoint of home"),
+    ]
+    assert found["key of summaries"].sentence == "MISTRAL_API_KEY is not set, and 'small' needs it."
+    assert "does not list the model 'gone'" in found["endpoint of writer"].sentence
+    assert found["key of home"] == Finding("key of home", True, "None is set, and none is needed.")
+
+
+async def test_a_provider_that_lists_nothing_is_believed(house: House) -> None:
+    async def unlisted(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        raise ModelUnlisted("It does not say which models there are.")
+
+    house.config.write_text('{"model": "mine", "brain": {"provider": "azure"}}')
+    probes = replace(HEALTHY, models=unlisted)
+    found = await house.examined(probes, AZURE_OPENAI_API_KEY="k")
+    assert found["key"].sentence == "AZURE_OPENAI_ENDPOINT is not set, and 'mine' needs it."
+    found = await house.examined(
+        probes, AZURE_OPENAI_API_KEY="k", AZURE_OPENAI_ENDPOINT="https://me.openai.azure.com/"
+    )
+    assert found["endpoint"].is_ok
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "listed"),
+    [
+        ("ollama", "llama3.1", "llama3.1:latest"),
+        ("gemini", "models/gemini-2.5-flash", "gemini-2.5-flash"),
+    ],
+)
+async def test_a_model_is_known_by_the_name_that_its_provider_takes(
+    house: House, provider: str, model: str, listed: str
+) -> None:
+    async def one_model(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
+        return (ListedModel(listed),)
+
+    house.config.write_text(f'{{"model": "{model}", "brain": {{"provider": "{provider}"}}}}')
+    found = await house.examined(replace(HEALTHY, models=one_model), GEMINI_API_KEY="k")
+    assert found["endpoint"].is_ok
+
+
 async def test_an_endpoint_that_hangs_is_not_waited_for(
     house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def hanging(layers: Layers) -> Sequence[str]:
+    async def hanging(layers: Layers, brain: Brain) -> Sequence[ListedModel]:
         raise TimeoutError
 
     found = await house.examined(

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from agent.models.endpoint import INSTALL_ANTHROPIC, PROVIDERS
+import pytest
+
+from agent.models.endpoint import INSTALL_ANTHROPIC
+from agent.models.providers import PROVIDERS
 from agent.models.selection import place_of, protocol_of
 from bot.assembly import credentials
 from bot.ports import choice_of, summary_choice_of
@@ -48,6 +51,34 @@ def test_the_brain_of_claude_on_the_page_is_asked_by_its_own_protocol(tmp_path: 
     assert (choice.model, choice.brain.effort) == ("claude-sonnet-4-5", "medium")
     assert protocol_of(choice.brain) == "anthropic"
     assert example("models.md", "sh").strip() == INSTALL_ANTHROPIC
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "url"),
+    [
+        ("azure", "my-deployment", "https://me.openai.azure.com/openai/v1"),
+        ("vllm", "Qwen/Qwen3-32B", "http://gpu-box:8000/v1"),
+    ],
+)
+def test_the_brains_on_the_page_about_models_are_where_it_says(
+    name: str, model: str, url: str, tmp_path: Path
+) -> None:
+    config = tmp_path / "config.json"
+    config.write_text(example("models.md", f"json model-{name}"))
+    keys = {"AZURE_OPENAI_ENDPOINT": "https://me.openai.azure.com", "AZURE_OPENAI_API_KEY": "k"}
+    layers = load_layers(config, keys)
+    choice = choice_of(SettingsStore(layers).effective())
+    place = place_of(choice.brain, credentials(layers))
+    assert (choice.model, place.base_url, place.missing) == (model, url, "")
+
+
+def test_the_page_about_models_says_of_each_provider_what_its_key_is_called() -> None:
+    page = (ROOT / "docs" / "models.md").read_text("utf-8")
+    for name, known in PROVIDERS.items():
+        (row,) = [
+            line for line in page.splitlines() if line.startswith("|") and f"`{name}`" in line
+        ]
+        assert all(f"`{wanted}`" in row for wanted in (known.key_name, *known.variables) if wanted)
 
 
 def test_the_page_names_all_providers_that_are_known() -> None:

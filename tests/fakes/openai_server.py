@@ -12,6 +12,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import re
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -137,9 +138,11 @@ class OpenAIServer:
     requests are answered with `overflow`, and `refused` counts them. 0: no limit.
     `cuts_at` is in tokens too: what is longer is cut in silence, as Ollama does, and only the
     reported prompt tells (0: nothing is). `ollama` are the windows of models, by their names, that
-    Ollama's own API tells of. `key` is demanded when it is set. `reached` counts arrivals and
-    `hung_up` the clients that left before their answer was whole: tests wait on them instead of
-    sleeping.
+    Ollama's own API tells of. `models` are what is listed, by their names or as whole entries
+    (None: it has no list), `documents` what else is found there, by its path. `call_ids` is how
+    many letters and digits the id of a call must have, as Mistral wants it (0: any will do). `key`
+    is demanded when it is set. `reached` counts arrivals and `hung_up` the clients that left before
+    their answer was whole: tests wait on them instead of sleeping.
     """
 
     def __init__(
@@ -148,7 +151,7 @@ class OpenAIServer:
         *,
         window: int = 0,
         overflow: Callable[[int, int], Fail] = openai_overflow,
-        models: Sequence[str] = ("fake-model",),
+        models: Sequence[str | Mapping[str, Any]] | None = ("fake-model",),
         key: str = "",
         cuts_at: int = 0,
         ollama: Mapping[str, int] | None = None,
@@ -165,8 +168,11 @@ class OpenAIServer:
         self._key = key
         self._cuts_at = cuts_at
         self._ollama = ollama or {}
+        self.documents: Mapping[str, Json] = {}
+        self.call_ids = 0
         self.counts: Callable[[bytes], int] = lambda prompt: len(prompt) // 4
         self.refused = 0
+        self.listings = 0
         self._unexpected: list[str] = []
         self._prompts: deque[bytes] = deque(maxlen=32)
         self._runner = web.AppRunner(self._app(), handler_cancellation=True, shutdown_timeout=0.1)
@@ -199,6 +205,7 @@ class OpenAIServer:
         app.router.add_get("/v1/models", self._list)
         app.router.add_post("/api/show", self._show)
         app.router.add_get("/api/ps", self._loaded)
+        app.router.add_get("/{place:.*}", self._find)
         return app
 
     def _next_answer(self, received: Received) -> Answer:
@@ -213,7 +220,12 @@ class OpenAIServer:
     async def _list(self, request: web.Request) -> web.StreamResponse:
         if not self._is_allowed(request):
             return _failure(_WRONG_KEY)
-        data = [{"id": name, "object": "model", "created": 0} for name in self._models]
+        self.listings += 1
+        if self._models is None:
+            return _failure(Fail(404, {"message": "Not found"}))
+        usual = {"object": "model", "created": 0}
+        named = [{"id": one} if isinstance(one, str) else one for one in self._models]
+        data = [{**usual, **one} for one in named]
         return web.json_response({"object": "list", "data": data})
 
     async def _show(self, request: web.Request) -> web.StreamResponse:
@@ -230,6 +242,11 @@ class OpenAIServer:
         ]
         return web.json_response({"models": loaded})
 
+    async def _find(self, request: web.Request) -> web.StreamResponse:
+        if request.path not in self.documents:
+            return _failure(Fail(404, {"message": "Not found"}))
+        return web.json_response(self.documents[request.path])
+
     async def _complete(self, request: web.Request) -> web.StreamResponse:
         raw = await request.read()
         received = Received(json.loads(raw), raw, dict(request.headers))
@@ -245,7 +262,7 @@ class OpenAIServer:
         prompt = prompt_bytes(received.body)
         if not self._is_allowed(request):
             return _failure(_WRONG_KEY)
-        if complaint := refusal(received.body):
+        if complaint := refusal(received.body) or _bad_ids(received.body, self.call_ids):
             return _failure(Fail(400, {"message": complaint, "type": "invalid_request_error"}))
         tokens = self.counts(prompt)
         if self._window and tokens > self._window:
@@ -376,6 +393,15 @@ def _bad_pairs(body: Json) -> str:
         "An assistant message with 'tool_calls' must be followed by tool messages responding to "
         f"each 'tool_call_id'. Without response: {', '.join(sorted(open_calls))}"
     )
+
+
+def _bad_ids(body: Json, length: int) -> str:
+    """Mistral's complaint about an id of a call."""
+    ids = [call["id"] for message in body["messages"] for call in _calls_of(message)]
+    wrong = [one for one in ids if not re.fullmatch(f"[a-zA-Z0-9]{{{length}}}", one)]
+    if not length or not wrong:
+        return ""
+    return f"Tool call id was {wrong[0]} but must be a-z, A-Z, 0-9, with a length of {length}."
 
 
 def _calls_of(message: Json) -> list[Json]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 
 from agent.models import selection
-from agent.models.endpoint import PROVIDERS, Provider
+from agent.models.providers import PROVIDERS, Provider
 from bot.received import key_of
 from bot.settings.files import read_tree
 from channels.message import Address
@@ -254,4 +255,20 @@ async def test_where_no_models_can_be_listed_that_is_said(tmp_path: Path) -> Non
     nowhere = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k"}
     async with living(tmp_path, (), {}, nowhere) as house:
         told = await house.says("/model list")
-    assert told.text.startswith("The models can't be listed now: ")
+    assert "| **gpt-4o-mini** | 128k | $0.15 / $0.60 |" in told.text
+    assert "\n\nOthers can't be listed now: Can't connect to http://127.0.0.1:9/v1;" in told.text
+    assert told.data
+    assert told.data["problem"].startswith("Can't connect to")
+
+
+async def test_a_list_is_asked_for_once_in_a_while_and_by_one_at_a_time(tmp_path: Path) -> None:
+    async with living(tmp_path, ()) as house:
+        await asyncio.gather(*(house.says("/model list", chat=chat) for chat in ("a", "b", "c")))
+        assert house.server.listings == 1
+
+
+async def test_a_list_that_could_not_be_had_is_asked_for_again(tmp_path: Path) -> None:
+    async with living(tmp_path, (), models=None) as house:
+        for _ in range(2):
+            assert "can't be listed now" in (await house.says("/model list")).text
+        assert house.server.listings == 2

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from agent.models import selection
-from agent.models.endpoint import INSTALL_ANTHROPIC, PROVIDERS
+from agent.models.endpoint import INSTALL_ANTHROPIC
+from agent.models.providers import PROVIDERS
 from tests.fakes.anthropic_server import AnthropicServer, Think
 from tests.fakes.openai_server import Call, Fail, Hang, Received, Say, Script
 from tests.whole.house import House, running

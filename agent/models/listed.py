@@ -1,0 +1,106 @@
+"""What a server says of its models: their names, and the windows that it runs them with."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from agent.models import ollama
+from agent.models.catalogue import window_of
+from agent.models.endpoint import Endpoint
+from agent.models.providers import Provider, find_provider
+
+if TYPE_CHECKING:
+    from agent.models.sdk_client import SdkClient
+
+LONGEST_NAME = 200
+"""Characters of a model's name."""
+MOST = 5_000
+"""Models of one list."""
+PATIENCE = 2.0
+"""Seconds for a question about a window."""
+_MOST_TOKENS = 10**8
+_WINDOWS = ("context_length", "context_window", "max_model_len", "max_context_length")
+_NO_CHAT = frozenset(
+    {"embedding", "embeddings", "image", "audio", "moderation", "rerank", "transcribe", "video"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedModel:
+    """A model as a list has it; `window` in tokens, 0 where the list does not say."""
+
+    name: str
+    window: int = 0
+
+
+def read_list(listing: object, provider: Provider) -> list[ListedModel]:
+    """The models in what `GET /models` answered that one can talk to; what is none is left out."""
+    found: dict[str, ListedModel] = {}
+    for entry in _entries(listing, "data")[:MOST]:
+        name = entry.get("id")
+        if not isinstance(name, str) or not 0 < len(name) <= LONGEST_NAME or not _chats(entry):
+            continue
+        name = name.removeprefix(provider.prefix)
+        if name and provider.may_chat(name):
+            tokens = (_tokens(entry.get(field)) for field in _WINDOWS)
+            found[name] = ListedModel(name, next(filter(None, tokens), 0))
+    return list(found.values())
+
+
+def _chats(entry: Mapping[str, Any]) -> bool:
+    able = entry.get("capabilities")
+    is_able = not isinstance(able, dict) or able.get("completion_chat") is not False
+    return is_able and str(entry.get("type", "")).lower() not in _NO_CHAT
+
+
+def inquiries(endpoint: Endpoint) -> int:
+    """How often a server is asked for the window of its model, if it does not say: what runs on a
+    machine of one's own before the first turn, and before the second, when it has loaded it; others
+    once, and never where they don't tell."""
+    if asked := ollama.inquiries(endpoint):
+        return asked
+    provider = find_provider(endpoint.provider, endpoint.base_url)
+    return (2 if provider.is_free else 1) if provider.window else 0
+
+
+async def ask_window(client: SdkClient, endpoint: Endpoint) -> int:
+    """The tokens of context with which a server runs its model; 0 where it does not say. What is
+    known of a model already is asked only of a machine of one's own. Raises ModelError."""
+    provider = find_provider(endpoint.provider, endpoint.base_url)
+    if not provider.window:
+        return await ollama.window(client, endpoint)
+    if not provider.is_free and window_of(endpoint.model, endpoint.provider or endpoint.base_url):
+        return 0
+    place, *path = provider.window
+    if place != "/models":
+        place = root_of(endpoint.base_url) + place
+    return find_window(await client.fetch(place, None, PATIENCE), path, endpoint.model)
+
+
+def root_of(base_url: str) -> str:
+    """The address of a server without the path of the protocol."""
+    return re.sub(r"/v\d+/?$", "", base_url.rstrip("/"))
+
+
+def find_window(answer: object, path: Sequence[str], model: str) -> int:
+    """The figure at the end of a path; of a list, the model's own entry counts."""
+    for step in path[:-1]:
+        if step == "data":
+            own = (one for one in _entries(answer, step) if one.get("id") == model)
+            answer = next(own, None)
+        else:
+            answer = answer.get(step) if isinstance(answer, dict) else None
+    return _tokens(answer.get(path[-1])) if isinstance(answer, dict) else 0
+
+
+def _entries(listing: object, place: str) -> list[Mapping[str, Any]]:
+    """The entries of a list; Together sends it bare."""
+    data = listing.get(place) if isinstance(listing, dict) else listing
+    return [entry for entry in data if isinstance(entry, dict)] if isinstance(data, list) else []
+
+
+def _tokens(value: object) -> int:
+    return value if type(value) is int and 0 < value <= _MOST_TOKENS else 0

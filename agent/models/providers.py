@@ -1,0 +1,98 @@
+"""The providers that are known by name, from `providers.toml`: where each is reached, whose key it
+wants, and what is different there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agent.models.endpoint import COMPATIBLE, Protocol
+
+_FILE = Path(__file__).with_suffix(".toml")
+_NAME = re.compile(r"\{(\w+)\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Provider:
+    """`key_name` is the name of its key in the environment, "" where it must be none; `base_url`
+    may hold such names too, in braces. `speaks` is the protocol in which it is asked where that is
+    installed. The rest is explained in `providers.toml`."""
+
+    base_url: str
+    key_name: str
+    is_free: bool = False
+    speaks: Protocol = COMPATIBLE
+    host: str = ""
+    lists: bool = True
+    prefix: str = ""
+    hides: str = ""
+    window: tuple[str, ...] = ()
+    cache_key: str = ""
+    call_ids: int = 0
+    responses: str = ""
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """What its address wants to know from the environment."""
+        return tuple(_NAME.findall(self.base_url))
+
+    def address(self, given: Mapping[str, str]) -> str:
+        """Where it is, with what the environment says put in."""
+        return _NAME.sub(lambda name: given.get(name[1], "").rstrip("/"), self.base_url)
+
+    def is_at(self, host: str) -> bool:
+        """Whether this host is its own; what runs on a machine of one's own has none."""
+        return not self.is_free and fnmatchcase(host, self.host)
+
+    def may_chat(self, name: str) -> bool:
+        """Whether a model in its list may be one to talk to."""
+        return not (self.hides and re.search(self.hides, name, re.IGNORECASE))
+
+    def wants_responses(self, name: str) -> bool:
+        """Whether it serves a model by the Responses API alone."""
+        return bool(self.responses) and re.fullmatch(self.responses, name) is not None
+
+
+NOBODY = Provider("", "")
+"""Whoever is not known: nothing is different there."""
+
+
+def _read(entry: Mapping[str, Any]) -> Provider:
+    return Provider(
+        entry["base_url"],
+        entry["key"],
+        is_free=entry.get("local", False),
+        speaks=entry.get("speaks", COMPATIBLE),
+        host=entry.get("host") or urlsplit(entry["base_url"]).hostname or "",
+        lists=entry.get("lists", True),
+        prefix=entry.get("prefix", ""),
+        hides=entry.get("hides", ""),
+        window=tuple(entry.get("window", ())),
+        cache_key=entry.get("cache_key", ""),
+        call_ids=entry.get("call_ids", 0),
+        responses=entry.get("responses", ""),
+    )
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    name: _read(entry) for name, entry in tomllib.loads(_FILE.read_text("utf-8")).items()
+}
+
+
+@lru_cache(maxsize=256)
+def find_provider(name: str, base_url: str) -> Provider:
+    """Who is meant by this name in the settings, or, where there is none, by this address."""
+    if name:
+        return PROVIDERS.get(name, NOBODY)
+    try:
+        host = urlsplit(base_url).hostname or ""
+    except ValueError:
+        host = ""
+    return next((known for known in PROVIDERS.values() if known.is_at(host)), NOBODY)
